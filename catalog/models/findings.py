@@ -1,0 +1,54 @@
+"""Things a person should look at."""
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from catalog.models.runs import Run
+from catalog.models.tools import Tool, ToolVersion
+from catalog.models.vendors import Endpoint
+
+
+class Severity(models.TextChoices):
+    LOW = "low", "Low"
+    MEDIUM = "medium", "Medium"
+    HIGH = "high", "High"
+
+
+class FindingState(models.TextChoices):
+    OPEN = "open", "Waiting for review"
+    ACCEPTED = "accepted", "Accepted"
+    BLOCKED = "blocked", "Blocked"
+
+
+class Finding(models.Model):
+    """Raised once for what it is about, however often the same run is recorded.
+
+    `subject` is what makes it the same finding: the digest of the bytes, or the label that went back.
+    """
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="findings")
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="findings")
+    version = models.ForeignKey(ToolVersion, null=True, on_delete=models.PROTECT, related_name="findings")
+    run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="findings")
+    code = models.CharField(max_length=40)
+    severity = models.CharField(max_length=10, choices=Severity.choices)
+    subject = models.CharField(max_length=100)
+    message = models.TextField()
+    state = models.CharField(max_length=10, choices=FindingState.choices, default=FindingState.OPEN)
+    note = models.TextField(blank=True)
+    raised_at = models.DateTimeField(default=timezone.now)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolved_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["tool", "code", "subject"], name="one_finding_per_subject")
+        ]
+        indexes = [models.Index(fields=["-id"], condition=models.Q(state="open"), name="finding_open")]
+
+    def __str__(self) -> str:
+        return self.message

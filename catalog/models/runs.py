@@ -1,0 +1,137 @@
+"""Enumerations: one run is one row with its result, whatever happened."""
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.utils import timezone
+
+from catalog.models.vendors import Endpoint
+
+
+class RunStatus(models.TextChoices):
+    QUEUED = "queued", "Waiting to start"
+    RUNNING = "running", "Reading"
+    SUCCEEDED = "succeeded", "Done"
+    FAILED = "failed", "Failed"
+
+
+class Trigger(models.TextChoices):
+    SCHEDULE = "schedule", "On schedule"
+    PERSON = "person", "Started by a person"
+    COMMAND = "command", "Started from the command line"
+
+
+ACTIVE = [RunStatus.QUEUED, RunStatus.RUNNING]
+
+
+class Run(models.Model):
+    """One enumeration. `attempt` is the fencing token: a worker may write only while it still matches."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="runs")
+    status = models.CharField(max_length=10, choices=RunStatus.choices, default=RunStatus.QUEUED)
+    trigger = models.CharField(max_length=10, choices=Trigger.choices, default=Trigger.SCHEDULE)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    may_withdraw = models.PositiveIntegerField(
+        null=True, help_text="A person has confirmed that up to this many tools may go."
+    )
+    attempt = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    queued_at = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    pages = models.PositiveIntegerField(default=0)
+    seen = models.PositiveIntegerField(default=0)
+    added = models.PositiveIntegerField(default=0)
+    changed = models.PositiveIntegerField(default=0)
+    unchanged = models.PositiveIntegerField(default=0)
+    withdrawn = models.PositiveIntegerField(default=0)
+    returned = models.PositiveIntegerField(default=0)
+    rejected = models.PositiveIntegerField(default=0)
+    notes = models.JSONField(default=list)
+    error_code = models.CharField(max_length=40, blank=True)
+    error_message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["endpoint"], condition=models.Q(status__in=ACTIVE), name="one_active_run_per_endpoint"
+            ),
+            models.CheckConstraint(condition=models.Q(status__in=RunStatus.values), name="run_status_known"),
+        ]
+        indexes = [
+            models.Index(fields=["endpoint", "-id"], name="run_by_endpoint"),
+            models.Index(fields=["lease_until"], condition=models.Q(status="running"), name="run_by_lease"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Run {self.pk}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE
+
+    @property
+    def error(self) -> dict[str, str] | None:
+        return {"code": self.error_code, "message": self.error_message} if self.error_code else None
+
+
+class Rejection(models.Model):
+    """One item of a run that could not be recorded, and why."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rejections")
+    tool = models.CharField(max_length=300)
+    code = models.CharField(max_length=40)
+    reason = models.TextField()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.reason}"
+
+
+class Withdrawal(models.Model):
+    """A tool that a complete run no longer found, until another run found it again."""
+
+    tool = models.ForeignKey("catalog.Tool", on_delete=models.PROTECT, related_name="withdrawals")
+    run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="withdrawals")
+    returned_run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="returns")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tool"], condition=models.Q(returned_run=None), name="one_open_withdrawal_per_tool"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} withdrawn"
+
+
+class KnownPage(models.Model):
+    """A page as the last complete run read it, so that the same bytes need not be decoded again.
+
+    The arrays run in parallel, one element for each item of the page. Replaced only in the
+    transaction that records a run, so a remembered page always agrees with the catalog.
+    """
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="known_pages")
+    reader = models.CharField(max_length=40)
+    cursor = models.TextField()
+    next_cursor = models.TextField(null=True)  # noqa: DJ001 - "" is a cursor in some protocols, NULL is the end
+    etag = models.TextField(blank=True)
+    body_digest = models.CharField(max_length=64)
+    tool_ids = ArrayField(models.TextField())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["endpoint", "cursor"], name="one_known_page_per_cursor")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.endpoint} page {self.cursor or 'first'}"

@@ -1,0 +1,83 @@
+"""What the vendors said: tools and their frozen versions. Written by enumeration only."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models.functions import Left
+from django.utils import timezone
+
+from catalog.models.runs import Run
+from catalog.models.vendors import Endpoint
+from catalog.protocols.signature import Signature, from_document
+
+
+class ToolStatus(models.TextChoices):
+    ACTIVE = "active", "Active"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+
+
+class Tool(models.Model):
+    """Identity is (endpoint, the vendor's own id). The text columns repeat the current version's, for lists."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="tools")
+    tool_id = models.CharField(max_length=255)
+    status = models.CharField(max_length=10, choices=ToolStatus.choices, default=ToolStatus.ACTIVE)
+    current = models.ForeignKey(
+        "catalog.ToolVersion", null=True, on_delete=models.PROTECT, related_name="current_of"
+    )
+    name = models.TextField()
+    title = models.TextField(blank=True)
+    description = models.TextField(blank=True)
+    tags = ArrayField(models.TextField(), default=list)
+    tokens = models.PositiveIntegerField(default=0)
+    version_count = models.PositiveIntegerField(default=1)
+    first_seen_at = models.DateTimeField(default=timezone.now)
+    changed_at = models.DateTimeField(default=timezone.now)
+    versions_read_at = models.DateTimeField(null=True)
+    indexed_version = models.BigIntegerField(null=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["endpoint", "tool_id"], name="one_tool_per_vendor_id"),
+        ]
+        indexes = [
+            models.Index(Left("name", 100), "id", name="tool_by_name"),
+            models.Index(fields=["-changed_at", "-id"], name="tool_by_change"),
+            GinIndex(fields=["tags"], name="tool_by_tag"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ToolVersion(models.Model):
+    """One signature of a tool, frozen: a trigger refuses UPDATE and DELETE.
+
+    `ordinal` counts versions in the order in which we first saw them; `label` is the vendor's own
+    version text and `label_key` orders labels. `raw` is the vendor's document as canonical JSON.
+    """
+
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="versions")
+    ordinal = models.PositiveIntegerField()
+    label = models.CharField(max_length=100, blank=True)
+    label_key = ArrayField(models.BigIntegerField(), default=list)
+    digest = models.CharField(max_length=64)
+    signature = models.JSONField()
+    raw = models.TextField()
+    tokens = models.PositiveIntegerField(default=0)
+    run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="versions")
+    first_seen_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-label_key", "-ordinal"]
+        constraints = [
+            models.UniqueConstraint(fields=["tool", "ordinal"], name="one_version_per_ordinal"),
+            models.UniqueConstraint(fields=["tool", "label", "digest"], name="one_version_per_content"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.label or self.ordinal}"
+
+    def decoded(self) -> Signature:
+        return from_document(self.signature)

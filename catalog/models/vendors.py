@@ -1,0 +1,149 @@
+"""Who offers tools, where, and with which credential we ask."""
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils import timezone
+
+from catalog import protocols
+
+if TYPE_CHECKING:
+    from catalog.protocols.base import Protocol
+
+
+class VendorQuerySet(models.QuerySet["Vendor"]):
+    def live(self) -> "VendorQuerySet":
+        return self.filter(removed_at=None)
+
+
+class Vendor(models.Model):
+    """An organisation that offers tools. Removal hides it; what was pinned and published stays."""
+
+    slug = models.SlugField(max_length=60)
+    name = models.CharField(max_length=120)
+    homepage = models.URLField(max_length=500, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = VendorQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["slug"], condition=models.Q(removed_at=None), name="one_live_vendor_per_slug"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CredentialKind(models.TextChoices):
+    BEARER = "bearer", "Bearer token"
+    HEADER = "header", "API key in a header"
+    BASIC = "basic", "User name and password"
+
+
+class Credential(models.Model):
+    """How we authenticate. `sealed` is ciphertext bound to this row; nothing ever shows what is inside."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=20, choices=CredentialKind.choices)
+    header = models.CharField(max_length=64, blank=True)
+    username = models.CharField(max_length=200, blank=True)
+    origin = models.CharField(max_length=300, help_text="The only origin this may be sent to.")
+    sealed = models.TextField()
+    fingerprint = models.CharField(max_length=16)
+    set_at = models.DateTimeField(default=timezone.now)
+    set_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["name", "id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class EndpointQuerySet(models.QuerySet["Endpoint"]):
+    def live(self) -> "EndpointQuerySet":
+        return self.filter(removed_at=None, vendor__removed_at=None)
+
+    def due(self) -> "EndpointQuerySet":
+        """Those whose own interval has passed, by the database's clock."""
+        return self.live().filter(is_paused=False, next_due_at__lte=models.functions.Now())
+
+
+class EndpointStatus(models.TextChoices):
+    NEW = "new", "Not read yet"
+    OK = "ok", "Up to date"
+    FAILING = "failing", "Failing"
+    HELD = "held", "Waiting for your decision"
+    PAUSED = "paused", "Paused"
+    REMOVED = "removed", "Removed"
+
+
+class Endpoint(models.Model):
+    """One platform root of a vendor, spoken to in one protocol with one credential."""
+
+    vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")
+    protocol = models.CharField(max_length=20, choices=protocols.choices)
+    url = models.CharField(max_length=2048)
+    name = models.CharField(max_length=120, blank=True)
+    credential = models.ForeignKey(
+        Credential, null=True, blank=True, on_delete=models.PROTECT, related_name="endpoints"
+    )
+    settings = models.JSONField(default=dict, blank=True)
+    interval_minutes = models.PositiveIntegerField(
+        default=60, validators=[MinValueValidator(1), MaxValueValidator(10_080)]
+    )
+    is_paused = models.BooleanField(default=False)
+    next_due_at = models.DateTimeField(default=timezone.now)
+    failures = models.PositiveIntegerField(default=0)
+    error_code = models.CharField(max_length=40, blank=True)
+    error_message = models.TextField(blank=True)
+    last_success_at = models.DateTimeField(null=True, blank=True)
+    held_run = models.ForeignKey(
+        "catalog.Run", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = EndpointQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [
+            models.Index(
+                fields=["next_due_at"],
+                condition=models.Q(removed_at=None, is_paused=False),
+                name="endpoint_due",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name or self.url
+
+    @property
+    def status(self) -> EndpointStatus:
+        """The one status that every surface shows."""
+        if self.removed_at:
+            return EndpointStatus.REMOVED
+        if self.held_run_id:
+            return EndpointStatus.HELD
+        if self.failures:
+            return EndpointStatus.FAILING
+        if self.is_paused:
+            return EndpointStatus.PAUSED
+        return EndpointStatus.OK if self.last_success_at else EndpointStatus.NEW
+
+    def speak(self) -> "Protocol":
+        """The protocol of this endpoint with its settings."""
+        return protocols.get(self.protocol)(self.settings)

@@ -1,0 +1,223 @@
+"""What a protocol is: the contract between one file in this folder and the rest of the catalog.
+
+A protocol gets a `Session` to speak with (it never opens a connection itself), yields pages of
+items, turns an item into a `Signature`, and runs a tool. It knows no Django, no database and no
+other protocol. How to add one: docs/protocols.md.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+from typing import Protocol as Interface
+
+import msgspec
+
+from catalog.protocols.signature import Signature
+
+OutcomeKind = Literal[
+    "ok", "tool_error", "invalid_arguments", "needs_authorization", "needs_input", "unavailable", "refused"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP reply, read whole. Header names are lower case; `body` is decoded from its transfer coding."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+
+
+class Session(Interface):
+    """Speaks to one endpoint, with its credential, its address rule, its deadlines and caps.
+
+    `path` is appended to the endpoint's root. Both calls return the reply of any status below 400
+    that `accept` lists and raise `UnavailableError`, `RefusedError` or `ProtocolViolationError`
+    for everything else. `get` is tried again on a passing failure; `post` never is.
+    """
+
+    root: str
+
+    def get(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+    ) -> Reply: ...
+
+    def post(
+        self,
+        path: str,
+        *,
+        json: object,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+    ) -> Reply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something odd that did no harm; shown on the run page."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One listed tool, identified and fingerprinted but not yet decoded.
+
+    `label` is the vendor's own version text ("" when the protocol has none), `label_key` orders
+    labels within a tool, `digest` is SHA-256 (hex) over the canonical document. `document` is None
+    when the page is known from an earlier run: then there is nothing new to decode.
+    """
+
+    tool_id: str
+    label: str
+    label_key: tuple[int, ...]
+    digest: str
+    document: dict[str, Any] | None = None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An item that could not be read. `tool` is the vendor's id, or `#n` for the n-th item of its page."""
+
+    tool: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a listing; `next` is None on the last one.
+
+    `is_known` says that the last complete run read these very bytes, so every item is unchanged.
+    """
+
+    items: Sequence[Item]
+    rejected: Sequence[Rejected] = ()
+    next: str | None = None
+    notes: Sequence[Note] = ()
+    cursor: str = ""
+    etag: str = ""
+    body_digest: str = ""
+    is_known: bool = False
+
+
+class KnownPages(Interface):
+    """Pages as the last complete run read them, so that an unchanged page need not be parsed again."""
+
+    def etag(self, cursor: str) -> str: ...
+
+    def recall(self, cursor: str, reply: Reply) -> Page | None:
+        """The page of an earlier run when `reply` is a 304 or byte for byte the same, else None."""
+        ...
+
+
+class NothingKnown:
+    """For the first run, and wherever remembering does not pay."""
+
+    def etag(self, cursor: str) -> str:
+        return ""
+
+    def recall(self, cursor: str, reply: Reply) -> Page | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one call. `outputs` maps output names to values; unknown ones are kept.
+
+    `error` is {"code", "message"} and, for arguments, {"fields": {name: why}}; `notes` lists what
+    was odd and tolerated.
+    """
+
+    outcome: OutcomeKind
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    retry_after: float | None = None
+    notes: Sequence[Note] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One thing that an administrator may enter for an endpoint of this protocol, drawn as a form field."""
+
+    name: str
+    label: str
+    help: str = ""
+    kind: Literal["text", "integer", "boolean"] = "text"
+    required: bool = False
+    default: str | int | bool = ""
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+class Protocol(ABC):
+    """One wire protocol. Instances hold no state beyond the settings of their endpoint."""
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    summary: ClassVar[str]
+    url_hint: ClassVar[str]
+    settings: ClassVar[tuple[Setting, ...]] = ()
+    # Raise by one when reading changes, so that pages remembered from before are read afresh.
+    revision: ClassVar[int] = 1
+
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        self.values = {s.name: s.default for s in self.settings} | dict(settings or {})
+
+    @abstractmethod
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        """All tools, page by page, lazily. The caller guards against loops and counts limits."""
+
+    @abstractmethod
+    def read(self, document: dict[str, Any]) -> Signature:
+        """The normal form of one item's document. Raises `UnreadableItemError`."""
+
+    @abstractmethod
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        """One tool: its current version, or the one labelled `label`."""
+
+    @abstractmethod
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        """All versions of a tool, page by page; nothing when the vendor does not offer them."""
+
+    @abstractmethod
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        """Run the version labelled `label` (None: the current one) with arguments by wire name."""
+
+
+class UnreadableItemError(Exception):
+    """One item is outside what the catalog can hold; the others go on. Carries `code` and `reason`."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+_canonical = msgspec.json.Encoder(order="sorted")
+
+
+def canonical(document: object) -> bytes:
+    """JSON with sorted keys, no spaces, UTF-8: equal documents give equal bytes."""
+    return _canonical.encode(document)
+
+
+def digest(document: object) -> str:
+    return hashlib.sha256(canonical(document)).hexdigest()

@@ -1,0 +1,32 @@
+"""What can go wrong between us and a vendor, in three kinds.
+
+The kind says who has to act: nobody yet (try later), a person here (fix the credential or the
+address), or the vendor (its reply broke its own protocol). `code` is stable and upper case, as in
+the table of hostile behaviours in docs/protocols.md; `message` is one sentence for an administrator
+and never holds a secret.
+"""
+
+
+class ProtocolError(Exception):
+    """A conversation with a vendor failed; the catalog stays as it was."""
+
+    def __init__(self, code: str, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.code, self.message))
+
+
+class UnavailableError(ProtocolError):
+    """The vendor could not answer now; the same request may work later."""
+
+
+class RefusedError(ProtocolError):
+    """The request was not allowed, by the vendor or by our own address rule; a person must act."""
+
+
+class ProtocolViolationError(ProtocolError):
+    """The vendor answered, and the answer breaks the protocol it claims to speak."""

@@ -1,0 +1,95 @@
+"""The normal form of a tool's interface, whatever protocol it came from.
+
+Shapes follow docs/architecture.md, "The normal form". Values are immutable, compare by content and
+travel as JSON: `to_json` and `from_json` are exact inverses. Members that were not given are left
+out of the JSON; absent means the default below.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+ParameterType = Literal["string", "int", "number", "boolean", "enum", "json"]
+PARAMETER_TYPES: tuple[ParameterType, ...] = ("string", "int", "number", "boolean", "enum", "json")
+
+
+class AllowedValue(msgspec.Struct, frozen=True):
+    name: str
+    description: str = ""
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One input or output. `id` is the vendor's stable identity, `name` what the wire and a model use.
+
+    `min` and `max` are inclusive; `max_defaulted` says that the protocol's default stands in for a
+    maximum the vendor did not send. `unsupported_type` keeps the vendor's own word for a type that
+    the normal form lacks: such a tool is shown and cannot be invoked. `schema` is the full JSON
+    Schema of a `json` parameter, unchanged.
+    """
+
+    id: str
+    name: str
+    type: ParameterType
+    required: bool
+    description: str
+    title: str = ""
+    allowed_values: tuple[AllowedValue, ...] = ()
+    min: int | float | None = None
+    max: int | float | None = None
+    max_defaulted: bool = False
+    max_length: int | None = None
+    default: Any = msgspec.UNSET
+    schema: dict[str, Any] | bool | None = None
+    unsupported_type: str = ""
+
+
+class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the vendor claims about a call's effects; None means that the vendor did not say."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+class Requirements(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    scopes: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    user: bool = False
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as the vendor describes it. `schema_rest` holds keywords of the input object itself."""
+
+    name: str
+    description: str
+    title: str = ""
+    img: str = ""
+    tags: tuple[str, ...] = ()
+    inputs: tuple[Parameter, ...] = ()
+    outputs: tuple[Parameter, ...] = ()
+    annotations: Annotations = Annotations()
+    requirements: Requirements = Requirements()
+    schema_rest: dict[str, Any] | None = None
+
+    @property
+    def is_invocable(self) -> bool:
+        return not any(p.unsupported_type for p in self.inputs)
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Signature)
+
+
+def to_json(signature: Signature) -> bytes:
+    return _encoder.encode(signature)
+
+
+def from_json(text: bytes | str) -> Signature:
+    """Raises msgspec.ValidationError when `text` is not a signature."""
+    return _decoder.decode(text)
+
+
+def from_document(document: object) -> Signature:
+    """A signature out of already decoded JSON, as the database hands it over."""
+    return msgspec.convert(document, Signature)

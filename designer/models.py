@@ -1,0 +1,153 @@
+"""What our people decided (agents, pins, tunings) and what was published (releases)."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils import timezone
+
+from catalog.models import Tool, ToolVersion
+
+
+class AgentQuerySet(models.QuerySet["Agent"]):
+    def live(self) -> "AgentQuerySet":
+        return self.filter(removed_at=None)
+
+
+class Agent(models.Model):
+    """What a designer builds. A sub-agent is an agent with a parent."""
+
+    slug = models.SlugField(max_length=60)
+    name = models.CharField(max_length=120)
+    description = models.TextField(blank=True)
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = AgentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["slug"], condition=models.Q(removed_at=None), name="one_live_agent_per_slug"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class PinQuerySet(models.QuerySet["Pin"]):
+    def live(self) -> "PinQuerySet":
+        return self.filter(removed_at=None, agent__removed_at=None)
+
+
+class Pin(models.Model):
+    """An agent's choice of one version of one tool. Nothing but a person moves it.
+
+    `alias` is the name the designer chose ("" = none); `name` is the one a model is shown: the
+    alias, or a legal name derived from the vendor's, unique within the agent whatever its case.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="pins")
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="pins")
+    version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="pins")
+    alias = models.CharField(max_length=64, blank=True)
+    name = models.CharField(max_length=64)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = PinQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "tool"], condition=models.Q(removed_at=None), name="one_pin_per_tool"
+            ),
+            models.UniqueConstraint(
+                "agent", Lower("name"), condition=models.Q(removed_at=None), name="one_pin_per_name"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.agent}"
+
+
+class Tuning(models.Model):
+    """Our words in place of the vendor's: for one pin, or for a tool wherever it is pinned.
+
+    `description` None keeps the vendor's. `parameters` maps the vendor's parameter name to
+    {"description"?, "hidden"?, "preset"?}. `against` is the version whose text was being replaced.
+    """
+
+    pin = models.OneToOneField(Pin, null=True, on_delete=models.PROTECT, related_name="tuning")
+    tool = models.OneToOneField(Tool, null=True, on_delete=models.PROTECT, related_name="tuning")
+    description = models.TextField(null=True)  # noqa: DJ001 - "" is a text of its own, NULL is the vendor's
+    parameters = models.JSONField(default=dict)
+    against = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="+")
+    updated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(pin=None) ^ models.Q(tool=None), name="tuning_of_a_pin_or_of_a_tool"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Tuning of {self.pin or self.tool}"
+
+
+class Release(models.Model):
+    """A sealed snapshot of an agent: a trigger refuses UPDATE and DELETE.
+
+    `document` is the whole release as canonical JSON, `digest` its SHA-256 in hex.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="releases")
+    number = models.PositiveIntegerField()
+    digest = models.CharField(max_length=64)
+    document = models.TextField()
+    tool_count = models.PositiveIntegerField()
+    note = models.TextField(blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["agent", "number"], name="one_release_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.agent} release {self.number}"
+
+
+class Export(models.Model):
+    """One release in one format, as it was first written; the same bytes ever after (trigger as above)."""
+
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="exports")
+    format = models.CharField(max_length=30)
+    body = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["release", "format"], name="one_export_per_format")]
+
+    def __str__(self) -> str:
+        return f"{self.release} as {self.format}"
+
+    def as_bytes(self) -> bytes:
+        body: Any = self.body
+        return bytes(body)

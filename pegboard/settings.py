@@ -1,0 +1,208 @@
+"""Settings, all from the environment. docs/operations.md lists every variable."""
+
+import os
+import sys
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+TESTING = "pytest" in sys.modules
+DEBUG = os.environ.get("PEGBOARD_DEBUG") == "1"
+
+
+def _words(name: str, default: str = "") -> list[str]:
+    return os.environ.get(name, default).replace(",", " ").split()
+
+
+def _database(url: str) -> dict[str, object]:
+    """`postgresql://user:password@host:port/name?host=/socket/dir` as a DATABASES entry."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ImproperlyConfigured("DATABASE_URL must start with postgresql://")
+    options = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", parts.hostname or ""),
+        "PORT": str(parts.port or options.pop("port", "")),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            "connect_timeout": 5,
+            "options": "-c statement_timeout=60s -c lock_timeout=5s -c idle_in_transaction_session_timeout=30s",
+            **options,
+        },
+    }
+
+
+SECRET_KEY = os.environ.get("PEGBOARD_SECRET_KEY", "")
+if not SECRET_KEY:
+    # Commands that only look at the code (check, makemigrations, collectstatic) need no secret; serving does.
+    SECRET_KEY = "unsafe-no-secret-key-set"  # noqa: S105
+ALLOWED_HOSTS = _words("PEGBOARD_HOSTS", "127.0.0.1 localhost [::1]")
+CSRF_TRUSTED_ORIGINS = _words("PEGBOARD_ORIGINS")
+
+DATABASES = {"default": _database(os.environ.get("DATABASE_URL", "postgresql://127.0.0.1/pegboard"))}
+REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "people",
+    "catalog",
+    "designer",
+    "pegboard",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "pegboard.middleware.RefuseNulMiddleware",
+    "pegboard.middleware.ContentSecurityPolicyMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "people.middleware.RoleRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "pegboard.urls"
+WSGI_APPLICATION = "pegboard.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "designer.context.navigation",
+            ],
+        },
+    }
+]
+
+AUTH_USER_MODEL = "people.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "login"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = os.environ.get("PEGBOARD_STATIC_ROOT", str(BASE_DIR / "staticfiles"))
+WHITENOISE_USE_FINDERS = True
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+
+# TLS ends at a proxy in front of us; it says so in this header. Set PEGBOARD_HTTPS=1 behind one.
+HTTPS = os.environ.get("PEGBOARD_HTTPS") == "1"
+if HTTPS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+    SECURE_HSTS_SECONDS = 31_536_000
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+    SECURE_HSTS_PRELOAD = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "people.authentication.TokenAuthentication",
+        "people.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["people.permissions.RolePermission"],
+    "DEFAULT_PARSER_CLASSES": ["pegboard.rest.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PAGINATION_CLASS": "pegboard.rest.KeysetPagination",
+    "DEFAULT_SCHEMA_CLASS": "pegboard.rest.Schema",
+    "EXCEPTION_HANDLER": "pegboard.rest.exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Pegboard",
+    "DESCRIPTION": "The design-time tool catalog for AI agents.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["people.permissions.RolePermission"],
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# A lost message must come back within seconds, not kombu's default of about 100 s; the visibility timeout
+# exceeds the longest task, and every run is claimed in PostgreSQL, so a second delivery does nothing.
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 3600,
+    "unacked_restore_interval": 10,
+    "unacked_restore_throttle": 1,
+    "socket_connect_timeout": 2,
+    "socket_timeout": 30,
+    "socket_keepalive": not REDIS_URL.startswith(("redis+socket", "unix")),
+}
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_SOFT_TIME_LIMIT = 360
+CELERY_TASK_TIME_LIMIT = 390
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_DEFAULT_QUEUE = "enumeration"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300_000
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE = {
+    "tick": {"task": "catalog.tasks.tick", "schedule": 5.0, "options": {"expires": 30}},
+}
+
+# Networks vendors may live in although they are private: a deployment setting, never an administrator's.
+OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
+# Ordered keys for secrets at rest, "id:base64" each; the first encrypts, all decrypt.
+CREDENTIAL_KEYS = _words("PEGBOARD_CREDENTIAL_KEYS")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": "WARNING"},
+    "loggers": {
+        name: {"level": "INFO"} for name in ("pegboard", "people", "catalog", "designer", "django.request")
+    },
+}
+if TESTING:
+    PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    CELERY_TASK_ALWAYS_EAGER = False

@@ -1,0 +1,44 @@
+"""The audit trail: one row for each change a person makes, in the transaction of the change."""
+
+from typing import Any
+
+from django.db import connection
+from django.db.models import Model
+
+from people.models import AuditEntry, User
+
+
+def record(
+    actor: User | None,
+    action: str,
+    target: Model,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> AuditEntry:
+    """`action` is a verb ("pin", "publish"); `before` and `after` hold only the members that differ.
+
+    Must be called inside `transaction.atomic()`; `actor` is None for what the product did by itself.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("an audit row belongs into the transaction of its change")
+    before, after = _differing(before, after)
+    return AuditEntry.objects.create(
+        actor=actor,
+        actor_name=str(actor) if actor else "Pegboard",
+        action=action,
+        kind=target._meta.model_name or "",
+        object_id=str(target.pk),
+        label=str(target)[:300],
+        before=before,
+        after=after,
+    )
+
+
+def _differing(
+    before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    if before is None or after is None:
+        return before, after
+    changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
+    return {k: before.get(k) for k in sorted(changed)}, {k: after.get(k) for k in sorted(changed)}

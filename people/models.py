@@ -1,0 +1,114 @@
+"""Who may do what, with which key, and what they did."""
+
+import hashlib
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.utils import timezone
+
+
+class Role(models.TextChoices):
+    """Each role may do what the one before it may."""
+
+    VIEWER = "viewer", "Viewer"
+    DESIGNER = "designer", "Designer"
+    ADMIN = "admin", "Administrator"
+
+    def includes(self, other: "Role") -> bool:
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
+
+class UserManager(BaseUserManager["User"]):
+    def create_user(self, username: str, password: str | None = None, **fields: object) -> "User":
+        user = self.model(username=self.model.normalize_username(username), **fields)
+        user.set_password(password)
+        user.save(using=self._db)
+        return user
+
+    def create_superuser(self, username: str, password: str | None = None, **fields: object) -> "User":
+        return self.create_user(username, password, **{"role": Role.ADMIN, **fields})
+
+
+class User(AbstractBaseUser):
+    username = models.CharField(max_length=150, unique=True, validators=[UnicodeUsernameValidator()])
+    name = models.CharField(max_length=150, blank=True)
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.VIEWER)
+    is_active = models.BooleanField(default=True)
+    date_joined = models.DateTimeField(default=timezone.now)
+
+    objects = UserManager()
+    USERNAME_FIELD = "username"
+
+    class Meta:
+        ordering = ["username"]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="user_role_known")
+        ]
+
+    def __str__(self) -> str:
+        return self.name or self.username
+
+    def has_role(self, role: Role) -> bool:
+        return self.is_active and Role(self.role).includes(role)
+
+    @property
+    def is_staff(self) -> bool:
+        return self.has_role(Role.ADMIN)
+
+    def has_perm(self, perm: str, obj: object | None = None) -> bool:
+        return self.has_role(Role.ADMIN)
+
+    def has_module_perms(self, app_label: str) -> bool:
+        return self.has_role(Role.ADMIN)
+
+
+class Scope(models.TextChoices):
+    """What a token may be narrowed to; each holds its own calls and no others."""
+
+    READ = "read", "Read everything its owner may read"
+    DESIGN = "design", "Read, and edit agents, pins, tunings and releases"
+    ADMIN = "admin", "Everything its owner may do"
+    RUNTIME = "runtime", "Read releases only"
+
+
+class ApiToken(models.Model):
+    """A bearer token. Only the SHA-256 of it is kept: it has 190 random bits, so a slow hash adds nothing."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=20)
+    digest = models.CharField(max_length=64, unique=True)
+    scopes = ArrayField(models.CharField(max_length=10, choices=Scope.choices))
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+
+    @staticmethod
+    def digest_of(token: str) -> str:
+        return hashlib.sha256(token.encode()).hexdigest()
+
+
+class AuditEntry(models.Model):
+    """One change that a person made, written in the same transaction as the change. Never changed itself."""
+
+    at = models.DateTimeField(default=timezone.now, db_index=True)
+    actor = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    actor_name = models.CharField(max_length=150)
+    action = models.CharField(max_length=50)
+    kind = models.CharField(max_length=30)
+    object_id = models.CharField(max_length=64)
+    label = models.CharField(max_length=300)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name_plural = "audit entries"
+        indexes = [models.Index(fields=["kind", "object_id", "-id"], name="audit_by_object")]
