@@ -16,6 +16,9 @@ def _words(name: str, default: str = "") -> list[str]:
     return os.environ.get(name, default).replace(",", " ").split()
 
 
+DATABASE_GUARDS = ["statement_timeout=60s", "lock_timeout=5s", "idle_in_transaction_session_timeout=30s"]
+
+
 def _database(url: str) -> dict[str, object]:
     """`postgresql://user:password@host:port/name?host=/socket/dir` as a DATABASES entry."""
     parts = urlsplit(url)
@@ -33,7 +36,7 @@ def _database(url: str) -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "connect_timeout": 5,
-            "options": "-c statement_timeout=60s -c lock_timeout=5s -c idle_in_transaction_session_timeout=30s",
+            "options": " ".join(f"-c {name}" for name in DATABASE_GUARDS),
             **options,
         },
     }

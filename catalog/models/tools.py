@@ -17,7 +17,7 @@ class ToolStatus(models.TextChoices):
 
 
 class Tool(models.Model):
-    """Identity is (endpoint, the vendor's own id). The text columns repeat the current version's, for lists."""
+    """Identity is (endpoint, the vendor's own id). Text columns repeat the current version's, for lists."""
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="tools")
     tool_id = models.CharField(max_length=255)
