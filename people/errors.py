@@ -1,0 +1,11 @@
+class DomainError(Exception):
+    """A rule of the product said no: `code` is for programs, `message` and `fields` are sentences for people."""
+
+    def __init__(
+        self, code: str, message: str, *, fields: dict[str, str] | None = None, status: int = 400
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.fields = dict(fields or {})
+        self.status = status
