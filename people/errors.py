@@ -1,5 +1,5 @@
 class DomainError(Exception):
-    """A rule of the product said no: `code` is for programs, `message` and `fields` are sentences for people."""
+    """A rule of the product said no: `code` is for programs, `message` and `fields` are for people."""
 
     def __init__(
         self, code: str, message: str, *, fields: dict[str, str] | None = None, status: int = 400
