@@ -25,7 +25,11 @@ ACTIVE = [RunStatus.QUEUED, RunStatus.RUNNING]
 
 
 class Run(models.Model):
-    """One enumeration. `attempt` is the fencing token: a worker may write only while it still matches."""
+    """One enumeration. `attempt` is the fencing token: a worker may write only while it still matches.
+
+    `recorded_at` says that the catalog holds the result and only the work after it (search index) is
+    left; a run that is taken up again goes on from there. `would_withdraw` is what a held run waits for.
+    """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="runs")
     status = models.CharField(max_length=10, choices=RunStatus.choices, default=RunStatus.QUEUED)
@@ -39,7 +43,9 @@ class Run(models.Model):
     attempt = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
     queued_at = models.DateTimeField(default=timezone.now)
+    sent_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True)
+    recorded_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     pages = models.PositiveIntegerField(default=0)
     seen = models.PositiveIntegerField(default=0)
@@ -47,6 +53,7 @@ class Run(models.Model):
     changed = models.PositiveIntegerField(default=0)
     unchanged = models.PositiveIntegerField(default=0)
     withdrawn = models.PositiveIntegerField(default=0)
+    would_withdraw = models.PositiveIntegerField(default=0)
     returned = models.PositiveIntegerField(default=0)
     rejected = models.PositiveIntegerField(default=0)
     notes = models.JSONField(default=list)
