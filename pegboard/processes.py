@@ -1,0 +1,153 @@
+"""Child processes that never outlive us: started, watched, started again after a crash, stopped in order."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+LOG_LIMIT = 10_000_000
+
+
+def die_with_parent(parent: int, how: signal.Signals) -> None:
+    """Ask the kernel for `how` when our parent dies, so that even `kill -9` of it leaves no orphan.
+
+    Runs between fork and exec. Only Linux offers this; elsewhere the next start clears orphans away.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(how), 0, 0, 0)
+    if os.getppid() != parent:  # it died before we could ask
+        os.kill(os.getpid(), how)
+
+
+def spawn(
+    argv: list[str],
+    *,
+    log: Path,
+    env: dict[str, str],
+    cwd: Path | str,
+    how_to_end: signal.Signals = signal.SIGTERM,
+    become: Callable[[], None] | None = None,
+    pass_fds: tuple[int, ...] = (),
+) -> subprocess.Popen[bytes]:
+    """A child in a session of its own (a Ctrl-C in the terminal reaches us alone), writing to `log`."""
+    parent = os.getpid()
+
+    def before_exec() -> None:
+        if become:
+            become()
+        die_with_parent(parent, how_to_end)
+
+    _keep_short(log)
+    with log.open("ab") as output:
+        return subprocess.Popen(  # noqa: S603 - every caller passes its own program
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=before_exec,
+            pass_fds=pass_fds,
+        )
+
+
+def _keep_short(log: Path) -> None:
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if log.exists() and log.stat().st_size > LOG_LIMIT:
+        log.replace(log.with_suffix(".old.log"))
+
+
+def how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with status {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+@dataclass
+class Service:
+    """One child: `start` makes it, `ask` is the signal that makes it end by itself within `patience`."""
+
+    name: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    ask: signal.Signals = signal.SIGTERM
+    patience: float = 20.0
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    start_again_at: float = 0.0
+    crashes: int = 0
+
+    STABLE_AFTER = 60.0
+    LONGEST_PAUSE = 30.0
+
+    def begin(self) -> None:
+        self.process = self.start()
+        self.started_at = time.monotonic()
+
+    def has_ended(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+    def note_crash(self) -> float:
+        """Plan the next start; the pause doubles while it keeps crashing. Returns the pause."""
+        now = time.monotonic()
+        self.crashes = 1 if now - self.started_at > self.STABLE_AFTER else self.crashes + 1
+        pause = 0.0 if self.crashes == 1 else min(2.0 ** (self.crashes - 2), self.LONGEST_PAUSE)
+        self.process, self.start_again_at = None, now + pause
+        return pause
+
+    def is_due(self) -> bool:
+        return self.process is None and time.monotonic() >= self.start_again_at
+
+    def end(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(self.ask)
+
+    def wait(self) -> None:
+        if self.process is None:
+            return
+        try:
+            self.process.wait(self.patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass
+class Supervisor:
+    """Keeps services running. `say` tells the person in front of the terminal."""
+
+    say: Callable[[str], None]
+    services: list[Service] = field(default_factory=list)
+
+    def add(self, service: Service) -> Service:
+        service.begin()
+        self.services.append(service)
+        return service
+
+    def check(self) -> None:
+        """Start again what has ended. Call often."""
+        for service in self.services:
+            if service.process is not None and service.has_ended():
+                ending = how_it_ended(service.process.returncode)
+                pause = service.note_crash()
+                when = f"in {pause:.0f} s" if pause else "now"
+                self.say(f"{service.name} {ending}; starting it again {when}")
+            if service.is_due():
+                service.begin()
+
+    def stop(self) -> None:
+        """The last started goes first; those on top of it end together."""
+        for service in reversed(self.services):
+            service.end()
+            service.wait()
+        self.services.clear()
