@@ -1,0 +1,94 @@
+"""How values look on every page. Vendor text goes through `shown`, never through `safe`."""
+
+import re
+import unicodedata
+from datetime import datetime, timedelta
+
+from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+
+register = template.Library()
+
+# Characters that draw nothing or move the text around them: controls, soft hyphen, fillers, zero width,
+# bidirectional marks, variation selectors in a row, private use and the invisible "tag" alphabet.
+UNSEEN = re.compile(
+    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ue000-\uf8ff"
+    "\U000e0000-\U000e01ef\U000f0000-\U0010ffff]+"
+    "|(?<=[\u0020-\u024f])[\u200c\u200d]+"
+    "|[\ufe00-\ufe0f]{2,}"
+)
+CHIP_LIMIT = 3
+UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    return format_html(
+        '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name
+    )
+
+
+@register.filter
+def shown(text: str) -> SafeString:
+    """The text with every invisible character drawn as a chip, so that nothing hides from a reader."""
+    if not UNSEEN.search(text):
+        return escape(text)
+    pieces, end = [], 0
+    for match in UNSEEN.finditer(text):
+        pieces += [escape(text[end : match.start()]), _chip(match.group())]
+        end = match.end()
+    return mark_safe("".join([*pieces, escape(text[end:])]))  # noqa: S308 - every piece is escaped above
+
+
+def _chip(run: str) -> SafeString:
+    smuggled = "".join(chr(ord(c) - 0xE0000) for c in run if 0xE0020 <= ord(c) <= 0xE007E)
+    if smuggled:
+        return format_html('<span class="hidden-char">hidden text: {}</span>', smuggled)
+    names = " ".join(f"U+{ord(character):04X}" for character in run[:CHIP_LIMIT])
+    more = f" and {len(run) - CHIP_LIMIT} more" if len(run) > CHIP_LIMIT else ""
+    title = unicodedata.name(run[0], "invisible character").lower()
+    return format_html('<span class="hidden-char" title="{}">{}{}</span>', title, names, more)
+
+
+@register.filter
+def ago(moment: datetime | None) -> SafeString | str:
+    """As in "3 min ago", with the exact time on hover."""
+    if moment is None:
+        return "never"
+    words = _distance(timezone.now() - moment)
+    exact = moment.astimezone(timezone.get_current_timezone())
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        exact.isoformat("T", "seconds"),
+        f"{exact:%d %b %Y, %H:%M %Z}",
+        words,
+    )
+
+
+def _distance(span: timedelta) -> str:
+    seconds = abs(int(span.total_seconds()))
+    is_past = span >= timedelta()
+    if seconds < 45:
+        return "just now" if is_past else "in a moment"
+    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
+    amount = f"{max(1, round(seconds / size))} {unit}"
+    return f"{amount} ago" if is_past else f"in {amount}"
+
+
+@register.filter
+def compact(number: int) -> str:
+    """1234 as "1.2k": for columns where the order of magnitude is what counts."""
+    if number < 1000:
+        return str(number)
+    if number < 1_000_000:
+        return f"{number / 1000:.1f}".removesuffix(".0") + "k"
+    return f"{number / 1_000_000:.1f}".removesuffix(".0") + "M"
+
+
+@register.filter
+def grouped(number: int) -> str:
+    return f"{number:,}".replace(",", "\u202f")

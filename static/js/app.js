@@ -1,0 +1,151 @@
+/* Comfort on top of pages that work without it. No framework, no build step. */
+(() => {
+  "use strict";
+
+  const toast = (text) => {
+    const box = document.getElementById("toast");
+    if (!box) return;
+    box.textContent = text;
+    window.clearTimeout(toast.timer);
+    toast.timer = window.setTimeout(() => (box.textContent = ""), 4000);
+  };
+
+  const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+
+  /* `/` goes to the search of the page, else to the one in the navigation. */
+  const focusSearch = () => {
+    const boxes = [...document.querySelectorAll("[data-search]")];
+    const box = boxes.find((one) => one.checkVisibility());
+    if (box) box.select();
+    else window.location.assign("/tools/");
+    box?.focus();
+  };
+
+  /* Arrow keys walk the main link of each row. */
+  const walk = (event) => {
+    const list = event.target.closest("[data-walk]");
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!list || !step) return;
+    const links = [...list.querySelectorAll("[data-row]")];
+    const next = links[links.indexOf(event.target) + step];
+    if (!links.includes(event.target) || !next) return;
+    event.preventDefault();
+    next.focus();
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "/" && !isTyping(event.target)) {
+      event.preventDefault();
+      focusSearch();
+    } else if (event.key === "Escape") {
+      document.querySelectorAll("details.menu[open]").forEach((menu) => {
+        menu.open = false;
+        menu.querySelector("summary").focus();
+      });
+    } else {
+      walk(event);
+    }
+  });
+
+  /* Theme: the cookie is what the server reads for the next page. */
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("[data-theme-form]") || !event.submitter) return;
+    event.preventDefault();
+    const theme = event.submitter.value;
+    const age = theme ? 31536000 : 0;
+    document.cookie = `theme=${theme}; path=/; max-age=${age}; samesite=lax`;
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    form.querySelectorAll("button").forEach((button) => {
+      button.setAttribute("aria-pressed", String(button.value === theme));
+    });
+  });
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) {
+      const source = button.dataset.copy ? document.querySelector(button.dataset.copy) : button.previousElementSibling;
+      await navigator.clipboard.writeText(source.textContent);
+      toast("Copied");
+    }
+    document.querySelectorAll("details.menu[open]").forEach((menu) => {
+      if (!menu.contains(event.target)) menu.open = false;
+    });
+  });
+
+  /* Leaving with unsaved words asks first. */
+  const changed = new Set();
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("form[data-guard]");
+    if (form) changed.add(form);
+    const counted = event.target.closest("[data-counted]");
+    if (counted) count(counted);
+  });
+  document.addEventListener("submit", (event) => changed.delete(event.target));
+  window.addEventListener("beforeunload", (event) => {
+    if ([...changed].some((form) => form.isConnected)) event.preventDefault();
+  });
+
+  /* About four characters make a token: the same rule of thumb as the server's. */
+  const count = (field) => {
+    const output = document.getElementById(`${field.id}-count`);
+    const length = [...field.value].length;
+    if (output) output.textContent = `${length} characters · ~${Math.ceil(length / 4)} tokens`;
+  };
+
+  /* Compare tray: up to four tools, kept while pages and searches change. */
+  const KEY = "compare";
+  const LIMIT = 4;
+  const chosen = () => {
+    try {
+      return JSON.parse(window.localStorage.getItem(KEY)) || [];
+    } catch {
+      return [];
+    }
+  };
+  const drawTray = () => {
+    const tools = chosen();
+    document.querySelectorAll("[data-compare]").forEach((box) => {
+      box.checked = tools.some((tool) => tool.id === box.value);
+      box.disabled = !box.checked && tools.length >= LIMIT;
+    });
+    const tray = document.getElementById("tray");
+    if (!tray) return;
+    tray.hidden = tools.length === 0;
+    const list = tray.querySelector("[data-tray-list]");
+    list.replaceChildren(
+      ...tools.map((tool) => {
+        const label = document.createElement("span");
+        label.className = "label";
+        label.textContent = tool.name;
+        return label;
+      }),
+    );
+    const link = tray.querySelector("[data-tray-go]");
+    link.href = `${link.dataset.base}?${tools.map((tool) => `tool=${tool.id}`).join("&")}`;
+    tray.querySelector("[data-tray-note]").textContent =
+      tools.length === 1 ? "Tick one more to compare." : tools.length === LIMIT ? "Four is the most." : "";
+  };
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("[data-compare]")) return;
+    const box = event.target;
+    const rest = chosen().filter((tool) => tool.id !== box.value);
+    const tools = box.checked ? [...rest, { id: box.value, name: box.dataset.compare }] : rest;
+    window.localStorage.setItem(KEY, JSON.stringify(tools.slice(0, LIMIT)));
+    drawTray();
+  });
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-tray-clear]")) return;
+    window.localStorage.removeItem(KEY);
+    drawTray();
+  });
+
+  document.addEventListener("htmx:load", () => drawTray());
+  document.addEventListener("DOMContentLoaded", () => {
+    document.documentElement.classList.add("has-js");
+    drawTray();
+    document.querySelectorAll("[data-counted]").forEach(count);
+  });
+})();
