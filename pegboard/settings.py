@@ -71,8 +71,8 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "pegboard.middleware.RefuseNulMiddleware",
     "pegboard.middleware.ContentSecurityPolicyMiddleware",
+    "pegboard.middleware.RefuseNulMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -143,11 +143,12 @@ REST_FRAMEWORK = {
         "people.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["people.permissions.RolePermission"],
-    "DEFAULT_PARSER_CLASSES": ["pegboard.rest.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["pegboard.rest.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PAGINATION_CLASS": "pegboard.rest.KeysetPagination",
-    "DEFAULT_SCHEMA_CLASS": "pegboard.rest.Schema",
-    "EXCEPTION_HANDLER": "pegboard.rest.exception_handler",
+    "DEFAULT_PAGINATION_CLASS": "pegboard.rest.paging.KeysetPagination",
+    "DEFAULT_SCHEMA_CLASS": "pegboard.rest.schema.Schema",
+    "EXCEPTION_HANDLER": "pegboard.rest.errors.exception_handler",
+    "DEFAULT_METADATA_CLASS": None,
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
@@ -187,9 +188,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300_000
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULE = {
-    "tick": {"task": "catalog.tasks.tick", "schedule": 5.0, "options": {"expires": 30}},
-}
+CELERY_BEAT_SCHEDULER = "pegboard.beat:InProcessScheduler"
+CELERY_BEAT_SCHEDULE = {"tick": {"task": "catalog.enumeration.tick", "schedule": 5.0}}
+CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
 # Networks vendors may live in although they are private: a deployment setting, never an administrator's.
 OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")

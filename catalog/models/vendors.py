@@ -76,6 +76,10 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def live(self) -> "EndpointQuerySet":
         return self.filter(removed_at=None, vendor__removed_at=None)
 
+    def needing_action(self) -> "EndpointQuerySet":
+        """Those that wait for a person: the last reading failed, or is held."""
+        return self.live().filter(models.Q(failures__gt=0) | models.Q(held_run__isnull=False))
+
     def due(self) -> "EndpointQuerySet":
         """Those whose own interval has passed, by the database's clock."""
         return self.live().filter(is_paused=False, next_due_at__lte=models.functions.Now())
@@ -143,6 +147,10 @@ class Endpoint(models.Model):
         if self.is_paused:
             return EndpointStatus.PAUSED
         return EndpointStatus.OK if self.last_success_at else EndpointStatus.NEW
+
+    @property
+    def is_live(self) -> bool:
+        return self.removed_at is None and self.vendor.removed_at is None
 
     def speak(self) -> "Protocol":
         """The protocol of this endpoint with its settings."""

@@ -182,6 +182,10 @@ class Protocol(ABC):
     def read(self, document: dict[str, Any]) -> Signature:
         """The normal form of one item's document. Raises `UnreadableItemError`."""
 
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        """What is odd about a readable item, such as a description over the protocol's limit."""
+        return ()
+
     @abstractmethod
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         """One tool: its current version, or the one labelled `label`."""

@@ -1,0 +1,33 @@
+"""Decisions about findings."""
+
+from typing import Literal
+
+from django.db import transaction
+from django.utils import timezone
+
+from catalog.errors import CatalogError
+from catalog.models import Finding
+from catalog.models.findings import FindingState
+from people import audit
+from people.models import User
+
+Decision = Literal["accept", "block"]
+STATES = {"accept": FindingState.ACCEPTED, "block": FindingState.BLOCKED}
+
+
+@transaction.atomic
+def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = "") -> Finding:
+    """A decision may be changed later; each one is audited. Raises CatalogError for an unknown decision."""
+    if decision not in STATES:
+        raise CatalogError(
+            "unknown_decision",
+            "A finding is accepted or blocked.",
+            fields={"decision": "Say “accept” or “block”."},
+        )
+    finding = Finding.objects.select_for_update(of=("self",)).select_related("tool").get(pk=finding.pk)
+    before = {"state": finding.state, "note": finding.note}
+    finding.state, finding.note = STATES[decision], note
+    finding.resolved_by, finding.resolved_at = actor, timezone.now()
+    finding.save(update_fields=["state", "note", "resolved_by", "resolved_at"])
+    audit.record(actor, decision, finding, before=before, after={"state": finding.state, "note": note})
+    return finding

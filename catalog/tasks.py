@@ -1,0 +1,20 @@
+"""What workers do. A task takes ids, may run twice, and calls one function."""
+
+from celery import shared_task
+
+from catalog import enumeration, history
+from catalog.models.runs import RunStatus
+
+
+@shared_task
+def enumerate_endpoint(run_id: int) -> None:
+    run = enumeration.perform(run_id)
+    if run.status == RunStatus.SUCCEEDED:
+        read_versions.delay(run.endpoint_id)
+
+
+@shared_task
+def read_versions(endpoint_id: int) -> None:
+    """Older versions, a batch at a time; what is left goes into another message."""
+    if history.read_pending(endpoint_id):
+        read_versions.delay(endpoint_id)
