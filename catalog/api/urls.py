@@ -1,3 +1,18 @@
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from catalog.api import credentials, endpoints, findings, runs, vendors
+
+urlpatterns = [
+    path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
+    path("vendors/<slug:slug>/", vendors.VendorDetail.as_view(), name="api-vendor"),
+    path("endpoints/", endpoints.EndpointList.as_view(), name="api-endpoint-list"),
+    path("endpoints/<int:pk>/", endpoints.EndpointDetail.as_view(), name="api-endpoint"),
+    path("endpoints/<int:pk>/enumerate/", endpoints.EndpointEnumerate.as_view(), name="api-enumerate"),
+    path("runs/", runs.RunList.as_view(), name="api-run-list"),
+    path("runs/<int:pk>/", runs.RunDetail.as_view(), name="api-run"),
+    path("runs/<int:pk>/confirm/", runs.RunConfirm.as_view(), name="api-run-confirm"),
+    path("credentials/", credentials.CredentialList.as_view(), name="api-credential-list"),
+    path("credentials/<uuid:pk>/", credentials.CredentialDetail.as_view(), name="api-credential"),
+    path("findings/", findings.FindingList.as_view(), name="api-finding-list"),
+    path("findings/<int:pk>/resolve/", findings.FindingResolve.as_view(), name="api-finding-resolve"),
+]

@@ -1,0 +1,149 @@
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import connections, enumeration, protocols
+from catalog.api.vendors import chosen_vendor
+from catalog.models import Credential, Endpoint, Vendor
+from catalog.models.runs import Trigger
+from catalog.models.tools import ToolStatus
+from catalog.models.vendors import EndpointStatus
+from people.models import Role
+
+
+class ErrorOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class EndpointChange(serializers.Serializer[Endpoint]):
+    url = serializers.CharField(max_length=2048, required=False)
+    name = serializers.CharField(max_length=120, required=False, allow_blank=True)
+    credential = serializers.UUIDField(required=False, allow_null=True)
+    interval_minutes = serializers.IntegerField(
+        min_value=1, max_value=connections.LONGEST_INTERVAL, required=False
+    )
+    settings = serializers.DictField(required=False)
+    is_paused = serializers.BooleanField(required=False)
+
+    def validate_credential(self, pk: Any) -> Credential | None:
+        if pk is None:
+            return None
+        credential = Credential.objects.filter(pk=pk, removed_at=None).first()
+        if credential is None:
+            raise serializers.ValidationError("There is no such credential.")
+        return credential
+
+
+class EndpointInput(EndpointChange):
+    vendor = serializers.SlugField(max_length=60)
+    protocol = serializers.ChoiceField(choices=protocols.choices())
+    url = serializers.CharField(max_length=2048)
+    is_paused = None  # type: ignore[assignment]
+
+    def validate_vendor(self, slug: str) -> Vendor:
+        return chosen_vendor(slug)
+
+
+class EndpointOutput(serializers.ModelSerializer[Endpoint]):
+    vendor = serializers.CharField(source="vendor.slug", read_only=True)
+    credential = serializers.UUIDField(source="credential_id", read_only=True, allow_null=True)
+    settings = serializers.DictField(read_only=True)
+    status = serializers.ChoiceField(choices=EndpointStatus.choices, read_only=True)
+    error = serializers.SerializerMethodField()
+    tools = serializers.IntegerField(source="tool_count", read_only=True)
+
+    class Meta:
+        model = Endpoint
+        fields = [
+            "id",
+            "vendor",
+            "protocol",
+            "url",
+            "name",
+            "credential",
+            "interval_minutes",
+            "settings",
+            "status",
+            "is_paused",
+            "error",
+            "failures",
+            "held_run",
+            "tools",
+            "next_due_at",
+            "last_success_at",
+            "created_at",
+        ]
+        read_only_fields = fields
+
+    @extend_schema_field(ErrorOutput(allow_null=True))
+    def get_error(self, endpoint: Endpoint) -> dict[str, str] | None:
+        code = endpoint.error_code
+        return {"code": code, "message": endpoint.error_message} if code else None
+
+
+class RunStarted(serializers.Serializer[Any]):
+    run = serializers.IntegerField()
+
+
+def endpoints() -> QuerySet[Endpoint]:
+    active = Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE))
+    return Endpoint.objects.live().select_related("vendor", "credential").annotate(tool_count=active)
+
+
+class EndpointList(ListAPIView[Endpoint]):
+    write_role = Role.ADMIN
+    serializer_class = EndpointOutput
+    ordering = ("id",)
+
+    def get_queryset(self) -> QuerySet[Endpoint]:
+        return endpoints()
+
+    @extend_schema(request=EndpointInput, responses={201: EndpointOutput})
+    def post(self, request: Request) -> Response:
+        given = EndpointInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        endpoint = connections.create_endpoint(actor=request.user, **given.validated_data)
+        return Response(EndpointOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
+
+
+class EndpointDetail(GenericAPIView[Endpoint]):
+    write_role = Role.ADMIN
+    serializer_class = EndpointOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(EndpointOutput(get_object_or_404(endpoints(), pk=pk)).data)
+
+    @extend_schema(request=EndpointChange)
+    def patch(self, request: Request, pk: int) -> Response:
+        given = EndpointChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        endpoint = get_object_or_404(endpoints(), pk=pk)
+        connections.update_endpoint(endpoint, actor=request.user, **given.validated_data)
+        return Response(EndpointOutput(endpoints().get(pk=pk)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        connections.remove_endpoint(get_object_or_404(endpoints(), pk=pk), actor=request.user)
+        return Response(status=204)
+
+
+class EndpointEnumerate(GenericAPIView[Endpoint]):
+    """Read this endpoint now. Answers with the run that is already active when there is one."""
+
+    write_role = Role.ADMIN
+    serializer_class = RunStarted
+    pagination_class = None
+
+    @extend_schema(request=None, responses={202: RunStarted})
+    def post(self, request: Request, pk: int) -> Response:
+        endpoint = get_object_or_404(endpoints(), pk=pk)
+        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=request.user)
+        return Response({"run": run.pk}, status=202)

@@ -1,0 +1,78 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import findings
+from catalog.models import Finding
+from catalog.models.findings import FindingState
+from people.models import Role
+
+
+class FindingOutput(serializers.ModelSerializer[Finding]):
+    tool_name = serializers.CharField(source="tool.name", read_only=True)
+
+    class Meta:
+        model = Finding
+        fields = [
+            "id",
+            "code",
+            "severity",
+            "message",
+            "state",
+            "endpoint",
+            "tool",
+            "tool_name",
+            "version",
+            "run",
+            "note",
+            "raised_at",
+            "resolved_at",
+        ]
+        read_only_fields = fields
+
+
+class FindingFilter(serializers.Serializer[Any]):
+    state = serializers.ChoiceField(choices=FindingState.choices, required=False)
+    tool = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+
+
+class DecisionInput(serializers.Serializer[Any]):
+    decision = serializers.ChoiceField(choices=["accept", "block"])
+    note = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+
+
+class FindingList(ListAPIView[Finding]):
+    serializer_class = FindingOutput
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[Finding]:
+        given = FindingFilter(data=self.request.query_params)
+        given.is_valid(raise_exception=True)
+        return Finding.objects.filter(**given.validated_data).select_related("tool")
+
+    @extend_schema(
+        parameters=[OpenApiParameter("state", str, enum=FindingState.values), OpenApiParameter("tool", int)]
+    )
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().get(request, *args, **kwargs)
+
+
+class FindingResolve(GenericAPIView[Finding]):
+    write_role = Role.ADMIN
+    serializer_class = FindingOutput
+    pagination_class = None
+
+    @extend_schema(request=DecisionInput, responses={200: FindingOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        given = DecisionInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        finding = get_object_or_404(Finding, pk=pk)
+        return Response(
+            FindingOutput(findings.resolve(finding, actor=request.user, **given.validated_data)).data
+        )

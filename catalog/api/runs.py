@@ -1,0 +1,108 @@
+from typing import Any
+
+from django.db.models import Prefetch, QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import enumeration
+from catalog.api.endpoints import ErrorOutput, RunStarted
+from catalog.models import Rejection, Run
+from people.models import Role
+
+REJECTIONS_IN_A_LIST = 20
+
+
+class RejectionOutput(serializers.ModelSerializer[Rejection]):
+    class Meta:
+        model = Rejection
+        fields = ["tool", "code", "reason"]
+        read_only_fields = fields
+
+
+class NoteOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    count = serializers.IntegerField()
+
+
+class RunOutput(serializers.ModelSerializer[Run]):
+    """`rejections` holds at most 1,000 rows, and at most 20 a run in a list; `rejected` counts them all."""
+
+    error = serializers.SerializerMethodField()
+    notes = NoteOutput(many=True, read_only=True)
+    rejections = RejectionOutput(many=True, read_only=True)
+
+    class Meta:
+        model = Run
+        fields = [
+            "id",
+            "endpoint",
+            "status",
+            "trigger",
+            "pages",
+            "seen",
+            "added",
+            "changed",
+            "unchanged",
+            "withdrawn",
+            "returned",
+            "rejected",
+            "would_withdraw",
+            "error",
+            "notes",
+            "rejections",
+            "attempt",
+            "queued_at",
+            "started_at",
+            "finished_at",
+        ]
+        read_only_fields = fields
+
+    @extend_schema_field(ErrorOutput(allow_null=True))
+    def get_error(self, run: Run) -> dict[str, str] | None:
+        return run.error
+
+
+class EndpointFilter(serializers.Serializer[Any]):
+    endpoint = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+
+
+class RunList(ListAPIView[Run]):
+    serializer_class = RunOutput
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[Run]:
+        given = EndpointFilter(data=self.request.query_params)
+        given.is_valid(raise_exception=True)
+        first = Prefetch("rejections", Rejection.objects.order_by("id")[:REJECTIONS_IN_A_LIST])
+        return Run.objects.filter(**given.validated_data).prefetch_related(first)
+
+    @extend_schema(parameters=[OpenApiParameter("endpoint", int)])
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().get(request, *args, **kwargs)
+
+
+class RunDetail(GenericAPIView[Run]):
+    serializer_class = RunOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        run = get_object_or_404(Run.objects.prefetch_related("rejections"), pk=pk)
+        return Response(RunOutput(run).data)
+
+
+class RunConfirm(GenericAPIView[Run]):
+    """Confirm that the tools a held run missed are gone: reads again and withdraws up to as many."""
+
+    write_role = Role.ADMIN
+    serializer_class = RunStarted
+    pagination_class = None
+
+    @extend_schema(request=None, responses={202: RunStarted})
+    def post(self, request: Request, pk: int) -> Response:
+        run = get_object_or_404(Run.objects.select_related("endpoint__vendor"), pk=pk)
+        return Response({"run": enumeration.confirm_held(run, actor=request.user).pk}, status=202)

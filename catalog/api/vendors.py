@@ -1,0 +1,85 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import connections
+from catalog.models import Vendor
+from people.models import Role
+
+
+class VendorInput(serializers.Serializer[Vendor]):
+    name = serializers.CharField(max_length=120)
+    slug = serializers.RegexField(r"^[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?$", required=False, max_length=60)
+    homepage = serializers.CharField(max_length=500, required=False, allow_blank=True)
+
+
+class VendorChange(serializers.Serializer[Vendor]):
+    name = serializers.CharField(max_length=120, required=False)
+    homepage = serializers.CharField(max_length=500, required=False, allow_blank=True)
+
+
+class VendorOutput(serializers.ModelSerializer[Vendor]):
+    endpoints = serializers.IntegerField(source="endpoint_count", read_only=True)
+    tools = serializers.IntegerField(source="tool_count", read_only=True)
+
+    class Meta:
+        model = Vendor
+        fields = ["slug", "name", "homepage", "endpoints", "tools", "created_at"]
+        read_only_fields = fields
+
+
+class VendorList(ListAPIView[Vendor]):
+    write_role = Role.ADMIN
+    serializer_class = VendorOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[Vendor]:
+        return connections.vendors_with_counts()
+
+    @extend_schema(request=VendorInput, responses={201: VendorOutput})
+    def post(self, request: Request) -> Response:
+        given = VendorInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        vendor = connections.create_vendor(actor=request.user, **given.validated_data)
+        return Response(VendorOutput(self.get_queryset().get(pk=vendor.pk)).data, status=201)
+
+
+class VendorDetail(GenericAPIView[Vendor]):
+    write_role = Role.ADMIN
+    serializer_class = VendorOutput
+    pagination_class = None
+
+    def get_queryset(self) -> QuerySet[Vendor]:
+        return connections.vendors_with_counts()
+
+    def vendor(self, slug: str) -> Vendor:
+        return get_object_or_404(self.get_queryset(), slug=slug)
+
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(VendorOutput(self.vendor(slug)).data)
+
+    @extend_schema(request=VendorChange)
+    def patch(self, request: Request, slug: str) -> Response:
+        given = VendorChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        connections.update_vendor(self.vendor(slug), actor=request.user, **given.validated_data)
+        return Response(VendorOutput(self.vendor(slug)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str) -> Response:
+        connections.remove_vendor(self.vendor(slug), actor=request.user)
+        return Response(status=204)
+
+
+def chosen_vendor(slug: Any) -> Vendor:
+    """For other inputs that name a vendor. Raises a validation error that says what to do."""
+    vendor = Vendor.objects.live().filter(slug=slug).first()
+    if vendor is None:
+        raise serializers.ValidationError("There is no such vendor. Create it first.")
+    return vendor
