@@ -1,11 +1,14 @@
 """Who may do what, with which key, and what they did."""
 
 import hashlib
+from datetime import datetime
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
+from django.db.models.functions import Lower, Upper
 from django.utils import timezone
 
 
@@ -45,7 +48,12 @@ class User(AbstractBaseUser):
     class Meta:
         ordering = ["username"]
         constraints = [
-            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="user_role_known")
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="user_role_known"),
+            models.UniqueConstraint(
+                Lower("username"),
+                name="one_user_per_name",
+                violation_error_message="Somebody already signs in with this name.",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -55,14 +63,40 @@ class User(AbstractBaseUser):
         return self.is_active and Role(self.role).includes(role)
 
     @property
-    def is_staff(self) -> bool:
+    def can_design(self) -> bool:
+        return self.has_role(Role.DESIGNER)
+
+    @property
+    def can_administer(self) -> bool:
         return self.has_role(Role.ADMIN)
+
+    @property
+    def is_staff(self) -> bool:
+        """Django's admin asks by this name."""
+        return self.can_administer
 
     def has_perm(self, perm: str, obj: object | None = None) -> bool:
-        return self.has_role(Role.ADMIN)
+        return self.can_administer
 
     def has_module_perms(self, app_label: str) -> bool:
-        return self.has_role(Role.ADMIN)
+        return self.can_administer
+
+
+class FailedSignIn(models.Model):
+    """One wrong password, kept for as long as it counts against the next try."""
+
+    username = models.CharField(max_length=150)
+    address = models.CharField(max_length=45)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["username", "address", "at"], name="failed_sign_in"),
+            models.Index(fields=["at"], name="failed_sign_in_by_age"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.username} from {self.address}"
 
 
 class Scope(models.TextChoices):
@@ -88,7 +122,20 @@ class ApiToken(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        ordering = ["-created_at", "-id"]
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["user", "-id"], name="token_by_user")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def is_usable(self, now: datetime) -> bool:
+        return not self.revoked_at and (self.expires_at is None or self.expires_at > now)
+
+    @property
+    def state(self) -> str:
+        if self.revoked_at:
+            return "revoked"
+        return "active" if self.is_usable(timezone.now()) else "expired"
 
     @staticmethod
     def digest_of(token: str) -> str:
@@ -111,4 +158,12 @@ class AuditEntry(models.Model):
     class Meta:
         ordering = ["-id"]
         verbose_name_plural = "audit entries"
-        indexes = [models.Index(fields=["kind", "object_id", "-id"], name="audit_by_object")]
+        indexes = [
+            models.Index(fields=["kind", "object_id", "-id"], name="audit_by_object"),
+            models.Index(fields=["kind", "-id"], name="audit_by_kind"),
+            models.Index(fields=["actor", "-id"], name="audit_by_actor"),
+            GinIndex(OpClass(Upper("label"), name="gin_trgm_ops"), name="audit_by_label"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor_name}: {self.action} {self.label}"

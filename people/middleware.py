@@ -1,0 +1,53 @@
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+from django.shortcuts import resolve_url
+
+from people.models import Role
+from people.permissions import reason_against
+
+READING = ("GET", "HEAD", "OPTIONS")
+
+
+class RoleRequiredMiddleware(LoginRequiredMiddleware):
+    """Every page takes a signed-in person with the role it declares. API views decide for themselves."""
+
+    def process_view(
+        self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
+    ) -> HttpResponseBase | None:
+        if not getattr(view_func, "login_required", True):
+            return None
+        answer = super().process_view(request, view_func, view_args, view_kwargs)
+        if answer is not None:
+            return _ask_to_sign_in(request, answer)
+        return _check_role(request, view_func)
+
+
+def _ask_to_sign_in(request: HttpRequest, answer: HttpResponseBase) -> HttpResponseBase:
+    """htmx would put the sign-in page into a fragment of this page, so it is told to go there."""
+    if request.headers.get("HX-Request") != "true":
+        return answer
+    here = urlsplit(request.headers.get("HX-Current-URL", "")).path
+    query = urlencode({"next": here}) if here else ""
+    return HttpResponse(status=401, headers={"HX-Redirect": f"{resolve_url('login')}?{query}"})
+
+
+def _check_role(request: HttpRequest, view_func: Callable[..., Any]) -> HttpResponse | None:
+    roles = _roles(request, view_func)
+    if request.method not in roles:
+        return HttpResponseNotAllowed(list(roles))
+    if reason := reason_against(request.user, roles[request.method]):
+        raise PermissionDenied(reason)
+    return None
+
+
+def _roles(request: HttpRequest, view_func: Callable[..., Any]) -> dict[str, Role]:
+    if request.resolver_match and request.resolver_match.app_name == "admin":
+        return dict.fromkeys((*READING, "POST"), Role.ADMIN)
+    roles = dict.fromkeys(READING, getattr(view_func, "read_role", Role.VIEWER))
+    write_role = getattr(view_func, "write_role", None)
+    return {**roles, "POST": write_role} if write_role else roles

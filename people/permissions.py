@@ -1,0 +1,86 @@
+"""Who may call what. Every view declares the role it takes; what declares nothing is refused.
+
+An API view has `read_role` (viewer unless it says otherwise) and `write_role` (no default), or
+`roles = {"DELETE": Role.ADMIN}` for single methods. A page uses the decorator `requires`, which
+`people.middleware.RoleRequiredMiddleware` enforces.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.contrib.auth.decorators import login_not_required
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+
+from people.models import ApiToken, Role, Scope
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # which imports this module while it is being made
+
+PageView = TypeVar("PageView", bound=Callable[..., Any])
+
+public = login_not_required
+
+
+def requires(role: Role | None = None, *, write: Role | None = None) -> Callable[[PageView], PageView]:
+    """`@requires(Role.DESIGNER)` covers every method; `@requires(write=Role.DESIGNER)` lets viewers read."""
+
+    def declare(view: PageView) -> PageView:
+        view.read_role = role or Role.VIEWER  # type: ignore[attr-defined]
+        view.write_role = write or role  # type: ignore[attr-defined]
+        return view
+
+    return declare
+
+
+def reason_against(user: Any, role: Role) -> str:
+    """The sentence a person reads who may not do something; empty when they may."""
+    if user.is_authenticated and user.has_role(role):
+        return ""
+    return f"You need the {role.label.lower()} role. An administrator can give it to you."
+
+
+class RolePermission(BasePermission):
+    """The lower of what the person's role and the token's scopes allow."""
+
+    message = ""
+    code = ""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        if not request.user.is_authenticated:
+            return False
+        method = request.method or ""
+        if not hasattr(view, method.lower()):
+            return True  # the view answers 405 itself
+        needed = needed_role(view, method)
+        if needed is None:
+            return self._refuse("undeclared", "This call is closed.")
+        if not request.user.has_role(needed):
+            return self._refuse("role_required", reason_against(request.user, needed))
+        if isinstance(request.auth, ApiToken) and not allows(request.auth, view, method, needed):
+            return self._refuse("scope_required", "This token's scope does not cover this call.")
+        return True
+
+    def _refuse(self, code: str, message: str) -> bool:
+        self.code, self.message = code, message
+        return False
+
+
+def needed_role(view: Any, method: str) -> Role | None:
+    roles: dict[str, Role] = getattr(view, "roles", {})
+    if method in roles:
+        return roles[method]
+    if method in SAFE_METHODS:
+        return getattr(view, "read_role", Role.VIEWER)
+    return getattr(view, "write_role", None)
+
+
+def allows(token: ApiToken, view: Any, method: str, needed: Role) -> bool:
+    scopes = set(token.scopes)
+    if Scope.ADMIN in scopes:
+        return True
+    if method not in SAFE_METHODS:
+        return Scope.DESIGN in scopes and needed == Role.DESIGNER
+    if scopes & {Scope.READ, Scope.DESIGN}:
+        return True
+    return Scope.RUNTIME in scopes and getattr(view, "runtime", False)
