@@ -1,0 +1,96 @@
+"""Bearer tokens: `pgb_`, a public id, `_`, a secret and a checksum that tells a typo from a revoked token."""
+
+import re
+import secrets
+import string
+import zlib
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from people import audit
+from people.errors import DomainError
+from people.models import ApiToken, Scope, User
+
+ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+SHAPE = re.compile(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
+DEFAULT_LIFE = timedelta(days=90)
+LONGEST_LIFE = timedelta(days=366)
+
+
+def generate() -> str:
+    body = f"pgb_{_random(22)}_{_random(32)}"
+    return body + _checksum(body)
+
+
+def is_well_formed(token: str) -> bool:
+    return SHAPE.fullmatch(token) is not None and _checksum(token[:-6]) == token[-6:]
+
+
+def issue(
+    user: User,
+    *,
+    actor: User | None,
+    name: str,
+    scopes: Iterable[str],
+    expires_at: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """The row and the token itself, which is not kept anywhere. Without a date it lives 90 days."""
+    now = timezone.now()
+    expires_at = expires_at or now + DEFAULT_LIFE
+    wanted = list(dict.fromkeys(scopes))
+    _check(name, wanted, expires_at, now)
+    plain = generate()
+    with transaction.atomic():
+        token = ApiToken.objects.create(
+            user=user,
+            name=name.strip(),
+            prefix=plain[:12],
+            digest=ApiToken.digest_of(plain),
+            scopes=wanted,
+            expires_at=expires_at,
+        )
+        audit.record(actor, "issue key", token, after={"owner": user.username, **_facts(token)})
+    return token, plain
+
+
+def revoke(token: ApiToken, *, actor: User | None) -> None:
+    """Safe to call twice; the second call changes nothing."""
+    now = timezone.now()
+    with transaction.atomic():
+        if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+            audit.record(
+                actor, "revoke key", token, before={"state": token.state}, after={"state": "revoked"}
+            )
+            token.revoked_at = now
+
+
+def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime) -> None:
+    fields = {}
+    if not 1 <= len(name.strip()) <= 100:
+        fields["name"] = "Give the key a name of 1 to 100 characters."
+    if not scopes or not set(scopes) <= set(Scope.values):
+        fields["scopes"] = f"Choose at least one of {', '.join(Scope.values)}."
+    if not now < expires_at <= now + LONGEST_LIFE:
+        fields["expires_at"] = "Choose a time within the next 366 days."
+    if fields:
+        raise DomainError("invalid", "The key could not be made.", fields=fields)
+
+
+def _facts(token: ApiToken) -> dict[str, object]:
+    expires_at = token.expires_at.isoformat() if token.expires_at else None
+    return {"name": token.name, "scopes": token.scopes, "expires_at": expires_at}
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def _checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(6):
+        number, remainder = divmod(number, len(ALPHABET))
+        digits = ALPHABET[remainder] + digits
+    return digits
