@@ -1,12 +1,27 @@
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
+from django.views.generic import RedirectView
 
+from pegboard import views
+from people.permissions import public
+
+# Django's admin has no door of its own: there is one sign-in page and one audited change of a password.
 urlpatterns = [
     path("", include("designer.urls")),
     path("", include("catalog.urls")),
     path("", include("people.urls")),
+    path("healthz", views.healthz, name="healthz"),
+    path("readyz", views.readyz, name="readyz"),
     path("api/v1/", include("designer.api.urls")),
     path("api/v1/", include("catalog.api.urls")),
     path("api/v1/", include("people.api.urls")),
+    re_path("^api/", views.unknown_call, name="api-unknown"),
+    path("admin/login/", public(RedirectView.as_view(pattern_name="login", query_string=True))),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="password-change")),
     path("admin/", admin.site.urls),
 ]
+
+handler400 = views.bad_request
+handler403 = views.permission_denied
+handler404 = views.page_not_found
+handler500 = views.server_error

@@ -1,0 +1,67 @@
+"""What every request and every reply must keep to, whatever view answers."""
+
+from collections.abc import Callable
+from urllib.parse import unquote_to_bytes
+
+from django.http import HttpRequest, HttpResponse
+
+from pegboard import views
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+FORM = "application/x-www-form-urlencoded"
+
+
+class ContentSecurityPolicyMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
+        return response
+
+
+class RefuseNulMiddleware:
+    """PostgreSQL stores neither NUL nor broken UTF-8, so both are refused before anything looks them up."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if _is_unreadable(request):
+            return views.bad_request(request)
+        return self.get_response(request)
+
+
+def _is_unreadable(request: HttpRequest) -> bool:
+    # WSGI hands over the path already percent-decoded, as Latin-1.
+    path: bytes = request.META.get("PATH_INFO", "").encode("latin-1", "replace")
+    query = unquote_to_bytes(request.META.get("QUERY_STRING", ""))
+    if _is_odd(path) or _is_odd(query):
+        return True
+    if any("\0" in value for value in request.COOKIES.values()):
+        return True
+    return request.content_type == FORM and any(
+        "\0" in value for values in request.POST.lists() for value in (values[0], *values[1])
+    )
+
+
+def _is_odd(text: bytes) -> bool:
+    try:
+        return "\0" in text.decode()
+    except UnicodeDecodeError:
+        return True

@@ -1,0 +1,94 @@
+"""Every error of the API has one shape: {code, message, fields?}."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import ValidationError as ModelValidationError
+from django.db import DataError, IntegrityError, OperationalError
+from django.http import Http404
+from psycopg.errors import UniqueViolation
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.response import Response
+from rest_framework.settings import api_settings
+from rest_framework.views import set_rollback
+
+from people.errors import DomainError
+
+CHECK_FIELDS = "Some of what was sent cannot be taken."
+
+
+def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:
+    """None is for what nobody foresaw: Django records it and `pegboard.views.server_error` answers."""
+    problem = _as_problem(exc)
+    if problem is None:
+        return None
+    set_rollback()
+    body: dict[str, Any] = {"code": problem.code, "message": problem.message}
+    if problem.fields:
+        body["fields"] = problem.fields
+    return Response(body, status=problem.status, headers=_headers(exc))
+
+
+def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line for each family of errors
+    match exc:
+        case DomainError():
+            return exc
+        case ValidationError():
+            return _from_fields(_flatten(exc.detail))
+        case ModelValidationError():
+            return _from_fields(_flatten(getattr(exc, "message_dict", None) or exc.messages))
+        case APIException():
+            return DomainError(_code(exc), str(exc.detail), status=exc.status_code)
+        case Http404():
+            return DomainError("not_found", "There is nothing at this address.", status=404)
+        case PermissionDenied():
+            return DomainError("permission_denied", str(exc) or "You may not do this.", status=403)
+        case RequestDataTooBig():
+            return DomainError("too_large", "The body is larger than 1 MB.", status=413)
+        case DataError():
+            return DomainError("invalid_value", "A value is out of range or cannot be stored.")
+        case IntegrityError() if isinstance(exc.__cause__, UniqueViolation):
+            return DomainError("conflict", "Somebody else has just saved the same thing.", status=409)
+        case OperationalError():
+            return DomainError("unavailable", "The database is busy. Try again in a moment.", status=503)
+    return None
+
+
+def _from_fields(fields: dict[str, str]) -> DomainError:
+    general = fields.pop("", None)
+    return DomainError("invalid", general or CHECK_FIELDS, fields=fields)
+
+
+def _flatten(detail: Any) -> dict[str, str]:
+    fields: dict[str, list[str]] = {}
+    for path, sentence in _sentences(detail, ()):
+        fields.setdefault(".".join(path), []).append(sentence)
+    return {path: " ".join(sentences) for path, sentences in fields.items()}
+
+
+def _sentences(detail: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(detail, dict):
+        for name, below in detail.items():
+            general = name in (api_settings.NON_FIELD_ERRORS_KEY, "__all__")
+            yield from _sentences(below, path if general else (*path, str(name)))
+    elif isinstance(detail, list):
+        for index, below in enumerate(detail):
+            nested = isinstance(below, dict)
+            yield from _sentences(below, (*path, str(index)) if nested else path)
+    else:
+        yield path, str(detail)
+
+
+def _code(exc: APIException) -> str:
+    codes = exc.get_codes()
+    return codes if isinstance(codes, str) else exc.default_code
+
+
+def _headers(exc: Exception) -> dict[str, str]:
+    headers = {}
+    if authenticate := getattr(exc, "auth_header", None):
+        headers["WWW-Authenticate"] = authenticate
+    if wait := getattr(exc, "wait", None):
+        headers["Retry-After"] = str(int(wait))
+    return headers

@@ -1,0 +1,68 @@
+import re
+from typing import Any
+
+from django.db.models import Model, QuerySet
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+from rest_framework.views import APIView
+
+from people.errors import DomainError
+from people.keyset import Keyset, Page
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 200
+
+
+class KeysetPagination(BasePagination):
+    """A view orders by its `keyset` ("name", "-id"): one field that is never NULL, indexed with the key."""
+
+    def paginate_queryset(  # type: ignore[override] # only query sets have an order in the database
+        self, queryset: QuerySet[Any], request: Request, view: APIView | None = None
+    ) -> list[Any]:
+        keyset: Keyset[Model] = Keyset(queryset, getattr(view, "keyset", "-id"))
+        self.url = request.build_absolute_uri()
+        self.page = keyset.page(_cursor(request), _limit(request))
+        return self.page.rows
+
+    def get_paginated_response(self, data: Any) -> Response:
+        page: Page[Model] = self.page
+        return Response(
+            {"results": data, "next": self._link(page.next), "previous": self._link(page.previous)}
+        )
+
+    def _link(self, cursor: str | None) -> str | None:
+        return replace_query_param(self.url, "cursor", cursor) if cursor else None
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        link = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["results", "next", "previous"],
+            "properties": {"results": schema, "next": link, "previous": link},
+        }
+
+    def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
+        limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
+        return [
+            {"name": "limit", "in": "query", "description": "Rows on a page.", "schema": limit},
+            {
+                "name": "cursor",
+                "in": "query",
+                "description": "Taken from `next` or `previous` of another page.",
+                "schema": {"type": "string"},
+            },
+        ]
+
+
+def _limit(request: Request) -> int:
+    text = request.query_params.get("limit", str(DEFAULT_LIMIT))
+    if not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII) or not 1 <= int(text) <= MAX_LIMIT:
+        sentence = f"Give a whole number from 1 to {MAX_LIMIT}."
+        raise DomainError("invalid_limit", sentence, fields={"limit": sentence})
+    return int(text)
+
+
+def _cursor(request: Request) -> str | None:
+    return request.query_params.get("cursor")

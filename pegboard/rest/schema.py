@@ -1,0 +1,61 @@
+"""What `/api/schema/` says of every call: its errors, and the ways to sign in."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS
+
+ERRORS = {
+    "400": "Something in the request cannot be taken.",
+    "401": "No token or session, or one that is not valid here.",
+    "403": "The role or the token's scope does not cover this call.",
+    "404": "There is nothing at this address.",
+    "406": "Only JSON can be answered.",
+    "409": "It disagrees with what is already there.",
+    "413": "The body is larger than 1 MB.",
+    "415": "The body must be application/json.",
+}
+ONLY_WHEN_WRITING = {"409", "413", "415"}
+
+
+class ErrorSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField(help_text="Stable, for programs.")
+    message = serializers.CharField(help_text="A sentence for people.")
+    fields = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.CharField(), required=False, help_text="A sentence for each field at fault."
+    )
+
+
+class Schema(AutoSchema):
+    def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
+        bodies: dict[str, Any] = super()._get_response_bodies(direction)
+        error = {"application/json": {"schema": self.resolve_serializer(ErrorSerializer, direction).ref}}
+        for code in self._possible_errors():
+            bodies.setdefault(code, {"description": ERRORS[code], "content": error})
+        return bodies
+
+    def _possible_errors(self) -> list[str]:
+        codes = set(ERRORS)
+        if self.method in SAFE_METHODS:
+            codes -= ONLY_WHEN_WRITING
+        if "{" not in self.path:
+            codes -= {"404"}
+        return sorted(codes)
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "people.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "pgb_…"}
+
+
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "people.authentication.SessionAuthentication"
+    name = "session"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": "sessionid"}
