@@ -1,0 +1,78 @@
+"""The people who may sign in: adding them, changing what they may do, letting them go."""
+
+from typing import Any
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from people import audit
+from people.errors import DomainError
+from people.models import Role, User
+
+CHANGEABLE = ("name", "role", "is_active")
+
+
+def add_user(
+    *, actor: User | None, username: str, password: str, name: str = "", role: str = Role.VIEWER
+) -> User:
+    user = User(username=User.normalize_username(username.strip()), name=name.strip(), role=role)
+    _check(user, password)
+    user.set_password(password)
+    try:
+        with transaction.atomic():
+            user.save()
+            audit.record(actor, "add person", user, after={"username": user.username, **_facts(user)})
+    except IntegrityError as error:
+        taken = "Somebody already signs in with this name."
+        raise DomainError("taken", taken, fields={"username": taken}, status=409) from error
+    return user
+
+
+def update_user(user: User, *, actor: User | None, **changes: Any) -> None:
+    """Changes `name`, `role` or `is_active`. The last active administrator stays one."""
+    with transaction.atomic():
+        # Locked first and always in this order: two administrators who demote one another wait here,
+        # and the second finds itself the last.
+        administrators = User.objects.filter(role=Role.ADMIN, is_active=True).order_by("pk")
+        others = [row for row in administrators.select_for_update() if row.pk != user.pk]
+        user.refresh_from_db(from_queryset=User.objects.select_for_update())
+        before, was_administrator = _facts(user), user.can_administer
+        for field in CHANGEABLE:
+            setattr(user, field, changes.get(field, before[field]))
+        _check(user)
+        if was_administrator and not user.can_administer and not others:
+            raise DomainError("last_administrator", "Pegboard needs at least one administrator.", status=409)
+        if _facts(user) != before:
+            user.save(update_fields=CHANGEABLE)
+            audit.record(actor, "change person", user, before=before, after=_facts(user))
+
+
+def set_password(user: User, *, actor: User | None, password: str) -> None:
+    """Ends the sessions of that person. The audit trail says that it was set, never what it is."""
+    _check(user, password)
+    user.set_password(password)
+    with transaction.atomic():
+        user.save(update_fields=["password"])
+        audit.record(actor, "set password", user)
+
+
+def _facts(user: User) -> dict[str, Any]:
+    return {field: getattr(user, field) for field in CHANGEABLE}
+
+
+def _check(user: User, password: str | None = None) -> None:
+    fields = {}
+    try:
+        user.full_clean(exclude=["password"])
+    except ValidationError as error:
+        fields = {name: " ".join(sentences) for name, sentences in error.message_dict.items()}
+    if password is not None:
+        try:
+            validate_password(password, user)
+        except ValidationError as error:
+            fields["password"] = " ".join(error.messages)
+    if "__all__" in fields:  # the one constraint that a person can break is that on the username
+        fields["username"] = fields.pop("__all__")
+    if fields:
+        raise DomainError("invalid", "Some of what was entered cannot be taken.", fields=fields)
