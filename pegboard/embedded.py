@@ -98,7 +98,7 @@ def run_directory(data: Path) -> Path:
 
 def database_url(run: Path) -> str:
     # The port is only part of the socket's name; without it PGPORT in somebody's shell would decide.
-    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(run))}&port=5432"
+    return f"postgresql://{SUPERUSER}@:5432/{DATABASE}?host={quote(str(run))}"
 
 
 def redis_url(run: Path) -> str:
@@ -423,11 +423,11 @@ class Embedded:
         self.urls: dict[str, str] = {}  # by the name of the variable that tells the product
         if valkey:
             broker = Valkey(self.data, self.run, logs / "valkey.log", durable=durable)
-            self._add(broker, Service("valkey", broker.start))
+            self._add(broker, Service("valkey", broker.start, is_foundation=True))
             self.urls["REDIS_URL"] = redis_url(self.run)
         if postgres:
             database = Postgres(self.data, self.run, logs / "postgres.log", durable=durable)
-            service = Service("postgres", database.start, ask=signal.SIGINT, patience=60)
+            service = Service("postgres", database.start, ask=signal.SIGINT, patience=60, is_foundation=True)
             self._add(database, service)
             self.urls["DATABASE_URL"] = database_url(self.run)
         account = next((s.account for s in self.servers if isinstance(s, Postgres)), None)

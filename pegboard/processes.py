@@ -76,12 +76,16 @@ def how_it_ended(code: int) -> str:
 
 @dataclass
 class Service:
-    """One child: `start` makes it, `ask` is the signal that makes it end by itself within `patience`."""
+    """One child: `start` makes it, `ask` is the signal that makes it end by itself within `patience`.
+
+    A foundation outlives the services that stand on it.
+    """
 
     name: str
     start: Callable[[], subprocess.Popen[bytes]]
     ask: signal.Signals = signal.SIGTERM
     patience: float = 20.0
+    is_foundation: bool = False
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     start_again_at: float = 0.0
@@ -146,8 +150,10 @@ class Supervisor:
                 service.begin()
 
     def stop(self) -> None:
-        """The last started goes first; those on top of it end together."""
-        for service in reversed(self.services):
-            service.end()
-            service.wait()
+        for is_foundation in (False, True):
+            ending = [service for service in self.services if service.is_foundation is is_foundation]
+            for service in ending:
+                service.end()
+            for service in ending:
+                service.wait()
         self.services.clear()

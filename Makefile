@@ -1,0 +1,82 @@
+# `make help` lists what there is. Everything lives in .venv; nothing is installed outside this directory.
+
+ARGS ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+FAST := --quiet --disable-pip-version-check --require-hashes
+WORKERS ?= auto
+
+# Settings as they are in production, for the checks that ask about them.
+PRODUCTION := PEGBOARD_HTTPS=1 PEGBOARD_HOSTS=pegboard.example \
+	PEGBOARD_SECRET_KEY=only-for-the-check-of-these-settings-0123456789-abcdefghijklmnopqrstuvwxyz
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench requirements clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "make run obeys PORT (8000), DATA (.data), DEMO=0, DATABASE_URL, REDIS_URL; docs/operations.md has the rest."
+
+run: $(VENV)/.runs ## the whole product on this machine, with demo vendors; Ctrl-C stops it and keeps the data
+	@exec $(PY) manage.py up
+
+test: $(VENV)/.tests ## every test, on real servers and a real browser; ARGS="-k search" chooses
+	@exec $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 $(ARGS)
+
+lint: $(VENV)/.tests ## style, types, layers, templates, migrations, production settings
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-logo
+	find templates -name '*.html' -exec $(PY) -m djade --check --target-version 5.2 {} +
+	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+	$(PRODUCTION) $(PY) manage.py check --deploy --fail-level WARNING
+
+format: $(VENV)/.tests ## put code and templates into shape
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	find templates -name '*.html' -exec $(PY) -m djade --target-version 5.2 {} +
+
+bench: $(VENV)/.tests ## the figures, each beside its floor from the same run; ARGS="search" chooses
+	@exec $(PY) -m benchmarks $(ARGS)
+
+requirements: $(VENV)/.tests ## compile requirements*.in into exact pins with hashes
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		requirements.in -o requirements.txt
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		requirements-dev.in -o requirements-dev.txt
+
+clean: ## remove the virtual environment and caches; .data stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache staticfiles
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@python=""; \
+	for each in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+		if $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$each; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo "Pegboard needs Python 3.11 or newer. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; \
+		exit 1; \
+	fi; \
+	test -x $(PY) || $$python -m venv $(VENV) || uv venv --quiet --seed --python "$$python" $(VENV) || { \
+		rm -rf $(VENV); \
+		echo "This Python cannot make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2; \
+		exit 1; \
+	}
+	@touch $@
+
+# uv is several times faster where it is there and reaches packages as pip does; pip is always there.
+define install
+	@echo "installing $(1) ..."
+	@if command -v uv >/dev/null && VIRTUAL_ENV=$(VENV) uv pip install --quiet --require-hashes $(1:%=-r %) 2>/dev/null; then :; \
+	else $(PY) -m pip install $(FAST) $(1:%=-r %); fi
+	@touch $@
+endef
+
+$(VENV)/.runs: $(VENV)/.made requirements.txt
+	$(call install,requirements.txt)
+
+$(VENV)/.tests: $(VENV)/.runs requirements-dev.txt
+	$(call install,requirements-dev.txt)

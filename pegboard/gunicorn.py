@@ -1,0 +1,23 @@
+"""How the web server runs, on one machine and in a container: gunicorn -c python:pegboard.gunicorn"""
+
+import os
+from pathlib import Path
+
+if not os.environ.get("PEGBOARD_SECRET_KEY"):
+    raise SystemExit("Set PEGBOARD_SECRET_KEY: sessions are signed with it.")
+
+wsgi_app = "pegboard.wsgi:application"
+# Threads, because an invocation waits for a vendor while pages want to be served; an ASGI server
+# would be several times slower for this code (docs/decisions/).
+worker_class = "gthread"
+workers = int(os.environ.get("WEB_WORKERS", "2"))
+threads = int(os.environ.get("WEB_THREADS", "8"))
+preload_app = True
+timeout = 60
+graceful_timeout = 20
+keepalive = 5
+# The address bar of the search page holds its whole state.
+limit_request_line = 8190
+# The heartbeat file on a slow disk makes healthy workers look dead.
+worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a directory for gunicorn
+control_socket_disable = True

@@ -1,0 +1,294 @@
+"""The whole product on one machine: servers, web, worker, scheduler and demo vendors as our children."""
+
+import base64
+import contextlib
+import http.client
+import os
+import re
+import secrets
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import psycopg
+
+from demo import VENDORS
+from pegboard.embedded import Embedded, EmbeddedError, lock, own_directory
+from pegboard.processes import Service, Supervisor, how_it_ended, spawn
+
+HOST = "127.0.0.1"
+ROOT = Path(__file__).resolve().parent.parent
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE = 120.0
+HANDOVER = 3.0  # how long a predecessor that was killed may take to let go of its ports
+
+
+class LocalError(Exception):
+    """Something on this machine stands in the way; says what, and what to do."""
+
+
+class Stopped(Exception):  # noqa: N818 - a wish of the person in front of the terminal, not an error
+    pass
+
+
+@dataclass(frozen=True)
+class Wishes:
+    data: Path
+    port: int
+    demo: bool
+
+
+def free_ports(base: int, count: int) -> bool:
+    for port in range(base, base + count):
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except (OSError, OverflowError):
+                return False
+    return True
+
+
+def demo_ports(wishes: Wishes) -> int:
+    """The first of the demo vendors' ports: the same at every start, as endpoints hold these addresses."""
+    path = wishes.data / "demo-ports"
+    kept = int(path.read_text()) if path.exists() else wishes.port + 101
+    deadline = time.monotonic() + HANDOVER
+    while not free_ports(kept, len(VENDORS)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    candidates: tuple[int, ...] = (kept, *range(18_101, 60_000, 100))
+    base = next(port for port in candidates if free_ports(port, len(VENDORS)))
+    path.write_text(str(base))
+    return base
+
+
+def write_private(path: Path, text: str) -> None:
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def read_variables(path: Path) -> dict[str, str]:
+    lines = path.read_text().splitlines() if path.exists() else []
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def plain(value: str) -> str:
+    """Quoted only if a shell needs it: `env $(cat ...)` works on what we make ourselves."""
+    return value if re.fullmatch(r"[\w@%+=:,./?-]*", value, re.ASCII) else shlex.quote(value)
+
+
+def keys(data: Path) -> dict[str, str]:
+    """Made once: without them sessions end and stored credentials can no longer be read."""
+    path = data / "secrets"
+    found = read_variables(path)
+    if not found:
+        found = {
+            "PEGBOARD_SECRET_KEY": secrets.token_urlsafe(48),
+            "PEGBOARD_CREDENTIAL_KEYS": "k1:" + base64.b64encode(secrets.token_bytes(32)).decode(),
+        }
+        write_private(path, "".join(f"{name}={value}\n" for name, value in found.items()))
+    return {name: os.environ.get(name, value) for name, value in found.items()}
+
+
+def demo_password(data: Path) -> str:
+    path = data / "demo-password"
+    kept = path.read_text().strip() if path.exists() else ""
+    password = os.environ.get("PEGBOARD_DEMO_PASSWORD") or kept or secrets.token_urlsafe(9)
+    if password != kept:
+        write_private(path, password + "\n")
+    return password
+
+
+def listen(port: int) -> socket.socket:
+    """Bound here and handed down, so that requests queue instead of failing while the web server restarts."""
+    deadline = time.monotonic() + HANDOVER
+    while True:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+        except (OSError, OverflowError) as error:
+            listener.close()
+            if time.monotonic() > deadline:
+                raise LocalError(
+                    f"Port {port} is taken ({error}). Choose another: make run PORT={port + 1}"
+                ) from error
+            time.sleep(0.1)
+        else:
+            listener.listen(1024)
+            return listener
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[None]:
+    """Turn them into `Stopped`; explicitly, because a shell starts background jobs with SIGINT ignored."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in STOP_SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Stopped
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
+
+class LocalProduct:
+    """Start everything in order, keep it running, stop it in reverse."""
+
+    def __init__(self, wishes: Wishes, say: Callable[[str], None]) -> None:
+        self.wishes, self.say = wishes, say
+        self.data = own_directory(wishes.data.resolve())
+        self.logs = self.data / "log"
+        self.supervisor = Supervisor(say)
+        self.embedded: Embedded | None = None
+        self.environment = dict(os.environ)
+        self.demo_ports: tuple[str, ...] = ()
+
+    def run(self) -> None:
+        held = lock(self.data)
+        try:
+            with stop_signals():
+                self._start()
+                while True:
+                    self._pause()
+        except Stopped:
+            self.say("stopping ...")
+        finally:
+            self.supervisor.stop()
+            if self.embedded:
+                self.embedded.clean_up()
+            held.close()
+        self.say("stopped; the data is kept")
+
+    def _start(self) -> None:
+        began = time.monotonic()
+        listener = listen(self.wishes.port)
+        if self.wishes.demo:
+            self.demo_ports = ("--port-base", str(demo_ports(self.wishes)))
+        self._start_servers()
+        self._step("migrate", "--noinput", "-v0")
+        self._start_product(listener)
+        self._wait_for_pages()
+        if self.wishes.demo:
+            self._fill_catalog()
+        elif not self._someone_can_sign_in():
+            env = shlex.quote(str(self.data / "env"))
+            self.say(
+                "Nobody can sign in yet. Make the first administrator, in another terminal:\n"
+                f"  env $(cat {env}) {shlex.quote(sys.executable)} manage.py createsuperuser"
+            )
+        self.say(f"started in {time.monotonic() - began:.1f} s; logs in {self.logs}; Ctrl-C stops everything")
+        self.say(f"ready: http://{HOST}:{self.wishes.port}/")
+
+    def _start_servers(self) -> None:
+        """Those that the environment does not name."""
+        needed = {name: name not in os.environ for name in ("DATABASE_URL", "REDIS_URL")}
+        self.embedded = Embedded(self.data, postgres=needed["DATABASE_URL"], valkey=needed["REDIS_URL"])
+        for service in self.embedded.services:
+            self.supervisor.add(service)
+        self.embedded.wait()
+        here = {
+            **{name: os.environ[name] for name, is_needed in needed.items() if not is_needed},
+            **self.embedded.urls,
+            **keys(self.data),
+            # One person on one machine may well connect what runs beside the product.
+            "PEGBOARD_OUTBOUND_ALLOW": os.environ.get("PEGBOARD_OUTBOUND_ALLOW", f"{HOST}/32"),
+        }
+        write_private(self.data / "env", "".join(f"{name}={plain(value)}\n" for name, value in here.items()))
+        self.environment |= here
+
+    def _start_product(self, listener: socket.socket) -> None:
+        fd = listener.fileno()
+        self._serve("web", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{fd}", pass_fds=(fd,))
+        self._serve("worker", *WORKER)
+        self._serve("beat", *BEAT)
+        if self.wishes.demo:
+            self._serve("demo", "demo", *self.demo_ports, "--state", str(self.data / "demo"))
+
+    def _serve(self, name: str, *module: str, pass_fds: tuple[int, ...] = ()) -> None:
+        def start() -> subprocess.Popen[bytes]:
+            return spawn(
+                [sys.executable, "-m", *module],
+                log=self.logs / f"{name}.log",
+                env=self.environment,
+                cwd=ROOT,
+                pass_fds=pass_fds,
+            )
+
+        self.supervisor.add(Service(name, start))
+
+    def _step(self, *command: str, env: dict[str, str] | None = None) -> None:
+        """A management command, to its end; what it prints goes to the terminal."""
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "manage.py", *command],
+            env=self.environment | (env or {}),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            if process.wait():
+                raise LocalError(f"“manage.py {command[0]}” {how_it_ended(process.returncode)}.")
+        except Stopped:
+            process.terminate()
+            process.wait()
+            raise
+
+    def _fill_catalog(self) -> None:
+        password = demo_password(self.data)
+        self._step("demo", *self.demo_ports, env={"PEGBOARD_DEMO_PASSWORD": password})
+        self.say(f"Sign in as admin, designer or viewer. Password of all three: {password}")
+
+    def _someone_can_sign_in(self) -> bool:
+        with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
+            return connection.execute("select 1 from people_user where is_active").fetchone() is not None
+
+    def _wait_for_pages(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self._page_answers():
+            hopeless = [service.name for service in self.supervisor.services if service.crashes > 3]
+            if hopeless or time.monotonic() > deadline:
+                name = hopeless[0] if hopeless else "web"
+                raise LocalError(f"{name} does not start. Its last words are in {self.logs}/{name}.log")
+            self._pause(0.05)
+
+    def _page_answers(self) -> bool:
+        connection = http.client.HTTPConnection(HOST, self.wishes.port, timeout=2)
+        try:
+            connection.request("GET", "/accounts/login/")
+            return connection.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _pause(self, seconds: float = 0.3) -> None:
+        time.sleep(seconds)
+        self.supervisor.check()
+
+
+WORKER = (
+    *("celery", "-A", "pegboard", "worker", "--loglevel", "INFO", "--concurrency", "2"),
+    # Chatter between workers that one machine does not need and a big deployment should not have.
+    *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+)
+# When things are due is in PostgreSQL: the scheduler needs no file of its own, and two of them do no harm.
+BEAT = ("celery", "-A", "pegboard", "beat", "--loglevel", "INFO", "--scheduler", "celery.beat:Scheduler")
+
+__all__ = ["EmbeddedError", "LocalError", "LocalProduct", "Wishes"]

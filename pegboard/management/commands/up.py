@@ -1,0 +1,31 @@
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError
+
+from pegboard.embedded import EmbeddedError
+from pegboard.local import LocalError, LocalProduct, Wishes
+
+
+class Command(BaseCommand):
+    help = "Run the whole product on this machine; Ctrl-C stops it and keeps the data."
+    # The checks want a database, and this command is what starts it.
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        env = os.environ
+        parser.add_argument("--port", type=int, default=int(env.get("PORT") or 8000))
+        parser.add_argument("--data", type=Path, default=Path(env.get("DATA") or ".data"))
+        parser.add_argument("--no-demo", action="store_false", dest="demo", default=env.get("DEMO") != "0")
+
+    def handle(self, *args: object, port: int, data: Path, demo: bool, **options: object) -> None:
+        try:
+            LocalProduct(Wishes(data, port, demo), self._say).run()
+        except (EmbeddedError, LocalError) as error:
+            raise CommandError(str(error)) from error
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        sys.stdout.flush()
