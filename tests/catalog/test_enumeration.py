@@ -1,0 +1,277 @@
+import json
+
+import pytest
+
+from catalog import enumeration
+from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
+from catalog.models.runs import Trigger
+from tests.factories import make_endpoint, make_user
+from tests.vendor import Vendor, tool, tools
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def endpoint(vendor: Vendor) -> Endpoint:
+    return make_endpoint(url=vendor.url)
+
+
+def read(endpoint: Endpoint, **options) -> Run:
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND, **options)
+    return enumeration.perform(run.pk)
+
+
+def counts(run: Run) -> dict[str, int]:
+    names = ["pages", "seen", "added", "changed", "unchanged", "withdrawn", "rejected"]
+    return {name: getattr(run, name) for name in names if getattr(run, name)}
+
+
+def test_first_run_adds_every_tool_with_its_first_version(endpoint):
+    run = read(endpoint)
+    assert (run.status, run.error) == ("succeeded", None)
+    assert counts(run) == {"pages": 3, "seen": 25, "added": 25}
+    first = Tool.objects.select_related("current").get(name="tool_1")
+    assert first.current.ordinal == 1
+    assert first.current.label == "1"
+    assert first.current.signature["inputs"][0]["name"] == "city"
+    assert json.loads(first.current.raw)["description"] == "Does thing 1."
+
+
+def test_second_run_over_the_same_bytes_writes_nothing(endpoint, django_assert_max_num_queries):
+    read(endpoint)
+    before = list(Tool.objects.order_by("pk").values())
+    with django_assert_max_num_queries(30):
+        run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 25, "unchanged": 25}
+    assert list(Tool.objects.order_by("pk").values()) == before
+    assert ToolVersion.objects.count() == 25
+
+
+def test_a_new_version_is_appended_and_becomes_current(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, version=2, description="Does thing 5 better.")
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 25, "changed": 1, "unchanged": 24}
+    changed = Tool.objects.get(name="tool_5")
+    assert [(v.ordinal, v.label) for v in changed.versions.all()] == [(2, "2"), (1, "1")]
+    assert changed.current.ordinal == 2
+    assert changed.description == "Does thing 5 better."
+    assert not Finding.objects.exists()
+
+
+def test_a_version_changed_in_place_keeps_both_and_raises_drift(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, description="Does another thing.")
+    read(endpoint)
+    drifted = Tool.objects.get(name="tool_5")
+    assert [(v.ordinal, v.label) for v in drifted.versions.all()] == [(2, "1"), (1, "1")]
+    finding = Finding.objects.get()
+    assert (finding.code, finding.tool, finding.version) == ("DRIFT", drifted, drifted.current)
+
+
+def test_going_back_to_known_bytes_adds_no_version(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, description="Does another thing.")
+    read(endpoint)
+    vendor.listed[4] = tool(5)
+    read(endpoint)
+    back = Tool.objects.get(name="tool_5")
+    assert (back.current.ordinal, back.versions.count(), back.version_count) == (1, 2, 2)
+    assert Finding.objects.count() == 1
+
+
+def test_a_version_going_backwards_is_refused_and_recorded(endpoint, vendor):
+    vendor.listed[4] = tool(5, version=7)
+    read(endpoint)
+    vendor.listed[4] = tool(5, version=6)
+    run = read(endpoint)
+    assert run.status == "succeeded"
+    assert Tool.objects.get(name="tool_5").current.label == "7"
+    assert [(r.tool, r.code) for r in run.rejections.all()] == [(vendor.listed[4]["toolId"], "VERSION_BACK")]
+    assert Finding.objects.get().code == "VERSION_BACK"
+
+
+def test_a_breaking_new_version_raises_a_finding_in_words(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, version=2, input_parameters=[])
+    read(endpoint)
+    finding = Finding.objects.get()
+    assert finding.code == "BREAKING"
+    assert "city" in finding.message
+
+
+def test_a_tool_missing_from_a_complete_listing_is_withdrawn_and_may_return(endpoint, vendor):
+    read(endpoint)
+    gone = vendor.listed.pop()
+    run = read(endpoint)
+    assert counts(run)["withdrawn"] == 1
+    assert Tool.objects.get(tool_id=gone["toolId"]).status == "withdrawn"
+    vendor.listed.append(gone)
+    run = read(endpoint)
+    assert run.returned == 1
+    assert Tool.objects.get(tool_id=gone["toolId"]).status == "active"
+
+
+def test_an_empty_listing_is_held_until_a_person_confirms(
+    endpoint, vendor, django_capture_on_commit_callbacks
+):
+    read(endpoint)
+    vendor.listed = []
+    run = read(endpoint)
+    endpoint.refresh_from_db()
+    assert (run.status, run.error_code, run.would_withdraw) == ("failed", "EMPTY_HELD", 25)
+    assert endpoint.status == "held"
+    assert Tool.objects.filter(status="active").count() == 25
+
+    confirmed = enumeration.perform(enumeration.confirm_held(run, actor=make_user()).pk)
+    endpoint.refresh_from_db()
+    assert (confirmed.status, confirmed.withdrawn, endpoint.status) == ("succeeded", 25, "ok")
+
+
+def test_an_empty_listing_of_a_vendor_without_tools_is_fine(endpoint, vendor):
+    vendor.listed = []
+    assert read(endpoint).status == "succeeded"
+
+
+@pytest.mark.parametrize(("left", "outcome"), [(17, "SHRINK_HELD"), (18, "")])
+def test_a_listing_that_lost_more_than_thirty_percent_is_held(endpoint, vendor, left, outcome):
+    read(endpoint)
+    vendor.listed = vendor.listed[:left]
+    run = read(endpoint)
+    assert run.error_code == outcome
+
+
+def test_a_confirmation_covers_no_more_tools_than_the_person_saw(endpoint, vendor):
+    read(endpoint)
+    vendor.listed = tools(15)
+    held = read(endpoint)
+    vendor.listed = tools(5)
+    run = enumeration.perform(enumeration.confirm_held(held, actor=make_user()).pk)
+    assert (run.error_code, run.would_withdraw) == ("SHRINK_HELD", 20)
+
+
+def test_one_bad_item_costs_only_itself(endpoint, vendor):
+    vendor.listed[3] = tool(4, version=-1)
+    vendor.listed[7] = {"name": "no id at all"}
+    vendor.listed[9] = tool(10, name="")
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 25, "added": 22, "rejected": 3}
+    assert {r.code for r in run.rejections.all()} >= {"BAD_VERSION", "BAD_NAME"}
+    assert all(r.reason.endswith(".") for r in run.rejections.all())
+
+
+def test_a_known_tool_whose_new_bytes_are_unreadable_stays_as_it_was(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[3] = tool(4, version=2, name="")
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 25, "unchanged": 24, "rejected": 1}
+    kept = Tool.objects.get(name="tool_4")
+    assert (kept.status, kept.current.label) == ("active", "1")
+
+
+def test_the_same_tool_twice_is_noted_and_two_tools_under_one_id_are_both_refused(endpoint, vendor):
+    vendor.listed[20] = tool(1)
+    vendor.listed[21] = tool(2, description="Somebody else")
+    run = read(endpoint)
+    assert [r.code for r in run.rejections.all()] == ["DUP_CONFLICT"]
+    assert [note["code"] for note in run.notes] == ["DUP_TOOL"]
+    assert Tool.objects.filter(name="tool_1").exists()
+    assert not Tool.objects.filter(name="tool_2").exists()
+
+
+def fails(vendor: Vendor, page: int, status: int = 200, body: bytes | None = None, **members) -> None:
+    def script(number, document):
+        if number != page:
+            return None
+        document.update(members)
+        return status, json.dumps(document).encode() if body is None else body
+
+    vendor.script = script
+
+
+@pytest.mark.parametrize(
+    ("page", "reply", "code"),
+    [
+        (2, {"status": 500, "body": b"oops"}, "HTTP_500"),
+        (2, {"body": b"{"}, "JSON_SYNTAX"),
+        (2, {"body": b'{"items": [' + b" " * (12 << 20) + b"]}"}, "BODY_TOO_LARGE"),
+        (2, {"paging": {"next": "10"}}, "CURSOR_LOOP"),
+        (3, {"paging": {"next": "0"}}, "CURSOR_LOOP"),
+        (3, {"items": [], "paging": {"next": "30"}}, "NO_PROGRESS"),
+        (2, {"paging": {"next": "https://elsewhere.example/tools?pageCursor=1"}}, "FOREIGN_NEXT"),
+        (1, {"status": 401, "body": b"{}"}, "AUTH"),
+        (1, {"status": 302, "body": b""}, "REDIRECT"),
+    ],
+)
+def test_a_listing_that_cannot_be_read_to_its_end_changes_nothing(endpoint, vendor, page, reply, code):
+    read(endpoint)
+    before = list(Tool.objects.order_by("pk").values())
+    vendor.listed = [tool(number, version=2) for number in range(1, 26)]
+    fails(vendor, page, **reply)
+    run = read(endpoint)
+    endpoint.refresh_from_db()
+    assert (run.status, run.error_code) == ("failed", code)
+    assert run.error_message.endswith(".")
+    assert list(Tool.objects.order_by("pk").values()) == before
+    assert (endpoint.status, endpoint.failures) == ("failing", 1)
+
+
+def test_success_clears_the_failure(endpoint, vendor):
+    fails(vendor, 1, status=401, body=b"{}")
+    read(endpoint)
+    vendor.script = None
+    read(endpoint)
+    endpoint.refresh_from_db()
+    assert (endpoint.status, endpoint.failures, endpoint.error_code) == ("ok", 0, "")
+
+
+def test_a_page_with_known_bytes_beside_a_changed_one_is_read_right(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[12] = tool(13, version=2)
+    read(endpoint)
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 25, "unchanged": 25}
+    assert Tool.objects.get(name="tool_13").current.label == "2"
+
+
+def test_tools_that_move_between_pages_are_neither_lost_nor_doubled(endpoint, vendor):
+    read(endpoint)
+    vendor.listed.insert(0, tool(99))
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 26, "added": 1, "unchanged": 25}
+
+
+def test_a_version_row_refuses_to_change_even_with_sql(endpoint):
+    from django.db import DatabaseError, connection
+
+    read(endpoint)
+    for statement in ("UPDATE catalog_toolversion SET raw = 'x'", "DELETE FROM catalog_toolversion"):
+        with pytest.raises(DatabaseError, match="never change"), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+def test_a_bad_secret_key_ends_the_run_in_plain_words(endpoint, settings):
+    from catalog import connections
+
+    credential = connections.create_credential(
+        actor=make_user(), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
+    )
+    Endpoint.objects.update(credential=credential)
+    settings.CREDENTIAL_KEYS = ["k2:" + "A" * 43 + "="]
+    run = read(endpoint)
+    assert run.error_code == "CREDENTIAL_LOCKED"
+
+
+def test_the_credential_travels_to_its_own_origin_only(endpoint, vendor):
+    from catalog import connections
+
+    credential = connections.create_credential(
+        actor=make_user(), name="Key", kind="header", header="X-Key", url=endpoint.url, secret="s3cret"
+    )
+    Endpoint.objects.update(credential=credential)
+    read(endpoint)
+    assert {headers.get("x-key") for headers in vendor.headers} == {"s3cret"}
+    Endpoint.objects.update(url=endpoint.url.replace("127.0.0.1", "127.0.0.2"))
+    vendor.headers.clear()
+    assert read(endpoint).error_code == "CREDENTIAL_ELSEWHERE"
+    assert not vendor.headers

@@ -1,0 +1,100 @@
+"""A vendor on loopback whose every reply a test can script."""
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Document = dict[str, Any]
+# Gets the page number (1, 2, ...) and what would be sent; returns (status, body) in its place.
+Script = Callable[[int, Document], tuple[int, bytes] | None]
+
+
+def tool(number: int, version: int = 1, **members: Any) -> Document:
+    return {
+        "toolId": str(uuid.UUID(int=number)),
+        "name": f"tool_{number}",
+        "description": f"Does thing {number}.",
+        "version": version,
+        "currentVersion": version,
+        "tags": ["things"],
+        "input_parameters": [
+            {"id": "p1", "name": "city", "type": "string", "description": "A city", "required": True}
+        ],
+        "output_parameters": [{"id": "o1", "name": "answer", "type": "string", "description": "The answer"}],
+    } | members
+
+
+def tools(count: int) -> list[Document]:
+    return [tool(number) for number in range(1, count + 1)]
+
+
+class Vendor:
+    """`listed` is what the next listing shows; `script` may replace any page of it."""
+
+    def __init__(self, listed: list[Document], page_size: int = 10) -> None:
+        self.listed = listed
+        self.page_size = page_size
+        self.history: dict[str, list[Document]] = {}
+        self.script: Script | None = None
+        self.requests: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.url = ""
+
+    def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, bytes]:
+        parts = path.strip("/").split("/")
+        if parts == ["tools"]:
+            return self._page(query)
+        if len(parts) == 3 and parts[0] == "tools" and parts[2] == "versions" and parts[1] in self.history:
+            return 200, json.dumps({"items": self.history[parts[1]]}).encode()
+        return 404, b"{}"
+
+    def _page(self, query: dict[str, list[str]]) -> tuple[int, bytes]:
+        start = int(query.get("pageCursor", ["0"])[0])
+        end = start + self.page_size
+        body: Document = {"items": self.listed[start:end], "paging": {"pageLimit": self.page_size}}
+        if end < len(self.listed):
+            body["paging"]["next"] = str(end)
+        scripted = self.script(start // self.page_size + 1, body) if self.script else None
+        return scripted or (200, json.dumps(body).encode())
+
+
+def _handler(vendor: Vendor) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            vendor.requests.append(self.path)
+            vendor.headers.append({name.lower(): value for name, value in self.headers.items()})
+            url = urlsplit(self.path)
+            status, body = vendor.answer(url.path, parse_qs(url.query))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None:
+            """Quiet."""
+
+    return Handler
+
+
+@contextmanager
+def serving(vendor: Vendor) -> Iterator[Vendor]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(vendor))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    vendor.url = f"http://127.0.0.1:{server.server_port}/"
+    try:
+        yield vendor
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
