@@ -1,0 +1,48 @@
+"""Small vendors that run on this machine, so that a newcomer has something to connect.
+
+They are separate HTTP servers that know nothing of the product: standard library only, loopback
+only. `python -m demo` starts them; `VENDORS` says who they are and where they listen.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    slug: str
+    name: str
+    homepage: str
+    blurb: str
+    port_offset: int
+    protocol: str = "a2t"
+    publishes: bool = False
+
+    def url(self, port_base: int) -> str:
+        """The platform root to enumerate; in a browser it shows a page about the vendor."""
+        return f"http://127.0.0.1:{port_base + self.port_offset}"
+
+
+VENDORS = (
+    Vendor(
+        slug="bramble-pharmacy",
+        name="Bramble Pharmacy",
+        homepage="https://bramble-pharmacy.example/",
+        blurb="A family of pharmacies in Nebraska and Iowa: prescriptions, vaccinations, clinic visits.",
+        port_offset=0,
+        publishes=True,
+    ),
+    Vendor(
+        slug="fairweather",
+        name="Fairweather",
+        homepage="https://fairweather.example/",
+        blurb="Observations, forecasts and warnings for any town, coast or slope.",
+        port_offset=1,
+    ),
+    Vendor(
+        slug="northwind",
+        name="Northwind Air & Stay",
+        homepage="https://northwind.example/",
+        blurb="An airline and its hotels: flights, seats, bags, claims, rooms, rates and folios.",
+        port_offset=2,
+    ),
+)

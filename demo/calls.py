@@ -1,0 +1,118 @@
+"""One call of a tool: check the arguments against the version called, run it, name the outputs."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, time
+
+from demo.signatures import Edition, Parameter, Tool
+
+# What the protocol takes as the largest int when a tool names none.
+LARGEST_INT = 65535
+
+PYTHON_TYPES = {"int": (int, "a whole number"), "boolean": (bool, "true or false")}
+
+
+class InvalidArgumentsError(Exception):
+    """The request does not fit the tool; `fields` says why, by the parameter's name on the wire."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {why}" for name, why in fields.items()))
+        self.fields = dict(fields)
+
+
+class UnusableValueError(Exception):
+    """A value of the right type that the tool cannot use, such as a date that does not exist."""
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(why)
+        self.key = key
+        self.why = why
+
+
+class CannotDoError(Exception):
+    """A proper request that the vendor turns down: no such prescription, the room is gone."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def call(
+    tool: Tool, edition: Edition, desk: object, given: Sequence[tuple[str, object]]
+) -> dict[str, object]:
+    """Outputs by wire name, only those that this edition declares."""
+    try:
+        outputs = tool.run(desk, **checked(edition, given))
+    except UnusableValueError as exc:
+        name = next(p.name for p in edition.inputs if p.key == exc.key)
+        raise InvalidArgumentsError({name: exc.why}) from exc
+    return {p.name: outputs[p.key] for p in edition.outputs if p.key in outputs}
+
+
+def checked(edition: Edition, given: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Arguments by key. Reports everything that is wrong at once."""
+    known = {p.name: p for p in edition.inputs}
+    missing = {p.name: "is required" for p in edition.inputs if p.required}
+    wrong: dict[str, str] = {}
+    arguments: dict[str, object] = {}
+    for name, value in given:
+        missing.pop(name, None)
+        parameter = known.get(name)
+        if parameter is None:
+            wrong[name] = "is not an input of this tool"
+        elif parameter.key in arguments:
+            wrong[name] = "is given twice"
+        elif why := _complaint(parameter, value):
+            wrong[name] = why
+        else:
+            arguments[parameter.key] = value
+    if missing or wrong:
+        raise InvalidArgumentsError(missing | wrong)
+    return arguments
+
+
+def _complaint(parameter: Parameter, value: object) -> str:
+    """What is wrong with the value, or nothing."""
+    expected, called = PYTHON_TYPES.get(parameter.type, (str, "text"))
+    # A bool is an int to isinstance(), so that True would pass for a number of days.
+    if type(value) is not expected:
+        return f"must be {called}"
+    if isinstance(value, str):
+        return _complaint_about_text(parameter, value)
+    if parameter.type == "int" and isinstance(value, int):
+        return _complaint_about_number(parameter, value)
+    return ""
+
+
+def _complaint_about_number(parameter: Parameter, value: int) -> str:
+    high = LARGEST_INT if parameter.high is None else parameter.high
+    if parameter.low is not None and value < parameter.low:
+        return f"must be at least {parameter.low}"
+    return f"must be at most {high}" if value > high else ""
+
+
+def _complaint_about_text(parameter: Parameter, value: str) -> str:
+    names = [c.name for c in parameter.choices]
+    if names and value not in names:
+        return f"must be one of {', '.join(names)}"
+    if parameter.longest is not None and len(value) > parameter.longest:
+        return f"must be at most {parameter.longest} characters"
+    return "must not be empty" if parameter.required and not value.strip() else ""
+
+
+def day(value: str, key: str) -> date:
+    try:
+        found = date.fromisoformat(value)
+    except ValueError as exc:
+        raise UnusableValueError(key, "must be a date such as 2027-03-09") from exc
+    # Far from both ends of the calendar, so that a few days may be added or taken away.
+    if not 1900 <= found.year <= 2199:
+        raise UnusableValueError(key, "must be a date from 1900 to 2199")
+    return found
+
+
+def clock(value: str, key: str) -> time:
+    try:
+        return time.fromisoformat(value)
+    except ValueError as exc:
+        raise UnusableValueError(key, "must be a time such as 14:30") from exc
