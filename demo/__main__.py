@@ -1,0 +1,59 @@
+"""Starts every demo vendor in one process: python -m demo --port-base 8101 [--state DIR]."""
+
+import argparse
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from demo import VENDORS, Vendor
+from demo.a2t_server import A2tServer
+from demo.pharmacy import BramblePharmacy
+from demo.pharmacy_news import STEPS
+from demo.shelf import Shelf, StateFileError
+from demo.travel import Northwind
+from demo.weather import Fairweather
+
+DESKS = {"bramble-pharmacy": BramblePharmacy, "fairweather": Fairweather, "northwind": Northwind}
+
+
+def shelf_of(vendor: Vendor, state: Path | None) -> Shelf:
+    if not vendor.publishes:
+        return Shelf(DESKS[vendor.slug])
+    return Shelf(DESKS[vendor.slug], steps=STEPS, state=state / f"{vendor.slug}.json" if state else None)
+
+
+def open_servers(port_base: int, state: Path | None) -> list[A2tServer]:
+    if state:
+        state.mkdir(parents=True, exist_ok=True)
+    return [A2tServer(port_base + v.port_offset, v, shelf_of(v, state)) for v in VENDORS]
+
+
+def parsed_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m demo", description="Starts the demo vendors on this machine."
+    )
+    parser.add_argument("--port-base", type=int, default=8101, help="port of the first vendor (default 8101)")
+    parser.add_argument("--state", type=Path, help="folder that remembers what has been published")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parsed_arguments()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        servers = open_servers(arguments.port_base, arguments.state)
+    except (OSError, OverflowError, StateFileError) as exc:
+        sys.exit(f"The demo vendors cannot start on ports from {arguments.port_base} on: {exc}")
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        sys.stdout.write(f"{server.api.vendor.name}: {server.url}/\n")
+    sys.stdout.flush()
+    # Nothing has to be put away: the threads are daemons, and state is written when it changes.
+    stop.wait()
+
+
+if __name__ == "__main__":
+    main()

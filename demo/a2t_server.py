@@ -1,0 +1,284 @@
+"""The A2T wire protocol in front of a shelf: four calls that list tools and two that run them."""
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from demo import Vendor, page
+from demo.calls import CannotDoError, InvalidArgumentsError
+from demo.shelf import Shelf
+from demo.signatures import Tool, wire
+
+DEFAULT_PAGE = 25
+LARGEST_PAGE = 100
+LARGEST_BODY = 64 * 1024
+JSON = "application/json"
+HTML = "text/html; charset=utf-8"
+IDLE_SECONDS = 60
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Header names are lower case."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class RequestError(Exception):
+    """A request that gets an answer of 400 or above; `fields` is for arguments."""
+
+    def __init__(self, status: int, code: str, message: str, fields: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.document = {"code": code, "message": message, **({"fields": dict(fields)} if fields else {})}
+
+
+def as_json(document: object, status: int = HTTPStatus.OK) -> Response:
+    return Response(status, json.dumps(document).encode())
+
+
+class A2tApi:
+    """Answers requests to one vendor; knows nothing of sockets."""
+
+    def __init__(self, vendor: Vendor, shelf: Shelf) -> None:
+        self.vendor = vendor
+        self.shelf = shelf
+
+    def answer(self, request: Request) -> Response:
+        try:
+            response = self._routed(request)
+        except RequestError as exc:
+            return as_json(exc.document, exc.status)
+        return if_changed(request, response) if request.method == "GET" else response
+
+    def _routed(self, request: Request) -> Response:
+        known = [(method, run, m) for method, path, run in ROUTES if (m := path.fullmatch(request.path))]
+        if not known:
+            raise RequestError(404, "not_found", "There is nothing at this address.")
+        for method, run, match in known:
+            if method == request.method:
+                return run(self, request, *(unquote(group) for group in match.groups()))
+        raise RequestError(405, "method_not_allowed", f"This address takes {known[0][0]}.")
+
+    def list_tools(self, request: Request) -> Response:
+        cursor = request.query.get("pageCursor", "").lower()
+        rest = [t for t in self.shelf.tools.values() if t.id > cursor]
+        items, paging = page_of(rest, request, lambda t: t.id)
+        return as_json({"items": [wire(t, t.current_version) for t in items], "paging": paging})
+
+    def show_tool(self, request: Request, tool_id: str) -> Response:
+        tool = self._tool(tool_id)
+        return as_json(wire(tool, tool.current_version))
+
+    def list_versions(self, request: Request, tool_id: str) -> Response:
+        tool = self._tool(tool_id)
+        cursor = request.query.get("pageCursor") or str(tool.current_version + 1)
+        older_than = whole_number(cursor)
+        if older_than is None:
+            raise RequestError(400, "bad_page_cursor", "pageCursor is not one that this server gave out.")
+        items, paging = page_of(range(min(older_than - 1, tool.current_version), 0, -1), request, str)
+        return as_json({"items": [wire(tool, version) for version in items], "paging": paging})
+
+    def show_version(self, request: Request, tool_id: str, version: str) -> Response:
+        tool = self._tool(tool_id)
+        return as_json(wire(tool, version_of(tool, version)))
+
+    def invoke(self, request: Request, tool_id: str, version: str = "") -> Response:
+        tool = self._tool(tool_id)
+        number = version_of(tool, version) if version else None
+        try:
+            outputs = self.shelf.invoke(tool, number, arguments_in(request.body, tool))
+        except InvalidArgumentsError as exc:
+            raise RequestError(400, "invalid_arguments", "Some inputs cannot be used.", exc.fields) from exc
+        except CannotDoError as exc:
+            raise RequestError(422, exc.code, exc.message) from exc
+        return as_json({"output_parameters": [{"name": n, "value": v} for n, v in outputs.items()]})
+
+    def show_page(self, request: Request) -> Response:
+        return Response(HTTPStatus.OK, page.render(self.vendor, self.shelf).encode(), HTML, page.HEADERS)
+
+    def publish(self, request: Request) -> Response:
+        self._refuse_other_sites(request)
+        news = self.shelf.publish() or "Everything has been published. POST /demo/reset starts over."
+        return self._after_news(request, news)
+
+    def reset(self, request: Request) -> Response:
+        self._refuse_other_sites(request)
+        self.shelf.start_over()
+        return self._after_news(request, "Started over: the tools are as they were at first.")
+
+    def _after_news(self, request: Request, news: str) -> Response:
+        """Browsers go back to the page; scripts get the state."""
+        if "text/html" in request.headers.get("accept", ""):
+            return Response(HTTPStatus.SEE_OTHER, headers={"Location": "/"})
+        shelf = self.shelf
+        return as_json(
+            {"news": news, "published": shelf.published, "remaining": len(shelf.steps) - shelf.published}
+        )
+
+    def _refuse_other_sites(self, request: Request) -> None:
+        if not self.vendor.publishes:
+            raise RequestError(404, "not_found", f"{self.vendor.name} publishes nothing on request.")
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            raise RequestError(403, "other_site", "Only this server's own page may press this button.")
+
+    def _tool(self, tool_id: str) -> Tool:
+        found = self.shelf.find(tool_id)
+        if found is None:
+            raise RequestError(
+                404, "tool_not_found", "There is no tool with this id, or it is no longer offered."
+            )
+        return found
+
+
+Route = tuple[str, re.Pattern[str], Callable[..., Response]]
+ROUTES: tuple[Route, ...] = (
+    ("GET", re.compile(r"/tools"), A2tApi.list_tools),
+    ("GET", re.compile(r"/tools/([^/:]+)"), A2tApi.show_tool),
+    ("GET", re.compile(r"/tools/([^/:]+)/versions"), A2tApi.list_versions),
+    ("GET", re.compile(r"/tools/([^/:]+)/versions/([^/:]+)"), A2tApi.show_version),
+    ("POST", re.compile(r"/tools/([^/:]+):invoke"), A2tApi.invoke),
+    ("POST", re.compile(r"/tools/([^/:]+)/versions/([^/:]+):invoke"), A2tApi.invoke),
+    ("GET", re.compile(r"/"), A2tApi.show_page),
+    ("POST", re.compile(r"/demo/publish"), A2tApi.publish),
+    ("POST", re.compile(r"/demo/reset"), A2tApi.reset),
+)
+
+
+def page_of(
+    rest: Sequence[T], request: Request, cursor: Callable[[T], str]
+) -> tuple[Sequence[T], dict[str, object]]:
+    """The first items of `rest`, and the paging member; the cursor is that of the last item shown."""
+    asked = whole_number(request.query.get("pageLimit") or str(DEFAULT_PAGE))
+    if not asked:
+        raise RequestError(400, "bad_page_limit", "pageLimit must be a whole number from 1 on.")
+    limit = min(asked, LARGEST_PAGE)
+    more = {"next": cursor(rest[limit - 1])} if len(rest) > limit else {}
+    return rest[:limit], {"pageLimit": limit, **more}
+
+
+def version_of(tool: Tool, text: str) -> int:
+    version = whole_number(text)
+    if not version or version > tool.current_version:
+        raise RequestError(404, "version_not_found", f"{tool.name} has no version {text}.")
+    return version
+
+
+def whole_number(text: str) -> int | None:
+    # int() raises for thousands of digits, so they are counted first.
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
+    try:
+        document = json.loads(body)
+        name, given = document["name"], [(str(p["name"]), p["value"]) for p in document["input_parameters"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
+        form = 'The body must be {"name": ..., "input_parameters": [{"name": ..., "value": ...}]}.'
+        raise RequestError(400, "bad_request", form) from exc
+    if name != tool.name:
+        raise RequestError(400, "wrong_name", f"The tool at this address is called {tool.name}.")
+    return given
+
+
+def if_changed(request: Request, response: Response) -> Response:
+    """304 for somebody who has this very body already."""
+    etag = f'"{hashlib.sha256(response.body).hexdigest()[:32]}"'
+    headers = {**response.headers, "ETag": etag, "Cache-Control": "no-cache"}
+    held = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if etag in held:
+        return Response(HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(response.status, response.body, response.content_type, headers)
+
+
+class A2tServer(ThreadingHTTPServer):
+    """Listens on the loopback address alone; port 0 takes a free one."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, port: int, vendor: Vendor, shelf: Shelf) -> None:
+        self.api = A2tApi(vendor, shelf)
+        super().__init__(("127.0.0.1", port), Connection)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        # A client that hangs up is everyday life and no reason for a traceback.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+class Connection(BaseHTTPRequestHandler):
+    """HTTP/1.1 with keep-alive. A reply leaves in one piece: in two, delayed acknowledgement costs 40 ms."""
+
+    server: A2tServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    timeout = IDLE_SECONDS
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        length = whole_number(self.headers.get("Content-Length", "0"))
+        if "Transfer-Encoding" in self.headers or length is None or length > LARGEST_BODY:
+            # The body stays unread, so the connection cannot be used again.
+            self.close_connection = True
+            message = f"Send a Content-Length of at most {LARGEST_BODY} bytes."
+            self._send(
+                as_json({"code": "bad_length", "message": message}, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            )
+            return
+        url = urlsplit(self.path)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        body = self.rfile.read(length)
+        query = dict(parse_qsl(url.query, keep_blank_values=True))
+        self._send(self.server.api.answer(Request(self.command, url.path, query, headers, body)))
+
+    def _send(self, response: Response) -> None:
+        self.send_response(response.status)
+        for name, value in response.headers.items():
+            self.send_header(name, value)
+        if response.body:
+            self.send_header("Content-Type", response.content_type)
+        if response.status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", str(len(response.body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(response.body)
+
+    def version_string(self) -> str:
+        return "demo"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing: the terminal belongs to whoever started us."""
