@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 from people.models import AuditEntry, User
 
@@ -33,6 +33,16 @@ def record(
         before=before,
         after=after,
     )
+
+
+def entries(*, actor: User | None = None, kind: str = "", q: str = "") -> QuerySet[AuditEntry]:
+    """Those by one person, of one kind, with `q` in their label."""
+    rows = AuditEntry.objects.all()
+    if actor:
+        rows = rows.filter(actor=actor)
+    if kind:
+        rows = rows.filter(kind=kind)
+    return rows.filter(label__icontains=q) if q else rows
 
 
 def _differing(

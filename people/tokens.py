@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from people import audit
@@ -27,6 +28,12 @@ def generate() -> str:
 
 def is_well_formed(token: str) -> bool:
     return SHAPE.fullmatch(token) is not None and _checksum(token[:-6]) == token[-6:]
+
+
+def visible_to(user: User) -> QuerySet[ApiToken]:
+    """Everybody sees their own; an administrator sees all."""
+    rows = ApiToken.objects.select_related("user")
+    return rows if user.can_administer else rows.filter(user=user)
 
 
 def issue(

@@ -16,12 +16,12 @@ MAX_LIMIT = 200
 
 
 class KeysetPagination(BasePagination):
-    """A view orders by its `keyset` ("name", "-id"): one field that is never NULL, indexed with the key."""
+    """A view's `ordering` is one field that is never NULL, then the key: ("name", "id"), ("-id",)."""
 
     def paginate_queryset(  # type: ignore[override] # only query sets have an order in the database
         self, queryset: QuerySet[Any], request: Request, view: APIView | None = None
     ) -> list[Any]:
-        keyset: Keyset[Model] = Keyset(queryset, getattr(view, "keyset", "-id"))
+        keyset: Keyset[Model] = Keyset(queryset, getattr(view, "ordering", ("-id",))[0])
         self.url = request.build_absolute_uri()
         self.page = keyset.page(_cursor(request), _limit(request))
         return self.page.rows

@@ -1,0 +1,80 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from people import tokens
+from people.models import ApiToken, Role, Scope
+from people.permissions import person
+
+
+class KeyInput(serializers.Serializer[ApiToken]):
+    name = serializers.CharField(max_length=100)
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(choices=Scope.choices), allow_empty=False, max_length=len(Scope)
+    )
+    expires_at = serializers.DateTimeField(required=False, help_text="At most 366 days ahead; else 90 days.")
+
+
+class KeyOutput(serializers.ModelSerializer[ApiToken]):
+    owner = serializers.CharField(source="user.username", read_only=True)
+    state = serializers.ChoiceField(choices=["active", "expired", "revoked"], read_only=True)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), read_only=True)
+
+    class Meta:
+        model = ApiToken
+        fields = [
+            "id", "name", "prefix", "owner", "scopes", "state", "created_at", "expires_at", "last_used_at",
+            "revoked_at",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+
+class NewKeyOutput(KeyOutput):
+    token = serializers.CharField(read_only=True, help_text="Shown this once; only its digest is kept.")
+
+    class Meta(KeyOutput.Meta):
+        fields = [*KeyOutput.Meta.fields, "token"]
+        read_only_fields = fields
+
+
+class KeyList(ListAPIView[ApiToken]):
+    """Your own keys; an administrator's list holds everybody's."""
+
+    write_role = Role.VIEWER
+    serializer_class = KeyOutput
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        return tokens.visible_to(person(self.request))
+
+    @extend_schema(request=KeyInput, responses={201: NewKeyOutput})
+    def post(self, request: Request) -> Response:
+        given = KeyInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        key, plain = tokens.issue(person(request), actor=person(request), **given.validated_data)
+        answer: dict[str, Any] = {**KeyOutput(key).data, "token": plain}
+        return Response(answer, status=201, headers={"Cache-Control": "no-store"})
+
+
+class KeyDetail(GenericAPIView[ApiToken]):
+    write_role = Role.VIEWER
+    serializer_class = KeyOutput
+    pagination_class = None
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        return tokens.visible_to(person(self.request))
+
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(KeyOutput(get_object_or_404(self.get_queryset(), pk=pk)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """Revokes the key: it stops working at once and stays in the list."""
+        tokens.revoke(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
+        return Response(status=204)

@@ -1,0 +1,44 @@
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from people import audit
+from people.models import AuditEntry
+
+
+class AuditFilter(serializers.Serializer[AuditEntry]):
+    actor = serializers.CharField(
+        max_length=150, required=False, help_text="The name somebody signs in with."
+    )
+    kind = serializers.CharField(max_length=30, required=False)
+    q = serializers.CharField(max_length=200, required=False, help_text="Part of what was changed.")
+
+
+class AuditOutput(serializers.ModelSerializer[AuditEntry]):
+    actor = serializers.CharField(source="actor_name", read_only=True)
+    before = serializers.DictField(read_only=True, allow_null=True)
+    after = serializers.DictField(read_only=True, allow_null=True)
+
+    class Meta:
+        model = AuditEntry
+        fields = ["id", "at", "actor", "action", "kind", "object_id", "label", "before", "after"]
+        read_only_fields = fields
+
+
+class AuditList(ListAPIView[AuditEntry]):
+    """What people changed, newest first, with the members that differ before and after."""
+
+    serializer_class = AuditOutput
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[AuditEntry]:
+        given = AuditFilter(data=self.request.query_params)
+        given.is_valid(raise_exception=True)
+        return audit.entries(**given.validated_data)
+
+    @extend_schema(parameters=[AuditFilter])
+    def get(self, request: Request) -> Response:
+        return self.list(request)

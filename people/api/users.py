@@ -1,0 +1,71 @@
+from django.db import transaction
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from people import directory
+from people.models import Role, User
+from people.permissions import person
+
+
+class UserInput(serializers.Serializer[User]):
+    username = serializers.CharField(max_length=150)
+    password = serializers.CharField(max_length=200, write_only=True, trim_whitespace=False)
+    name = serializers.CharField(max_length=150, required=False, allow_blank=True)
+    role = serializers.ChoiceField(choices=Role.choices, required=False)
+
+
+class UserChange(serializers.Serializer[User]):
+    name = serializers.CharField(max_length=150, required=False, allow_blank=True)
+    role = serializers.ChoiceField(choices=Role.choices, required=False)
+    is_active = serializers.BooleanField(required=False)
+    password = serializers.CharField(max_length=200, required=False, write_only=True, trim_whitespace=False)
+
+
+class UserOutput(serializers.ModelSerializer[User]):
+    class Meta:
+        model = User
+        fields = ["id", "username", "name", "role", "is_active", "date_joined", "last_login"]
+        read_only_fields = fields
+
+
+class UserList(ListAPIView[User]):
+    write_role = Role.ADMIN
+    serializer_class = UserOutput
+    queryset = User.objects.all()
+    ordering = ("username", "id")
+
+    @extend_schema(request=UserInput, responses={201: UserOutput})
+    def post(self, request: Request) -> Response:
+        given = UserInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        user = directory.add_user(actor=person(request), **given.validated_data)
+        return Response(UserOutput(user).data, status=201)
+
+
+class UserDetail(GenericAPIView[User]):
+    """People are deactivated, never deleted: what they did stays theirs."""
+
+    write_role = Role.ADMIN
+    serializer_class = UserOutput
+    queryset = User.objects.all()
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(UserOutput(get_object_or_404(User, pk=pk)).data)
+
+    @extend_schema(request=UserChange)
+    def patch(self, request: Request, pk: int) -> Response:
+        user = get_object_or_404(User, pk=pk)
+        given = UserChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        changes = dict(given.validated_data)
+        password = changes.pop("password", None)
+        with transaction.atomic():
+            directory.update_user(user, actor=person(request), **changes)
+            if password is not None:
+                directory.set_password(user, actor=person(request), password=password)
+        return Response(UserOutput(user).data)
