@@ -1,0 +1,74 @@
+"""Names that a model may be shown, and the way back to the vendor's own.
+
+Tool names and property keys are limited to what every export target accepts. A vendor's name is
+data and may be anything, so each illegal one gets an alias: always the same one for the same
+names, never two that differ by case only.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from itertools import count
+
+LONGEST = 64
+_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_TAIL = 8
+
+
+def is_legal(name: str) -> bool:
+    return _TOOL.fullmatch(name) is not None
+
+
+def derive(vendor_name: str, taken: Iterable[str] = ()) -> str:
+    """A legal tool name as close to the vendor's as it gets, unlike all of `taken` whatever the case."""
+    wanted = vendor_name if is_legal(vendor_name) else _squeezed(vendor_name, r"[^A-Za-z0-9_-]+", "tool")
+    return _free(wanted, vendor_name, {name.lower() for name in taken})
+
+
+def aliases(names: Iterable[str]) -> dict[str, str]:
+    """Property keys by parameter name, one to one.
+
+    Depends on the set of names and not on their order, so a vendor that lists the same parameters
+    the other way round changes nothing. A key without a tail is the name itself or claimed by it
+    alone; names that claim the same key ("Due date", "due-date") all get a tail.
+    """
+    given = list(names)
+    wanted = {name: _property(name) for name in sorted(given)}
+    claims = Counter(key.lower() for key in wanted.values())
+    taken: set[str] = set()
+    keys: dict[str, str] = {}
+    for name, key in wanted.items():
+        if claims[key.lower()] == 1 or (key == name and key.lower() not in taken):
+            keys[name] = key
+            taken.add(key.lower())
+    for name, key in wanted.items():
+        if name not in keys:
+            keys[name] = _free(key, name, taken | {key.lower()})
+            taken.add(keys[name].lower())
+    return {name: keys[name] for name in given}
+
+
+def _property(name: str) -> str:
+    return name if _PROPERTY.fullmatch(name) else _squeezed(name, r"[^A-Za-z0-9_]+", "parameter")
+
+
+def _squeezed(name: str, illegal: str, fallback: str) -> str:
+    letters = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    squeezed = re.sub(illegal, "_", letters).strip("_") or fallback
+    if not squeezed[0].isalpha():
+        squeezed = f"_{squeezed}"
+    return squeezed[:LONGEST]
+
+
+def _free(wanted: str, name: str, taken: set[str]) -> str:
+    if wanted.lower() not in taken:
+        return wanted
+    for salt in count():
+        tail = hashlib.sha256(f"{name}\0{salt}".encode()).hexdigest()[:_TAIL]
+        candidate = f"{wanted[: LONGEST - 1 - _TAIL]}_{tail}"
+        if candidate.lower() not in taken:
+            return candidate
+    raise AssertionError("unreachable: salts do not run out")
