@@ -1,0 +1,17 @@
+"""The registry of export formats. A new one is one file here and one name in `FORMATS`."""
+
+from designer.exports import a2t, anthropic, json_schema, mcp, openai_chat
+from designer.exports.base import Format
+
+FORMATS: tuple[Format, ...] = (
+    a2t.FORMAT,
+    openai_chat.FORMAT,
+    anthropic.FORMAT,
+    mcp.FORMAT,
+    json_schema.FORMAT,
+)
+
+
+def get(name: str) -> Format:
+    """Raises KeyError for a name that is not registered."""
+    return {format_.name: format_ for format_ in FORMATS}[name]

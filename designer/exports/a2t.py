@@ -1,0 +1,123 @@
+"""A tool listing as a strict A2T (N-ACT) server would answer it.
+
+Parameter names are the vendor's, because A2T allows any text there and a call goes out with them.
+The tool name is the model's, because names must differ within one listing. What the drafts leave
+open is settled in docs/decisions/exports.md.
+"""
+
+import re
+import uuid
+from collections import Counter
+from typing import Any
+
+from catalog.protocols.signature import Parameter
+from designer.effective import Effective
+from designer.exports import schema
+from designer.exports.base import CannotCarryError, Format, Limits, blocking, fits_enum
+from designer.sealed import Sealed, SealedTool
+
+LIMITS = Limits(
+    source="https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 section 6.1",
+    date="2026-11-21",
+    carries=frozenset({"outputs", "img", "tags"}),
+    tool_description=1999,
+    input_types=frozenset({"string", "int", "boolean", "enum"}),
+    output_types=frozenset({"string", "int", "boolean", "enum", "json"}),
+    enum_value=re.compile(r"(?=.{1,255}\Z)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*"),
+    enum_description=2000,
+    whole_bounds=True,
+    needs_output=True,
+)
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+
+def write(release: Sealed) -> object:
+    if remarks := blocking(release, LIMITS):
+        raise CannotCarryError(remarks)
+    seen = Counter(tool.tool_id.lower() for tool in release.tools)
+    return {
+        "items": [_signature(tool, is_shared=seen[tool.tool_id.lower()] > 1) for tool in release.tools],
+        "paging": {"pageLimit": len(release.tools)},
+    }
+
+
+def _signature(tool: SealedTool, *, is_shared: bool) -> dict[str, Any]:
+    signature = tool.signature
+    version = _version(tool)
+    written: dict[str, Any] = {
+        "toolId": _identity(tool, is_shared=is_shared),
+        "name": signature.name,
+        "description": signature.description,
+        "version": version,
+        "currentVersion": version,
+        "input_parameters": [
+            _parameter(shown.parameter) | {"required": shown.is_required} for shown in signature.inputs
+        ],
+        "output_parameters": _outputs(signature),
+    }
+    if schema.is_web_address(signature.img):
+        written["img"] = signature.img
+    if signature.tags:
+        written["tags"] = list(signature.tags)
+    return written
+
+
+def _identity(tool: SealedTool, *, is_shared: bool) -> str:
+    """The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address."""
+    if _UUID.fullmatch(tool.tool_id) and not is_shared:
+        return tool.tool_id
+    address = f"{tool.endpoint.rstrip('/')}/tools/{tool.tool_id}"
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{address}#{tool.id}" if is_shared else address))
+
+
+def _version(tool: SealedTool) -> int:
+    """The vendor's number; where the vendor has none, ours."""
+    label = tool.version.label
+    return int(label) if label.isascii() and label.isdigit() and int(label) > 0 else tool.version.ordinal
+
+
+def _outputs(signature: Effective) -> list[dict[str, Any]]:
+    if not signature.outputs:
+        description = "What the tool answers. Its vendor declares no outputs."
+        return [{"id": "result", "name": "result", "type": "json", "description": description}]
+    return [_parameter(output.parameter) for output in signature.outputs]
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    is_enum = parameter.type == "enum"
+    if is_enum and not fits_enum(parameter, LIMITS):
+        return _told_in_words(parameter)
+    written: dict[str, Any] = {
+        "id": parameter.id,
+        "name": parameter.name,
+        "type": parameter.type,
+        "description": parameter.description,
+    }
+    if is_enum:
+        written["allowed-values"] = [
+            {"name": value.name, "description": value.description} for value in parameter.allowed_values
+        ]
+    if parameter.min is not None:
+        written["min"] = int(parameter.min)
+    if parameter.max is not None and not parameter.max_defaulted:
+        written["max"] = int(parameter.max)
+    if parameter.max_length is not None:
+        written["max-length"] = parameter.max_length
+    return written
+
+
+def _told_in_words(parameter: Parameter) -> dict[str, Any]:
+    """Renaming an illegal value would break the call, so the text type carries it and the words list it."""
+    values = [
+        f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in parameter.allowed_values
+    ]
+    lines = [parameter.description, "Allowed values:", *values] if values else [parameter.description]
+    return {
+        "id": parameter.id,
+        "name": parameter.name,
+        "type": "string",
+        "description": "\n".join(line for line in lines if line),
+    }
+
+
+FORMAT = Format(name="a2t", label="A2T / N-ACT", limits=LIMITS, write=write)

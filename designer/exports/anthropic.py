@@ -1,0 +1,29 @@
+"""The `tools` array of an Anthropic message."""
+
+from typing import Any
+
+from designer.effective import Effective
+from designer.exports import schema
+from designer.exports.base import Format, Limits
+from designer.sealed import Sealed
+
+LIMITS = Limits(
+    source="anthropic-sdk-python 2.11.0, types/tool_param.py; "
+    "https://docs.anthropic.com/en/docs/agents-and-tools/tool-use",
+    date="2026-11-21",
+    carries=frozenset({"defaults", "rules"}),
+)
+
+
+def write(release: Sealed) -> object:
+    return [_tool(tool.signature) for tool in release.tools]
+
+
+def _tool(tool: Effective) -> dict[str, Any]:
+    written: dict[str, Any] = {"name": tool.name, "input_schema": schema.of_inputs(tool)}
+    if tool.description:
+        written["description"] = tool.description
+    return written
+
+
+FORMAT = Format(name="anthropic", label="Anthropic messages", limits=LIMITS, write=write)

@@ -1,0 +1,170 @@
+"""What an export format is: one function and its target's limits as data.
+
+How to add one: docs/decisions has the reasons, `json_schema.py` is the plainest example. A format
+knows no Django and no database; it sees a sealed release and returns a document.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from catalog.protocols.signature import Parameter, ParameterType
+from designer.effective import Effective
+from designer.exports import schema
+from designer.sealed import Sealed, SealedTool
+
+ALL_TYPES: frozenset[ParameterType] = frozenset(("string", "int", "number", "boolean", "enum", "json"))
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """What a designer should know about a release in one format.
+
+    `blocks`: the format cannot carry this tool, so the release cannot be exported in it.
+    `warns`: some users of the format will refuse it. `loses`: carried, but not all of it.
+    """
+
+    level: Literal["blocks", "warns", "loses"]
+    code: str
+    tool: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """A target's rules, with where and when they were read. None: the target sets no limit.
+
+    `carries` names the members of a signature that the target has a place for, out of `MEMBERS`.
+    """
+
+    source: str
+    date: str
+    carries: frozenset[str]
+    tool_description: int | None = None
+    advised_description: int | None = None
+    advised_tools: int | None = None
+    input_types: frozenset[ParameterType] = ALL_TYPES
+    output_types: frozenset[ParameterType] = ALL_TYPES
+    enum_value: re.Pattern[str] | None = None
+    enum_description: int | None = None
+    whole_bounds: bool = False
+    needs_output: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """`name` is what a URL says. `write` returns anything that JSON can hold."""
+
+    name: str
+    label: str
+    limits: Limits
+    write: Callable[[Sealed], object]
+
+
+class CannotCarryError(Exception):
+    """The release holds a tool that the format has no place for; `remarks` says which and why."""
+
+    def __init__(self, remarks: list[Remark]) -> None:
+        super().__init__("; ".join(remark.message for remark in remarks))
+        self.remarks = remarks
+
+
+# Members that a format may have no place for: how to see one, and what is lost with it.
+MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
+    "title": (lambda e: bool(e.title), "its display title"),
+    "img": (lambda e: bool(e.img), "its picture"),
+    "tags": (lambda e: bool(e.tags), "its tags"),
+    "outputs": (lambda e: bool(e.outputs), "what it returns"),
+    "annotations": (
+        lambda e: bool(msgspec.to_builtins(e.annotations)),
+        "the vendor's hints about its effects",
+    ),
+    "rules": (schema.has_rules, "the rules that tie its inputs together"),
+    "defaults": (
+        lambda e: any(
+            i.preset is not msgspec.UNSET or i.parameter.default is not msgspec.UNSET for i in e.inputs
+        ),
+        "the values that stand in for inputs that are not given",
+    ),
+    "presets": (
+        lambda e: any(hidden.preset is not msgspec.UNSET for hidden in e.hidden),
+        "the presets of hidden inputs, so whoever makes the call must add them",
+    ),
+}
+
+
+def remarks(release: Sealed, limits: Limits) -> list[Remark]:
+    found = [remark for tool in release.tools for remark in _about(tool, limits)]
+    if limits.advised_tools is not None and len(release.tools) > limits.advised_tools:
+        message = f"{len(release.tools)} tools; at most {limits.advised_tools} may be sent in one request."
+        found.append(Remark("warns", "too_many_tools", "", message))
+    return found
+
+
+def blocking(release: Sealed, limits: Limits) -> list[Remark]:
+    return [remark for remark in remarks(release, limits) if remark.level == "blocks"]
+
+
+def _about(tool: SealedTool, limits: Limits) -> Iterator[Remark]:
+    signature = tool.signature
+    name = signature.name
+    length = len(signature.description)
+    if limits.tool_description is not None and length > limits.tool_description:
+        message = (
+            f"“{name}” has a description of {length} characters. {limits.tool_description} fit: tune it."
+        )
+        yield Remark("blocks", "description_too_long", name, message)
+    elif limits.advised_description is not None and length > limits.advised_description:
+        message = f"“{name}” has a description of {length} characters; {limits.advised_description} are safe."
+        yield Remark("warns", "description_long", name, message)
+    for parameter in (shown.parameter for shown in signature.inputs):
+        yield from _about_parameter(name, parameter, limits, limits.input_types)
+    if "outputs" in limits.carries:
+        for parameter in (output.parameter for output in signature.outputs):
+            yield from _about_parameter(name, parameter, limits, limits.output_types)
+    for member, (is_there, what) in MEMBERS.items():
+        if member not in limits.carries and is_there(signature):
+            yield Remark("loses", f"no_{member}", name, f"“{name}” goes without {what}.")
+    if "rules" in limits.carries and schema.kept_rest(signature) != (signature.schema_rest or {}):
+        message = f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
+        yield Remark("loses", "rules_left_out", name, message)
+    if limits.needs_output and not signature.outputs:
+        yield Remark(
+            "loses", "output_added", name, f"“{name}” declares no output, so one named “result” stands in."
+        )
+
+
+def _about_parameter(
+    tool: str, parameter: Parameter, limits: Limits, types: frozenset[ParameterType]
+) -> Iterator[Remark]:
+    where = f"“{parameter.name}” of “{tool}”"
+    if parameter.unsupported_type:
+        level: Literal["blocks", "warns"] = "blocks" if types != ALL_TYPES else "warns"
+        message = f"{where} has the type “{parameter.unsupported_type}”, which Pegboard does not know."
+        yield Remark(level, "unknown_type", tool, message)
+    elif parameter.type not in types:
+        yield Remark("blocks", "type_not_carried", tool, f"{where} has a type that this format lacks.")
+    if limits.whole_bounds and not (is_whole(parameter.min) and is_whole(parameter.max)):
+        yield Remark("blocks", "bound_not_whole", tool, f"{where} has a limit that is not a whole number.")
+    if parameter.type == "enum" and not fits_enum(parameter, limits):
+        message = (
+            f"{where} has allowed values that this format cannot list; its description lists them instead."
+        )
+        yield Remark("loses", "values_in_words", tool, message)
+
+
+def is_whole(bound: float | None) -> bool:
+    return bound is None or float(bound).is_integer()
+
+
+def fits_enum(parameter: Parameter, limits: Limits) -> bool:
+    if limits.enum_value is None:
+        return True
+    longest = limits.enum_description or math.inf
+    values = parameter.allowed_values
+    return bool(values) and all(
+        limits.enum_value.fullmatch(value.name) and len(value.description) <= longest for value in values
+    )

@@ -1,0 +1,75 @@
+"""Our own plain format: each tool with two JSON Schemas and the way back to the vendor's names."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from designer.effective import Effective
+from designer.exports import schema
+from designer.exports.base import MEMBERS, Format, Limits
+from designer.sealed import Sealed, SealedTool
+
+LIMITS = Limits(
+    source="https://json-schema.org/draft/2020-12 (ours: no limit beyond the dialect's)",
+    date="2026-11-21",
+    carries=frozenset(MEMBERS),
+)
+
+
+def write(release: Sealed) -> object:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "agent": release.agent.slug,
+        "release": release.number,
+        "tools": [_tool(tool) for tool in release.tools],
+    }
+
+
+def _tool(tool: SealedTool) -> dict[str, Any]:
+    signature = tool.signature
+    written: dict[str, Any] = {
+        "name": signature.name,
+        "description": signature.description,
+        "inputs": schema.of_inputs(signature),
+        "outputs": schema.of_outputs(signature),
+        "wire": {
+            "id": tool.id,
+            "vendor": tool.vendor,
+            "endpoint": tool.endpoint,
+            "protocol": tool.protocol,
+            "toolId": tool.tool_id,
+            "version": tool.version.label,
+            "name": signature.wire_name,
+            "inputs": {shown.alias: shown.parameter.name for shown in signature.inputs},
+            "outputs": {output.alias: output.parameter.name for output in signature.outputs},
+            "presets": _presets(signature),
+        },
+    }
+    if signature.title:
+        written["title"] = signature.title
+    if signature.img:
+        written["img"] = signature.img
+    if signature.tags:
+        written["tags"] = list(signature.tags)
+    if hints := _hints(signature):
+        written["annotations"] = hints
+    return written
+
+
+def _presets(signature: Effective) -> dict[str, Any]:
+    """What every call sends for inputs that the model does not see, by the vendor's name."""
+    return {h.parameter.name: h.preset for h in signature.hidden if h.preset is not UNSET}
+
+
+def _hints(signature: Effective) -> dict[str, bool]:
+    said = signature.annotations
+    hints = {
+        "readOnly": said.read_only,
+        "destructive": said.destructive,
+        "idempotent": said.idempotent,
+        "openWorld": said.open_world,
+    }
+    return {hint: value for hint, value in hints.items() if value is not None}
+
+
+FORMAT = Format(name="json-schema", label="JSON Schema", limits=LIMITS, write=write)

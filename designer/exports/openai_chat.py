@@ -1,0 +1,63 @@
+"""The `tools` array of an OpenAI chat completion."""
+
+from typing import Any
+
+from designer.effective import Effective
+from designer.exports import schema
+from designer.exports.base import Format, Limits
+from designer.sealed import Sealed
+
+LIMITS = Limits(
+    source="openai-python 3.52.0, types/shared_params/function_definition.py; "
+    "https://platform.openai.com/docs/guides/structured-outputs",
+    date="2026-11-21",
+    carries=frozenset({"defaults", "rules"}),
+    advised_description=1024,
+    advised_tools=128,
+)
+STRICT_ENUM_VALUES = 1000
+STRICT_LONG_ENUM = (250, 15_000)
+
+
+def write(release: Sealed) -> object:
+    return [{"type": "function", "function": _function(tool.signature)} for tool in release.tools]
+
+
+def _function(tool: Effective) -> dict[str, Any]:
+    # The strict subset asks for the list of required keys even when it is empty.
+    parameters = {"required": []} | schema.of_inputs(tool)
+    function: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
+    if tool.description:
+        function["description"] = tool.description
+    return function
+
+
+def is_strict(tool: Effective) -> bool:
+    """Whether the schema is within the strict subset as it stands.
+
+    Widening an optional input to "required or null" would qualify more tools, but then the model
+    sends nulls that the vendor never asked for. So a tool with an optional input is not strict.
+    """
+    return (
+        tool.schema_rest is None
+        and all(
+            shown.is_required
+            and shown.parameter.type != "json"
+            and not shown.parameter.unsupported_type
+            and shown.parameter.max_length is None
+            and "default" not in schema.of_input(shown)
+            for shown in tool.inputs
+        )
+        and _enums_fit(tool)
+    )
+
+
+def _enums_fit(tool: Effective) -> bool:
+    enums = [[value.name for value in shown.parameter.allowed_values] for shown in tool.inputs]
+    many, longest = STRICT_LONG_ENUM
+    return sum(map(len, enums)) <= STRICT_ENUM_VALUES and all(
+        len(enum) <= many or sum(map(len, enum)) <= longest for enum in enums
+    )
+
+
+FORMAT = Format(name="openai-chat", label="OpenAI chat completions", limits=LIMITS, write=write)
