@@ -1,0 +1,138 @@
+"""An agent's choice of tool versions. Nothing here runs unless a person asks for it."""
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from catalog.models import Tool, ToolVersion
+from catalog.models.findings import FindingState
+from catalog.models.tools import ToolStatus
+from designer import names
+from designer.agents import locked
+from designer.errors import DesignerError
+from designer.models import Agent, Pin
+from people import audit
+from people.models import User
+
+
+@transaction.atomic
+def pin_tool(agent: Agent, *, actor: User, tool: Tool, ordinal: int | None = None, alias: str = "") -> Pin:
+    """Pins the current version unless `ordinal` names another."""
+    agent = locked(agent)
+    tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=tool.pk)
+    _check_offered(tool)
+    if agent.pins.live().filter(tool=tool).exists():
+        message = f"“{agent}” has “{tool}” already. Move that pin to change its version."
+        raise DesignerError("already_pinned", message, fields={"tool": message}, status=409)
+    version = _version(tool, ordinal)
+    alias = alias.strip()
+    name = _name(agent, version, alias)
+    pin = Pin.objects.create(
+        agent=agent, tool=tool, version=version, alias=alias, name=name, created_by=actor
+    )
+    audit.record(actor, "pin", pin, after=facts(pin))
+    return pin
+
+
+@transaction.atomic
+def move_pin(pin: Pin, *, actor: User, ordinal: int) -> Pin:
+    """To a newer or an older version. A name that follows the vendor's follows it here too."""
+    pin = _locked(pin)
+    before = facts(pin)
+    version = _version(pin.tool, ordinal)
+    if version == pin.version:
+        return pin
+    is_renamed = version.decoded().name != pin.version.decoded().name
+    pin.version = version
+    if is_renamed and not pin.alias:
+        pin.name = _name(pin.agent, version, "", besides=pin)
+    pin.save(update_fields=["version", "name"])
+    audit.record(actor, "move", pin, before=before, after=facts(pin))
+    return pin
+
+
+@transaction.atomic
+def set_alias(pin: Pin, *, actor: User, alias: str) -> Pin:
+    """An empty alias goes back to the name derived from the vendor's."""
+    pin = _locked(pin)
+    before = facts(pin)
+    alias = alias.strip()
+    if alias == pin.alias:
+        return pin
+    pin.name = _name(pin.agent, pin.version, alias, besides=pin)
+    pin.alias = alias
+    pin.save(update_fields=["alias", "name"])
+    audit.record(actor, "rename", pin, before=before, after=facts(pin))
+    return pin
+
+
+@transaction.atomic
+def remove_pin(pin: Pin, *, actor: User) -> None:
+    pin = _locked(pin)
+    pin.removed_at = timezone.now()
+    pin.save(update_fields=["removed_at"])
+    audit.record(actor, "unpin", pin, before=facts(pin))
+
+
+def facts(pin: Pin) -> dict[str, Any]:
+    """What an audit row says about a pin."""
+    return {
+        "agent": pin.agent.slug,
+        "tool": pin.tool.tool_id,
+        "version": pin.version.ordinal,
+        "alias": pin.alias,
+        "name": pin.name,
+    }
+
+
+def _locked(pin: Pin) -> Pin:
+    agent = locked(pin.agent)
+    found = agent.pins.live().select_related("tool", "version").filter(pk=pin.pk).first()
+    if found is None:
+        raise DesignerError("pin_removed", f"“{pin.name}” is not pinned any more.", status=409)
+    found.agent = agent
+    return found
+
+
+def _check_offered(tool: Tool) -> None:
+    endpoint = tool.endpoint
+    if endpoint.removed_at or endpoint.vendor.removed_at:
+        message = f"“{tool}” belongs to a vendor that has been removed. Choose another tool."
+    elif tool.status == ToolStatus.WITHDRAWN:
+        message = f"The vendor has withdrawn “{tool}”. Choose another tool."
+    else:
+        return
+    raise DesignerError("tool_withdrawn", message, fields={"tool": message}, status=409)
+
+
+def _version(tool: Tool, ordinal: int | None) -> ToolVersion:
+    version = tool.current if ordinal is None else tool.versions.filter(ordinal=ordinal).first()
+    if version is None:
+        message = f"“{tool}” has no version {ordinal}."
+        raise DesignerError("unknown_version", message, fields={"version": message})
+    if version.findings.filter(state=FindingState.BLOCKED).exists():
+        message = f"Version {version.ordinal} of “{tool}” has been blocked in review. Choose another version."
+        raise DesignerError("version_blocked", message, fields={"version": message}, status=409)
+    return version
+
+
+def _name(agent: Agent, version: ToolVersion, alias: str, *, besides: Pin | None = None) -> str:
+    """The name a model is shown. The caller holds the agent's lock, so what is free stays free."""
+    others = agent.pins.live()
+    if besides:
+        others = others.exclude(pk=besides.pk)
+    taken = set(others.values_list("name", flat=True))
+    if not alias:
+        return names.derive(version.decoded().name, taken)
+    proposal = names.derive(alias, taken)
+    if not names.is_legal(alias):
+        message = (
+            "A name starts with a letter or an underscore and goes on with letters, digits, underscores "
+            f"and hyphens, 64 at most. Try “{proposal}”."
+        )
+        raise DesignerError("alias_illegal", message, fields={"alias": message})
+    if proposal != alias:
+        message = f"Another tool of “{agent}” is called “{alias}”. “{proposal}” is free."
+        raise DesignerError("alias_taken", message, fields={"alias": message}, status=409)
+    return alias

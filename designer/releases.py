@@ -1,0 +1,207 @@
+"""Publishing: an agent as it stands, sealed under a number and a digest, in every format at once.
+
+A release holds the agent's own pins; a sub-agent is published by itself. Everything an export
+needs is inside the document, so it can be written when the vendor is long gone.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+from django.db import transaction
+from django.db.models import QuerySet
+
+from catalog.models import Endpoint, Finding, Tool, ToolVersion
+from catalog.models.findings import FindingState
+from catalog.protocols.base import canonical
+from designer import exports, sealed
+from designer.agents import locked
+from designer.effective import Effective, Misfit, Words, effective, merged, misfits
+from designer.errors import DesignerError
+from designer.exports.base import CannotCarryError, Format, Remark, remarks
+from designer.models import Agent, Export, Pin, Release
+from designer.sealed import Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.texts import checked
+from designer.tunings import words_of
+from people import audit
+from people.models import User
+
+LONGEST_NOTE = 2_000
+
+
+@transaction.atomic
+def publish(agent: Agent, *, actor: User, note: str = "") -> Release:
+    """Seals the agent as it stands. Raises DesignerError when there is nothing (new) to publish."""
+    note = checked(note, field="note", limit=LONGEST_NOTE)
+    agent = locked(agent)
+    pins = list(pinned(agent))
+    if not pins:
+        message = f"“{agent}” has no tools. Pin one, then publish."
+        raise DesignerError("nothing_to_publish", message, status=409)
+    _check_fit(pins)
+    last = agent.releases.order_by("-number").first()
+    document = _draft(agent, pins, number=last.number + 1 if last else 1)
+    if last and _is_same(document, sealed.decode(last.document)):
+        message = f"Nothing has changed since release {last.number}."
+        raise DesignerError("nothing_changed", message, status=409)
+    text = sealed.encode(document)
+    release = Release.objects.create(
+        agent=agent,
+        number=document.number,
+        digest=sealed.digest(text),
+        document=text.decode(),
+        tool_count=len(pins),
+        note=note,
+        created_by=actor,
+    )
+    Export.objects.bulk_create(_written(release, document))
+    audit.record(
+        actor, "publish", release, after={"number": release.number, "digest": release.digest, "note": note}
+    )
+    return release
+
+
+def draft(agent: Agent) -> Sealed:
+    """What `publish` would seal now."""
+    last = agent.releases.order_by("-number").first()
+    return _draft(agent, pinned(agent), number=last.number + 1 if last else 1)
+
+
+def remarks_on(release: Sealed) -> dict[str, list[Remark]]:
+    """By format name: what blocks it, what may be refused elsewhere and what gets lost."""
+    return {format_.name: remarks(release, format_.limits) for format_ in exports.FORMATS}
+
+
+def export(release: Release, name: str) -> bytes:
+    """The release in one format: the same bytes each time, written when it was published.
+
+    A format that was added later is written on first request and kept. Raises DesignerError for a
+    format that is not there, or that cannot carry this release.
+    """
+    body = Export.objects.filter(release=release, format=name).values_list("body", flat=True).first()
+    if body is not None:
+        return bytes(body)
+    format_ = find_format(name)
+    try:
+        written = _encoded(format_, sealed.decode(release.document))
+    except CannotCarryError as exc:
+        raise DesignerError("format_cannot_carry", str(exc), status=409) from exc
+    # Two first requests write the same bytes; the row of whoever came first is what both answer.
+    kept, _ = Export.objects.get_or_create(release=release, format=name, defaults={"body": written})
+    return kept.as_bytes()
+
+
+def find_format(name: str) -> Format:
+    try:
+        return exports.get(name)
+    except KeyError:
+        known = ", ".join(format_.name for format_ in exports.FORMATS)
+        message = f"The formats are: {known}."
+        raise DesignerError("unknown_format", message, fields={"format": message}) from None
+
+
+def verify(release: Release) -> list[str]:
+    """Sentences about what is not as it was sealed; empty when all is."""
+    document = release.document.encode()
+    wrong = []
+    if sealed.digest(document) != release.digest:
+        wrong.append("The document does not match its digest.")
+    tools = sealed.decode(document).tools
+    held = ToolVersion.objects.filter(tool__in=[tool.id for tool in tools]).values_list(
+        "tool_id", "ordinal", "digest"
+    )
+    digests = {(tool, ordinal): kept for tool, ordinal, kept in held}
+    wrong += [
+        f"The catalog's version {tool.version.ordinal} of “{tool.signature.name}” differs."
+        for tool in tools
+        if digests.get((tool.id, tool.version.ordinal)) != tool.version.digest
+    ]
+    return wrong
+
+
+def pinned(agent: Agent) -> QuerySet[Pin]:
+    """The agent's pins with all that their effective signatures need."""
+    return (
+        Pin.objects.live()
+        .filter(agent=agent)
+        .select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor")
+    )
+
+
+def effective_of(pin: Pin) -> Effective:
+    """What a model is shown of this pin; read it through `pinned` to spare queries."""
+    return effective(
+        pin.version.decoded(),
+        name=pin.name,
+        catalog_tuning=_tuning(pin.tool),
+        agent_tuning=_tuning(pin),
+    )
+
+
+def misfits_of(pin: Pin) -> list[Misfit]:
+    """Tuned words that the pinned version has no place for."""
+    return misfits(pin.version.decoded(), merged(_tuning(pin.tool), _tuning(pin)))
+
+
+def _tuning(target: Pin | Tool) -> Words:
+    return words_of(getattr(target, "tuning", None))
+
+
+def _check_fit(pins: list[Pin]) -> None:
+    """Refuses to show a model an input that somebody hid, or to send a version that was blocked."""
+    for pin in pins:
+        for misfit in misfits_of(pin):
+            if misfit.exposes:
+                message = f"“{pin.name}”: {misfit.message}"
+                raise DesignerError("tuning_does_not_fit", message, status=409)
+    blocked = Finding.objects.filter(
+        version__in=[pin.version_id for pin in pins], state=FindingState.BLOCKED
+    ).values_list("version_id", flat=True)
+    for pin in pins:
+        if pin.version_id in blocked:
+            message = f"“{pin.name}” is pinned to a version that was blocked in review. Move the pin."
+            raise DesignerError("version_blocked", message, status=409)
+
+
+def _draft(agent: Agent, pins: Iterable[Pin], *, number: int) -> Sealed:
+    tools = sorted((_sealed_tool(pin) for pin in pins), key=lambda tool: tool.signature.name)
+    return Sealed(
+        schema=sealed.SCHEMA,
+        agent=SealedAgent(slug=agent.slug, name=agent.name, description=agent.description),
+        number=number,
+        tools=tuple(tools),
+    )
+
+
+def _sealed_tool(pin: Pin) -> SealedTool:
+    endpoint: Endpoint = pin.tool.endpoint
+    version = pin.version
+    return SealedTool(
+        id=pin.tool_id,
+        tool_id=pin.tool.tool_id,
+        vendor=endpoint.vendor.slug,
+        endpoint=endpoint.url,
+        protocol=endpoint.protocol,
+        version=SealedVersion(ordinal=version.ordinal, label=version.label, digest=version.digest),
+        signature=effective_of(pin),
+        tuning={"catalog": _tuning(pin.tool), "agent": _tuning(pin)},
+    )
+
+
+def _is_same(one: Sealed, other: Sealed) -> bool:
+    """Apart from the number."""
+    return canonical([one.agent, one.tools]) == canonical([other.agent, other.tools])
+
+
+def _written(release: Release, document: Sealed) -> list[Export]:
+    written = []
+    for format_ in exports.FORMATS:
+        try:
+            body = _encoded(format_, document)
+        except CannotCarryError:
+            continue  # `remarks_on` tells the designer; the other formats are not held up
+        written.append(Export(release=release, format=format_.name, body=body))
+    return written
+
+
+def _encoded(format_: Format, release: Sealed) -> bytes:
+    return msgspec.json.encode(format_.write(release))

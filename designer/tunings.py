@@ -1,0 +1,219 @@
+"""Our words in place of the vendor's, for one pin or for a tool wherever it is pinned.
+
+A tuning keeps only what differs from the text below it, so that a vendor's better words come
+through wherever nobody chose others. Each change is audited on its pin or tool.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+from msgspec import UNSET
+
+from catalog.models import Tool, ToolVersion
+from catalog.protocols.base import canonical
+from catalog.protocols.signature import Signature
+from designer.agents import locked
+from designer.effective import NOTHING, ParameterWords, Words, effective, merged, misfits
+from designer.errors import DesignerError
+from designer.models import Pin, Tuning
+from designer.texts import why_not
+from people import audit
+from people.models import AuditEntry, User
+
+LONGEST_DESCRIPTION = 4_000
+LONGEST_PRESET = 4_000
+ANY_STATE = "*"
+
+
+@transaction.atomic
+def tune(
+    target: Pin | Tool,
+    *,
+    actor: User,
+    description: str | None = None,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    expected: str = ANY_STATE,
+) -> Tuning | None:
+    """Replaces the tuning of `target`; None when nothing is left that differs from the text below it.
+
+    `expected` is the `etag` that the editor started from: if somebody else has saved since, nothing
+    is written and DesignerError `changed_meanwhile` is raised.
+    """
+    target, version = _locked(target)
+    old = of(target)
+    _check_unchanged(old, expected)
+    below = words_of(of(target.tool)) if isinstance(target, Pin) else NOTHING
+    words = _only_ours(_checked(version, description, parameters or {}, below), version.decoded(), below)
+    new = _saved(target, version, words, actor, old) if words != NOTHING else None
+    if new is None and old:
+        old.delete()
+    if facts(old) != facts(new):
+        audit.record(actor, "tune", target, before=facts(old), after=facts(new))
+    return new
+
+
+@transaction.atomic
+def revert(target: Pin | Tool, *, actor: User, expected: str = ANY_STATE) -> None:
+    """Back to the vendor's words (for a pin: to the catalog-wide tuning, where there is one)."""
+    target, _ = _locked(target)
+    old = of(target)
+    _check_unchanged(old, expected)
+    if old:
+        old.delete()
+        audit.record(actor, "revert", target, before=facts(old), after=facts(None))
+
+
+def history(target: Pin | Tool) -> QuerySet[AuditEntry]:
+    """Who changed which words when, newest first."""
+    kind = target._meta.model_name or ""
+    return AuditEntry.objects.filter(kind=kind, object_id=str(target.pk), action__in=["tune", "revert"])
+
+
+def of(target: Pin | Tool) -> Tuning | None:
+    return Tuning.objects.filter(**_key(target)).select_related("against").first()
+
+
+def words_of(tuning: Tuning | None) -> Words:
+    if tuning is None:
+        return NOTHING
+    return msgspec.convert({"description": tuning.description, "parameters": tuning.parameters}, Words)
+
+
+def etag(tuning: Tuning | None) -> str:
+    """Names the state of a tuning, for `expected`; the same words twice are the same state."""
+    return hashlib.sha256(canonical(facts(tuning))).hexdigest()[:32]
+
+
+def facts(tuning: Tuning | None) -> dict[str, Any]:
+    """What an audit row says about a tuning; all of it, because a tuning is replaced as a whole."""
+    if tuning is None:
+        return {"description": None, "parameters": {}, "against": None}
+    return {
+        "description": tuning.description,
+        "parameters": tuning.parameters,
+        "against": tuning.against.ordinal,
+    }
+
+
+def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
+    """The target and the version whose text is tuned, ours until the transaction ends."""
+    if isinstance(target, Tool):
+        tool = (
+            Tool.objects.select_for_update(of=("self",), no_key=True)
+            .select_related("current")
+            .get(pk=target.pk)
+        )
+        if tool.current is None:
+            raise DesignerError("no_version", f"“{tool}” has no version yet.", status=409)
+        return tool, tool.current
+    agent = locked(target.agent)
+    pin = agent.pins.live().select_related("version", "tool").filter(pk=target.pk).first()
+    if pin is None:
+        raise DesignerError("pin_removed", f"“{target.name}” is not pinned any more.", status=409)
+    pin.agent = agent
+    return pin, pin.version
+
+
+def _check_unchanged(tuning: Tuning | None, expected: str) -> None:
+    if expected not in (ANY_STATE, etag(tuning)):
+        raise DesignerError(
+            "changed_meanwhile",
+            "Somebody else has changed these words since you opened them. Look at theirs, then save again.",
+            status=409,
+        )
+
+
+def _checked(
+    version: ToolVersion,
+    description: str | None,
+    parameters: Mapping[str, Mapping[str, Any]],
+    below: Words,
+) -> Words:
+    """Raises DesignerError that names each field that cannot be kept."""
+    wrong: dict[str, str] = {}
+    if description is not None and (why := _why_not_words(description)):
+        wrong["description"] = why
+    kept = {}
+    for name, given in parameters.items():
+        ours = ParameterWords(
+            description=given.get("description"),
+            hidden=given.get("hidden"),
+            preset=given.get("preset", UNSET),
+        )
+        if ours.description is not None and (why := _why_not_words(ours.description)):
+            wrong[f"parameters.{name}.description"] = why
+        if why := _why_not_kept(ours.preset):
+            wrong[f"parameters.{name}.preset"] = why
+        kept[name] = ours
+    words = Words(description=description, parameters=kept)
+    if not wrong:
+        found = misfits(version.decoded(), merged(below, words))
+        wrong = {f"parameters.{m.parameter}": m.message for m in found if m.parameter in parameters}
+    if wrong:
+        raise DesignerError("invalid_tuning", next(iter(wrong.values())), fields=wrong)
+    return words
+
+
+def _why_not_words(text: str) -> str:
+    if not text.strip():
+        return "Write something, or leave it out to keep the vendor's words."
+    return why_not(text, LONGEST_DESCRIPTION)
+
+
+def _why_not_kept(preset: object) -> str:
+    if preset is UNSET:
+        return ""
+    return why_not(preset if isinstance(preset, str) else canonical(preset).decode(), LONGEST_PRESET)
+
+
+def _only_ours(words: Words, signature: Signature, under: Words) -> Words:
+    """Without whatever says the same as the text below it."""
+    inherited = effective(signature, name="tool", catalog_tuning=under)
+    shown = {i.parameter.name: (i.parameter.description, False, i.preset) for i in inherited.inputs}
+    hidden = {h.parameter.name: (h.parameter.description, True, h.preset) for h in inherited.hidden}
+    parameters = {}
+    for name, ours in words.parameters.items():
+        description, is_hidden, preset = (shown | hidden)[name]
+        kept = ParameterWords(
+            description=_differing(ours.description, description),
+            hidden=None if ours.hidden == is_hidden else ours.hidden,
+            preset=UNSET if _is_same(ours.preset, preset) else ours.preset,
+        )
+        if kept != ParameterWords():
+            parameters[name] = kept
+    return Words(description=_differing(words.description, inherited.description), parameters=parameters)
+
+
+def _differing(ours: str | None, inherited: str) -> str | None:
+    """`ours`, or None when it says the same: a browser sends each line break as two characters."""
+    if ours is None:
+        return None
+    ours = ours.replace("\r\n", "\n")
+    return None if ours == inherited.replace("\r\n", "\n") else ours
+
+
+def _is_same(one: object, other: object) -> bool:
+    """By their JSON: to Python, 1 and true are equal."""
+    return one is not UNSET and other is not UNSET and canonical(one) == canonical(other)
+
+
+def _saved(target: Pin | Tool, version: ToolVersion, words: Words, actor: User, old: Tuning | None) -> Tuning:
+    tuning = Tuning(pk=old.pk) if old else Tuning()
+    for name, value in _key(target).items():
+        setattr(tuning, name, value)
+    tuning.description = words.description
+    tuning.parameters = msgspec.to_builtins(words.parameters)
+    tuning.against = version
+    tuning.updated_by = actor
+    tuning.updated_at = timezone.now()
+    tuning.save()
+    return tuning
+
+
+def _key(target: Pin | Tool) -> dict[str, Pin | Tool]:
+    return {"pin": target} if isinstance(target, Pin) else {"tool": target}
