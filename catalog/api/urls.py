@@ -1,6 +1,6 @@
 from django.urls import path
 
-from catalog.api import credentials, endpoints, findings, runs, vendors
+from catalog.api import credentials, endpoints, findings, runs, vendors, versions
 
 urlpatterns = [
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
@@ -11,6 +11,9 @@ urlpatterns = [
     path("runs/", runs.RunList.as_view(), name="api-run-list"),
     path("runs/<int:pk>/", runs.RunDetail.as_view(), name="api-run"),
     path("runs/<int:pk>/confirm/", runs.RunConfirm.as_view(), name="api-run-confirm"),
+    path("tools/<int:pk>/versions/", versions.VersionList.as_view(), name="api-version-list"),
+    path("tools/<int:pk>/versions/<int:ordinal>/", versions.VersionDetail.as_view(), name="api-version"),
+    path("tools/<int:pk>/diff/", versions.VersionDiff.as_view(), name="api-tool-diff"),
     path("credentials/", credentials.CredentialList.as_view(), name="api-credential-list"),
     path("credentials/<uuid:pk>/", credentials.CredentialDetail.as_view(), name="api-credential"),
     path("findings/", findings.FindingList.as_view(), name="api-finding-list"),

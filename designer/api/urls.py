@@ -1,3 +1,21 @@
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from designer.api import agents, pins, releases, tools, tunings
+
+AGENT = "agents/<slug:slug>/"
+
+urlpatterns = [
+    path("agents/", agents.AgentList.as_view(), name="api-agent-list"),
+    path(AGENT, agents.AgentDetail.as_view(), name="api-agent"),
+    path(f"{AGENT}pins/", pins.PinList.as_view(), name="api-pin-list"),
+    path(f"{AGENT}pins/<int:pk>/", pins.PinDetail.as_view(), name="api-pin"),
+    path(f"{AGENT}pins/<int:pk>/tuning/", tunings.PinTuning.as_view(), name="api-pin-tuning"),
+    path(f"{AGENT}releases/", releases.ReleaseList.as_view(), name="api-release-list"),
+    path(f"{AGENT}releases/<str:number>/", releases.ReleaseDetail.as_view(), name="api-release"),
+    path(f"{AGENT}releases/<str:number>/tools/", releases.ReleaseTools.as_view(), name="api-release-tools"),
+    path(
+        f"{AGENT}releases/<str:number>/bundle/", releases.ReleaseBundle.as_view(), name="api-release-bundle"
+    ),
+    path("tools/<int:pk>/", tools.ToolDetail.as_view(), name="api-tool"),
+    path("tools/<int:pk>/tuning/", tunings.ToolTuning.as_view(), name="api-tool-tuning"),
+]

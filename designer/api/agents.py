@@ -1,0 +1,103 @@
+from typing import Any
+
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer import agents
+from designer.models import Agent, Release
+from people.models import Role
+
+
+class AgentChange(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=agents.LONGEST_NAME, required=False)
+    slug = serializers.SlugField(max_length=agents.LONGEST_SLUG, required=False)
+    description = serializers.CharField(
+        max_length=agents.LONGEST_DESCRIPTION, required=False, allow_blank=True
+    )
+    parent = serializers.SlugField(
+        max_length=agents.LONGEST_SLUG, required=False, allow_null=True, help_text="The slug of an agent."
+    )
+
+    def validate_parent(self, slug: str | None) -> Agent | None:
+        if slug is None:
+            return None
+        parent = Agent.objects.live().filter(slug=slug).first()
+        if parent is None:
+            raise serializers.ValidationError("There is no such agent.")
+        return parent
+
+
+class AgentInput(AgentChange):
+    name = serializers.CharField(max_length=agents.LONGEST_NAME)
+
+
+class AgentOutput(serializers.ModelSerializer[Agent]):
+    parent = serializers.SlugField(source="parent.slug", default=None, read_only=True, allow_null=True)
+    pins = serializers.IntegerField(source="pin_count", read_only=True)
+    release = serializers.IntegerField(
+        source="last_release", read_only=True, allow_null=True, help_text="The number of the newest release."
+    )
+
+    class Meta:
+        model = Agent
+        fields = ["slug", "name", "description", "parent", "pins", "release", "created_at"]
+        read_only_fields = fields
+
+
+def agents_with_counts() -> QuerySet[Agent]:
+    newest = Release.objects.filter(agent=OuterRef("pk")).order_by("-number")
+    return (
+        Agent.objects.live()
+        .select_related("parent")
+        .annotate(
+            pin_count=Count("pins", filter=Q(pins__removed_at=None)),
+            last_release=Subquery(newest.values("number")[:1]),
+        )
+    )
+
+
+def chosen_agent(slug: str) -> Agent:
+    """For views below an agent's address."""
+    return get_object_or_404(Agent.objects.live(), slug=slug)
+
+
+class AgentList(ListAPIView[Agent]):
+    write_role = Role.DESIGNER
+    serializer_class = AgentOutput
+    keyset = "name"
+
+    def get_queryset(self) -> QuerySet[Agent]:
+        return agents_with_counts()
+
+    @extend_schema(request=AgentInput, responses={201: AgentOutput})
+    def post(self, request: Request) -> Response:
+        given = AgentInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        agent = agents.create_agent(actor=request.user, **given.validated_data)
+        return Response(AgentOutput(self.get_queryset().get(pk=agent.pk)).data, status=201)
+
+
+class AgentDetail(GenericAPIView[Agent]):
+    write_role = Role.DESIGNER
+    serializer_class = AgentOutput
+    pagination_class = None
+
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(AgentOutput(get_object_or_404(agents_with_counts(), slug=slug)).data)
+
+    @extend_schema(request=AgentChange)
+    def patch(self, request: Request, slug: str) -> Response:
+        given = AgentChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        agent = agents.update_agent(chosen_agent(slug), actor=request.user, **given.validated_data)
+        return Response(AgentOutput(agents_with_counts().get(pk=agent.pk)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str) -> Response:
+        agents.remove_agent(chosen_agent(slug), actor=request.user)
+        return Response(status=204)

@@ -1,0 +1,138 @@
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Tool
+from designer import effective, pins
+from designer.api.agents import chosen_agent
+from designer.models import Pin
+from designer.releases import effective_of, misfits_of, pinned
+from people.models import Role
+
+LARGEST_ORDINAL = 2**31 - 1
+
+
+class PinChange(serializers.Serializer[Any]):
+    version = serializers.IntegerField(
+        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text="An ordinal."
+    )
+    alias = serializers.CharField(
+        required=False, allow_blank=True, help_text="Empty goes back to the name derived from the vendor's."
+    )
+
+
+class PinInput(PinChange):
+    tool = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="The id of a tool.")
+
+    def validate_tool(self, pk: int) -> Tool:
+        tool = Tool.objects.filter(pk=pk).first()
+        if tool is None:
+            raise serializers.ValidationError("There is no such tool.")
+        return tool
+
+
+class PinOutput(serializers.ModelSerializer[Pin]):
+    tool_id = serializers.CharField(source="tool.tool_id", read_only=True, help_text="The vendor's own id.")
+    vendor = serializers.CharField(source="tool.endpoint.vendor.slug", read_only=True)
+    version = serializers.IntegerField(source="version.ordinal", read_only=True)
+    label = serializers.CharField(source="version.label", read_only=True)
+    current = serializers.IntegerField(
+        source="tool.current.ordinal",
+        read_only=True,
+        help_text="The ordinal of the vendor's current version.",
+    )
+    status = serializers.CharField(source="tool.status", read_only=True)
+    effective = serializers.SerializerMethodField()
+    misfits = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Pin
+        fields = [
+            "id",
+            "tool",
+            "tool_id",
+            "vendor",
+            "version",
+            "label",
+            "current",
+            "status",
+            "alias",
+            "name",
+            "effective",
+            "misfits",
+            "created_at",
+        ]
+        read_only_fields = fields
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_effective(self, pin: Pin) -> Any:
+        return effective.as_document(effective_of(pin))
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_misfits(self, pin: Pin) -> list[str]:
+        return [misfit.message for misfit in misfits_of(pin)]
+
+
+def pins_at(slug: str) -> QuerySet[Pin]:
+    return pinned(chosen_agent(slug)).select_related("agent", "tool__current")
+
+
+def chosen_pin(slug: str, pk: int) -> Pin:
+    return get_object_or_404(Pin.objects.live().select_related("agent", "tool"), agent__slug=slug, pk=pk)
+
+
+class PinList(ListAPIView[Pin]):
+    write_role = Role.DESIGNER
+    serializer_class = PinOutput
+    keyset = "name"
+
+    def get_queryset(self) -> QuerySet[Pin]:
+        return pins_at(self.kwargs["slug"])
+
+    @extend_schema(request=PinInput, responses={201: PinOutput})
+    def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(slug)
+        given = PinInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        pin = pins.pin_tool(
+            agent,
+            actor=request.user,
+            tool=given.validated_data["tool"],
+            ordinal=given.validated_data.get("version"),
+            alias=given.validated_data.get("alias", ""),
+        )
+        return Response(PinOutput(pins_at(slug).get(pk=pin.pk)).data, status=201)
+
+
+class PinDetail(GenericAPIView[Pin]):
+    write_role = Role.DESIGNER
+    serializer_class = PinOutput
+    pagination_class = None
+
+    def get(self, request: Request, slug: str, pk: int) -> Response:
+        return Response(PinOutput(get_object_or_404(pins_at(slug), pk=pk)).data)
+
+    @extend_schema(request=PinChange)
+    @transaction.atomic
+    def patch(self, request: Request, slug: str, pk: int) -> Response:
+        pin = chosen_pin(slug, pk)
+        given = PinChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        if "version" in given.validated_data:
+            pins.move_pin(pin, actor=request.user, ordinal=given.validated_data["version"])
+        if "alias" in given.validated_data:
+            pins.set_alias(pin, actor=request.user, alias=given.validated_data["alias"])
+        return Response(PinOutput(pins_at(slug).get(pk=pk)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str, pk: int) -> Response:
+        pins.remove_pin(chosen_pin(slug, pk), actor=request.user)
+        return Response(status=204)

@@ -1,0 +1,223 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpResponse, HttpResponseNotModified
+from django.http.response import HttpResponseBase
+from django.utils.http import parse_etags
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer import exports, releases, sealed
+from designer.api.agents import chosen_agent
+from designer.models import Release
+from people.models import Role
+
+LIVE = "live"
+NUMBER = OpenApiParameter(
+    "number", str, OpenApiParameter.PATH, description="A number, or `live` for the newest release."
+)
+SEALED_HEADERS = [
+    OpenApiParameter(
+        "If-None-Match",
+        str,
+        OpenApiParameter.HEADER,
+        description="Answers 304 when it names the release's ETag.",
+    ),
+    OpenApiParameter(
+        "ETag", str, OpenApiParameter.HEADER, response=[200, 304], description="The release's digest."
+    ),
+]
+UNCHANGED = OpenApiResponse(description="The caller has it already.")
+
+
+class ReleaseInput(serializers.Serializer[Any]):
+    note = serializers.CharField(required=False, allow_blank=True, max_length=releases.LONGEST_NOTE)
+
+
+class ReleaseOutput(serializers.ModelSerializer[Release]):
+    agent = serializers.SlugField(source="agent.slug", read_only=True)
+    created_by = serializers.CharField(source="created_by.username", read_only=True)
+    tools = serializers.IntegerField(source="tool_count", read_only=True)
+
+    class Meta:
+        model = Release
+        fields = ["agent", "number", "digest", "tools", "note", "created_by", "created_at"]
+        read_only_fields = fields
+
+
+class RemarkOutput(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(choices=["blocks", "warns", "loses"])
+    code = serializers.CharField()
+    tool = serializers.CharField()
+    message = serializers.CharField()
+
+
+class FormatOutput(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    label = serializers.CharField()
+    is_available = serializers.BooleanField(help_text="False when a remark blocks it.")
+    remarks = RemarkOutput(many=True)
+
+
+class ReleaseDetailOutput(ReleaseOutput):
+    formats = FormatOutput(many=True, read_only=True)
+    problems = serializers.ListField(
+        child=serializers.CharField(), read_only=True, help_text="Empty while all is as it was sealed."
+    )
+
+    class Meta(ReleaseOutput.Meta):
+        fields = [*ReleaseOutput.Meta.fields, "formats", "problems"]
+        read_only_fields = fields
+
+
+def releases_at(slug: str) -> QuerySet[Release]:
+    return (
+        Release.objects.filter(agent__slug=slug, agent__removed_at=None)
+        .select_related("agent", "created_by")
+        .defer("document")
+    )
+
+
+def chosen_release(slug: str, number: str, queryset: QuerySet[Release]) -> Release:
+    """In one query. Raises Http404 for a number that is none."""
+    if number == LIVE:
+        found = queryset.order_by("-number").first()
+    elif number.isascii() and number.isdigit() and len(number) < 10:
+        found = queryset.filter(number=int(number)).first()
+    else:
+        found = None
+    if found is None:
+        raise Http404
+    return found
+
+
+def formats_of(release: Release) -> list[dict[str, Any]]:
+    remarks = releases.remarks_on(sealed.decode(release.document))
+    return [
+        {
+            "name": format_.name,
+            "label": format_.label,
+            "is_available": all(remark.level != "blocks" for remark in remarks[format_.name]),
+            "remarks": remarks[format_.name],
+        }
+        for format_ in exports.FORMATS
+    ]
+
+
+class ReleaseList(ListAPIView[Release]):
+    write_role = Role.DESIGNER
+    runtime = True
+    serializer_class = ReleaseOutput
+    keyset = "-number"
+
+    def get_queryset(self) -> QuerySet[Release]:
+        chosen_agent(self.kwargs["slug"])
+        return releases_at(self.kwargs["slug"])
+
+    @extend_schema(request=ReleaseInput, responses={201: ReleaseOutput})
+    def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(slug)
+        given = ReleaseInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        release = releases.publish(agent, actor=request.user, **given.validated_data)
+        return Response(ReleaseOutput(release).data, status=201)
+
+
+class ReleaseDetail(GenericAPIView[Release]):
+    runtime = True
+    serializer_class = ReleaseDetailOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[NUMBER])
+    def get(self, request: Request, slug: str, number: str) -> Response:
+        release = chosen_release(slug, number, releases_at(slug))
+        release.formats = formats_of(release)
+        release.problems = releases.verify(release)
+        return Response(ReleaseDetailOutput(release).data)
+
+
+class AsStored(BaseContentNegotiation):
+    """The bytes were settled at publishing; `format` names an export here, never a renderer."""
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return parsers[0]
+
+
+class SealedView(GenericAPIView[Release]):
+    """Answers 304 out of one indexed query on the release."""
+
+    runtime = True
+    pagination_class = None
+    content_negotiation_class = AsStored
+    queryset = Release.objects.none()
+
+    def answer(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        found = Release.objects.filter(agent__slug=slug, agent__removed_at=None).only("digest")
+        release = chosen_release(slug, number, found)
+        etag = f'"{release.digest}"'
+        response: HttpResponse
+        if _names(request.headers.get("If-None-Match", ""), etag):
+            response = HttpResponseNotModified()
+        else:
+            response = HttpResponse(self.body(release), content_type="application/json")
+        response["ETag"] = etag
+        # Kept by the caller, but asked about each time: which release is live may change any moment.
+        response["Cache-Control"] = "private, no-cache"
+        return response
+
+    def body(self, release: Release) -> bytes:
+        raise NotImplementedError
+
+
+class ReleaseTools(SealedView):
+    @extend_schema(
+        operation_id="agents_releases_tools_retrieve",
+        parameters=[
+            NUMBER,
+            OpenApiParameter(
+                "format", str, required=True, enum=[format_.name for format_ in exports.FORMATS]
+            ),
+            *SEALED_HEADERS,
+        ],
+        responses={
+            200: OpenApiResponse(OpenApiTypes.ANY, description="The release in this format."),
+            304: UNCHANGED,
+            409: OpenApiResponse(OpenApiTypes.OBJECT, description="This format cannot carry this release."),
+        },
+    )
+    def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        self.format_ = releases.find_format(request.query_params.get("format", "")).name
+        return self.answer(request, slug, number)
+
+    def body(self, release: Release) -> bytes:
+        return releases.export(release, self.format_)
+
+
+class ReleaseBundle(SealedView):
+    @extend_schema(
+        operation_id="agents_releases_bundle_retrieve",
+        parameters=[NUMBER, *SEALED_HEADERS],
+        responses={
+            200: OpenApiResponse(OpenApiTypes.OBJECT, description="The whole sealed release."),
+            304: UNCHANGED,
+        },
+    )
+    def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        return self.answer(request, slug, number)
+
+    def body(self, release: Release) -> bytes:
+        return release.document.encode()
+
+
+def _names(if_none_match: str, etag: str) -> bool:
+    """RFC 9110, 13.1.2: a list or `*`, compared weakly, because proxies may weaken a tag."""
+    given = parse_etags(if_none_match)
+    return given == ["*"] or etag in (tag.removeprefix("W/") for tag in given)

@@ -1,0 +1,99 @@
+"""One tool as the designer sees it: the catalog's facts, and who uses it with which words."""
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.api.findings import FindingOutput
+from catalog.api.versions import VersionRow, signature_document
+from catalog.models import Tool
+from designer.models import Pin
+
+VERSIONS = 50
+FINDINGS = 50
+USERS = 200
+
+
+class UsedByOutput(serializers.ModelSerializer[Pin]):
+    agent = serializers.SlugField(source="agent.slug", read_only=True)
+    agent_name = serializers.CharField(source="agent.name", read_only=True)
+    pin = serializers.IntegerField(source="pk", read_only=True)
+    version = serializers.IntegerField(source="version.ordinal", read_only=True)
+
+    class Meta:
+        model = Pin
+        fields = ["agent", "agent_name", "pin", "name", "version"]
+        read_only_fields = fields
+
+
+class ToolDetailOutput(serializers.ModelSerializer[Tool]):
+    """`versions`, `findings` and `used_by` are the newest 50, 50 and 200; the lists have them all."""
+
+    vendor = serializers.CharField(source="endpoint.vendor.slug", read_only=True)
+    protocol = serializers.CharField(source="endpoint.protocol", read_only=True)
+    version = serializers.CharField(source="current.label", read_only=True)
+    ordinal = serializers.IntegerField(source="current.ordinal", read_only=True)
+    signature = serializers.SerializerMethodField()
+    versions = serializers.SerializerMethodField()
+    findings = serializers.SerializerMethodField()
+    used_by = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Tool
+        fields = [
+            "id",
+            "tool_id",
+            "name",
+            "title",
+            "description",
+            "vendor",
+            "endpoint",
+            "protocol",
+            "version",
+            "ordinal",
+            "status",
+            "tags",
+            "tokens",
+            "first_seen_at",
+            "changed_at",
+            "signature",
+            "versions",
+            "findings",
+            "used_by",
+        ]
+        read_only_fields = fields
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_signature(self, tool: Tool) -> Any:
+        return signature_document(tool.current) if tool.current else None
+
+    @extend_schema_field(VersionRow(many=True))
+    def get_versions(self, tool: Tool) -> Any:
+        versions = tool.versions.select_related("tool").defer("raw", "signature")[:VERSIONS]
+        return VersionRow(versions, many=True).data
+
+    @extend_schema_field(FindingOutput(many=True))
+    def get_findings(self, tool: Tool) -> Any:
+        return FindingOutput(
+            tool.findings.select_related("version", "resolved_by")[:FINDINGS], many=True
+        ).data
+
+    @extend_schema_field(UsedByOutput(many=True))
+    def get_used_by(self, tool: Tool) -> Any:
+        users = Pin.objects.live().filter(tool=tool).select_related("agent", "version")
+        return UsedByOutput(users.order_by("agent__name", "pk")[:USERS], many=True).data
+
+
+class ToolDetail(GenericAPIView[Tool]):
+    serializer_class = ToolDetailOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        tools = Tool.objects.select_related("endpoint__vendor", "current")
+        return Response(ToolDetailOutput(get_object_or_404(tools, pk=pk)).data)

@@ -1,0 +1,106 @@
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Tool
+from designer import tunings
+from designer.api.pins import chosen_pin
+from designer.errors import DesignerError
+from designer.models import Pin, Tuning
+from people.models import Role
+
+IF_MATCH = OpenApiParameter(
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
+    description="The ETag you started from: if somebody has saved since, the answer is 409.",
+)
+
+
+class ParameterTuning(serializers.Serializer[Any]):
+    description = serializers.CharField(required=False, trim_whitespace=False)
+    hidden = serializers.BooleanField(required=False)
+    preset = serializers.JSONField(
+        required=False, help_text="Sent when the model gives nothing; always, when the input is hidden."
+    )
+
+
+class TuningInput(serializers.Serializer[Any]):
+    """Replaces the tuning as a whole; what is left out keeps the vendor's words."""
+
+    description = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
+    parameters = serializers.DictField(
+        child=ParameterTuning(), required=False, help_text="By the vendor's parameter name."
+    )
+
+
+class TuningOutput(serializers.Serializer[Tuning]):
+    description = serializers.CharField(allow_null=True, read_only=True)
+    parameters = serializers.DictField(child=ParameterTuning(), read_only=True)
+    against = serializers.IntegerField(
+        allow_null=True, read_only=True, help_text="The ordinal of the version whose words were replaced."
+    )
+    updated_by = serializers.CharField(allow_null=True, read_only=True)
+    updated_at = serializers.DateTimeField(allow_null=True, read_only=True)
+
+
+class TuningView(GenericAPIView[Tuning]):
+    """One view for both kinds of target; `target` says which."""
+
+    write_role = Role.DESIGNER
+    serializer_class = TuningOutput
+    pagination_class = None
+
+    def target(self) -> Pin | Tool:
+        raise NotImplementedError
+
+    @extend_schema(responses=TuningOutput)
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return _answer(tunings.of(self.target()))
+
+    @extend_schema(parameters=[IF_MATCH], request=TuningInput, responses=TuningOutput)
+    def put(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        target = self.target()
+        given = TuningInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        tuning = tunings.tune(target, actor=request.user, expected=_expected(request), **given.validated_data)
+        return _answer(tuning)
+
+    @extend_schema(parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        tunings.revert(self.target(), actor=request.user, expected=_expected(request))
+        return Response(status=204)
+
+
+class PinTuning(TuningView):
+    def target(self) -> Pin:
+        return chosen_pin(self.kwargs["slug"], self.kwargs["pk"])
+
+
+class ToolTuning(TuningView):
+    """Holds wherever the tool is pinned, beneath the words of the agent's own tuning."""
+
+    def target(self) -> Tool:
+        return get_object_or_404(Tool, pk=self.kwargs["pk"])
+
+
+def _expected(request: Request) -> str:
+    given = request.headers.get("If-Match", tunings.ANY_STATE).strip()
+    if given == tunings.ANY_STATE:
+        return given
+    if not (len(given) > 2 and given.startswith('"') and given.endswith('"')):
+        raise DesignerError("invalid_if_match", "If-Match takes one ETag in quotes, as GET answered it.")
+    return given[1:-1]
+
+
+def _answer(tuning: Tuning | None) -> Response:
+    shown = tunings.facts(tuning) | {
+        "updated_by": str(tuning.updated_by) if tuning and tuning.updated_by else None,
+        "updated_at": tuning.updated_at if tuning else None,
+    }
+    return Response(TuningOutput(shown).data, headers={"ETag": f'"{tunings.etag(tuning)}"'})
