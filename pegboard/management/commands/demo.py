@@ -1,0 +1,100 @@
+import os
+import time
+from argparse import ArgumentParser
+
+from django.core.management.base import BaseCommand, CommandError
+
+from catalog import connections, enumeration
+from catalog.models import Endpoint, Run, Tool, Vendor
+from catalog.models.runs import Trigger
+from demo import VENDORS
+from demo import Vendor as DemoVendor
+from designer.agents import create_agent
+from designer.models import Agent
+from designer.pins import pin_tool
+from people.models import Role, User
+
+AGENT = "front-desk"
+# The tools of which a demo vendor has news, and one that stays as it is.
+PINNED = ("refill_prescription", "book_appointment", "check_drug_interactions", "get_forecast")
+PATIENCE = 60.0
+
+
+class Command(BaseCommand):
+    help = "Fill the catalog with the demo vendors' tools. Safe to run again; what a person changed stays."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--port-base", type=int, default=8101, help="of the running `python -m demo`")
+
+    def handle(self, *args: object, port_base: int, **options: object) -> None:
+        password = os.environ.get("PEGBOARD_DEMO_PASSWORD")
+        if not password:
+            raise CommandError("Set PEGBOARD_DEMO_PASSWORD to the password of the demo accounts.")
+        admin, designer, _ = (demo_user(role, password) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
+        for vendor in VENDORS:
+            if endpoint := connect(vendor, port_base, admin):
+                self.read_once(endpoint)
+        make_agent(designer)
+
+    def read_once(self, endpoint: Endpoint) -> None:
+        """Later readings are the schedule's."""
+        if endpoint.last_success_at:
+            return
+        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+        run = finished(enumeration.perform(run.pk))
+        if run.error_code:
+            raise CommandError(f"{endpoint.vendor}: {run.error_message}")
+        self.stdout.write(f"{endpoint.vendor}: {run.seen} tools")
+
+
+def demo_user(role: Role, password: str) -> User:
+    user = User.objects.filter(username=role.value).first()
+    if user is None:
+        return User.objects.create_user(role.value, password, role=role, name=role.label)
+    if not user.check_password(password):
+        user.set_password(password)
+        user.save()
+    return user
+
+
+def connect(known: DemoVendor, port_base: int, admin: User) -> Endpoint | None:
+    """None when a person has removed the vendor or its endpoint."""
+    vendor = Vendor.objects.filter(slug=known.slug).first()
+    if vendor is None:
+        vendor = connections.create_vendor(
+            actor=admin, name=known.name, slug=known.slug, homepage=known.homepage
+        )
+        return connections.create_endpoint(
+            actor=admin,
+            vendor=vendor,
+            protocol=known.protocol,
+            url=known.url(port_base),
+            interval_minutes=1,
+        )
+    endpoint = Endpoint.objects.live().filter(vendor=vendor).order_by("pk").first()
+    if endpoint and endpoint.url != known.url(port_base):
+        connections.update_endpoint(endpoint, actor=admin, url=known.url(port_base))
+    return endpoint
+
+
+def finished(run: Run) -> Run:
+    """A worker may have been quicker to take the run."""
+    deadline = time.monotonic() + PATIENCE
+    while run.is_active and time.monotonic() < deadline:
+        time.sleep(0.1)
+        run.refresh_from_db()
+    return run
+
+
+def make_agent(designer: User) -> None:
+    if Agent.objects.filter(slug=AGENT).exists():
+        return
+    agent = create_agent(
+        actor=designer,
+        name="Front desk",
+        slug=AGENT,
+        description="Answers patients who write to the pharmacy: refills, appointments, interactions.",
+    )
+    for name in PINNED:
+        if tool := Tool.objects.filter(name=name, status="active").order_by("pk").first():
+            pin_tool(agent, actor=designer, tool=tool)
