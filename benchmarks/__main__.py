@@ -1,0 +1,85 @@
+"""python -m benchmarks [NAME]...: all, or those named, each in a process and a database of its own."""
+
+import base64
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import django
+import psycopg
+from django.core.management import call_command
+
+import benchmarks
+from benchmarks.frame import Figure
+from pegboard.embedded import Embedded
+
+ALONE = "--alone"
+NO_BENCHMARK = {"__main__", "frame", "rows"}
+
+
+def names() -> list[str]:
+    return [
+        module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name not in NO_BENCHMARK
+    ]
+
+
+def run_alone(name: str) -> int:
+    """In the child: the database is empty and migrated."""
+    django.setup()
+    call_command("migrate", "--noinput", verbosity=0)
+    missed = 0
+    for figure in importlib.import_module(f"benchmarks.{name}").main():
+        print(figure, flush=True)
+        missed += isinstance(figure, Figure) and not figure.is_met
+    return missed
+
+
+def environment(url: str, redis_url: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "DATABASE_URL": url,
+        "REDIS_URL": redis_url,
+        "DJANGO_SETTINGS_MODULE": "pegboard.settings",
+        "PEGBOARD_SECRET_KEY": "benchmarks have no secrets",
+        "PEGBOARD_CREDENTIAL_KEYS": "k1:" + base64.b64encode(bytes(32)).decode(),
+        "PEGBOARD_OUTBOUND_ALLOW": "127.0.0.0/8",
+    }
+
+
+def run_all(chosen: list[str], urls: dict[str, str]) -> int:
+    failed = 0
+    for name in chosen:
+        with psycopg.connect(urls["DATABASE_URL"], autocommit=True) as connection:
+            connection.execute(f"drop database if exists bench_{name}")
+            connection.execute(f"create database bench_{name}")
+        url = urls["DATABASE_URL"].replace("/pegboard?", f"/bench_{name}?")
+        command = [sys.executable, "-m", "benchmarks", ALONE, name]
+        failed += (
+            subprocess.run(command, env=environment(url, urls["REDIS_URL"]), check=False).returncode != 0
+        )
+    return failed
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    if arguments[:1] == [ALONE]:
+        return min(run_alone(arguments[1]), 1)
+    if unknown := set(arguments) - set(names()):
+        print(f"There is no benchmark {', '.join(sorted(unknown))}. There are: {', '.join(names())}.")
+        return 2
+    # Under /var/tmp, which is a disk where /tmp may be memory: the figures are those of a durable server.
+    with tempfile.TemporaryDirectory(prefix="pegboard-bench-", dir="/var/tmp") as data:
+        servers = Embedded(Path(data))
+        servers.start()
+        try:
+            return min(run_all(arguments or names(), servers.urls), 1)
+        finally:
+            servers.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""A catalog of any size, quickly: honest-looking tools out of a few words."""
+
+import json
+import random
+
+from django.db import connection, transaction
+
+from catalog import search
+from catalog.models import Endpoint, Tool, ToolVersion, Vendor
+from catalog.protocols import PROTOCOLS
+from catalog.protocols.base import canonical, digest
+from catalog.protocols.signature import Parameter, Signature, to_json
+
+VERBS = ("create", "list", "get", "update", "cancel", "search", "export", "archive", "share", "approve")
+NOUNS = (
+    *("invoice", "appointment", "shipment", "contact", "calendar", "ticket", "refund", "contract", "report"),
+    *("booking", "prescription", "forecast", "warehouse", "payroll", "campaign", "lead", "policy", "claim"),
+)
+PLACES = (
+    "store",
+    "region",
+    "customer",
+    "team",
+    "project",
+    "account",
+    "branch",
+    "season",
+    "supplier",
+    "device",
+)
+TAGS = ("billing", "health", "travel", "weather", "sales", "support", "people", "logistics")
+BATCH = 5_000
+
+
+def signature(number: int, dice: random.Random) -> Signature:
+    verb, noun, place = dice.choice(VERBS), dice.choice(NOUNS), dice.choice(PLACES)
+    return Signature(
+        name=f"{verb}_{noun}_of_{place}_{number}",
+        description=f"Use this to {verb} a {noun} that belongs to a {place}, with everything known about it.",
+        tags=tuple(sorted(dice.sample(TAGS, 2))),
+        inputs=tuple(
+            Parameter(
+                id=f"p{index}",
+                name=f"{word}_id",
+                type="string",
+                required=index == 0,
+                description=f"The number of the {word}, as it stands on the {noun}.",
+            )
+            for index, word in enumerate(dice.sample(PLACES, 4))
+        ),
+    )
+
+
+def fill(count: int, *, endpoints: int = 10, seed: int = 1) -> None:
+    """`count` tools with one version each, indexed for search, with fresh statistics."""
+    dice = random.Random(seed)
+    homes = [make_endpoint(number) for number in range(endpoints)]
+    for start in range(0, count, BATCH):
+        numbers = range(start, min(start + BATCH, count))
+        add_tools(homes, [(number, signature(number, dice)) for number in numbers])
+    search.index_pending()
+    with connection.cursor() as cursor:
+        cursor.execute("vacuum analyze")
+
+
+def make_endpoint(number: int) -> Endpoint:
+    vendor, _ = Vendor.objects.get_or_create(slug=f"vendor-{number}", defaults={"name": f"Vendor {number}"})
+    return Endpoint.objects.create(
+        vendor=vendor, protocol=PROTOCOLS[0].name, url=f"http://127.0.0.1:{9000 + number}/"
+    )
+
+
+@transaction.atomic
+def add_tools(homes: list[Endpoint], signatures: list[tuple[int, Signature]]) -> None:
+    tools = Tool.objects.bulk_create(
+        Tool(
+            endpoint=homes[number % len(homes)],
+            tool_id=f"tool-{number}",
+            name=each.name,
+            description=each.description,
+            tags=list(each.tags),
+            tokens=120,
+        )
+        for number, each in signatures
+    )
+    documents = [json.loads(to_json(each)) for _, each in signatures]
+    versions = ToolVersion.objects.bulk_create(
+        ToolVersion(
+            tool=tool,
+            ordinal=1,
+            label="1",
+            label_key=[1],
+            digest=digest(document),
+            signature=document,
+            raw=canonical(document).decode(),
+            tokens=120,
+        )
+        for tool, document in zip(tools, documents, strict=True)
+    )
+    for tool, version in zip(tools, versions, strict=True):
+        tool.current = version
+    Tool.objects.bulk_update(tools, ["current"], batch_size=1_000)
