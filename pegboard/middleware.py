@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 
 from pegboard import views
+from people.errors import DomainError
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [
@@ -65,3 +67,21 @@ def _is_odd(text: bytes) -> bool:
         return "\0" in text.decode()
     except UnicodeDecodeError:
         return True
+
+
+class DomainErrorMiddleware:
+    """A rule that a page did not explain itself, such as a cursor that is no longer known."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        match exception:
+            case DomainError():
+                return views.problem(request, exception.status, exception.code, exception.message)
+            case DataError():
+                return views.bad_request(request)
+        return None

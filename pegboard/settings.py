@@ -82,6 +82,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "pegboard.middleware.DomainErrorMiddleware",
 ]
 ROOT_URLCONF = "pegboard.urls"
 WSGI_APPLICATION = "pegboard.wsgi.application"
@@ -157,8 +158,8 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "The design-time tool catalog for AI agents.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["people.permissions.RolePermission"],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": [],
     "COMPONENT_SPLIT_REQUEST": True,
 }
 

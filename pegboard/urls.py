@@ -3,6 +3,7 @@ from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
 from pegboard import views
+from pegboard.metrics import Metrics
 from people.permissions import public
 
 # Django's admin has no door of its own: there is one sign-in page and one audited change of a password.
@@ -12,9 +13,13 @@ urlpatterns = [
     path("", include("people.urls")),
     path("healthz", views.healthz, name="healthz"),
     path("readyz", views.readyz, name="readyz"),
+    path("metrics", Metrics.as_view(), name="metrics"),
     path("api/v1/", include("designer.api.urls")),
     path("api/v1/", include("catalog.api.urls")),
     path("api/v1/", include("people.api.urls")),
+    path("api/schema/", views.ApiSchema.as_view(), name="api-schema"),
+    path("api/docs/", views.api_docs, name="api-docs"),
+    path("api/docs/<slug:group>/", views.api_docs_group, name="api-docs-group"),
     re_path("^api/", views.unknown_call, name="api-unknown"),
     path("admin/login/", public(RedirectView.as_view(pattern_name="login", query_string=True))),
     path("admin/password_change/", RedirectView.as_view(pattern_name="password-change")),

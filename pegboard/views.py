@@ -2,16 +2,21 @@
 
 from django.db import Error as DatabaseError
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.template import loader
 from django.urls import Resolver404, resolve
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
+from rest_framework.request import Request
+from rest_framework.views import APIView
 
+from pegboard import reference
 from pegboard.celery import app as celery_app
-from people.permissions import public
+from people.models import Role
+from people.permissions import public, requires
 
 API = "/api/"
 
@@ -54,19 +59,41 @@ def _queue_answers() -> bool:
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _problem(request, 400, "bad_request", "This request could not be read.")
+    return problem(request, 400, "bad_request", "This request could not be read.")
 
 
 def permission_denied(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _problem(request, 403, "permission_denied", str(exception or "") or "You may not do this.")
+    return problem(request, 403, "permission_denied", str(exception or "") or "You may not do this.")
 
 
 def page_not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _problem(request, 404, "not_found", "There is nothing at this address.")
+    return problem(request, 404, "not_found", "There is nothing at this address.")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _problem(request, 500, "server_error", "Pegboard failed to answer. The error has been recorded.")
+    return problem(request, 500, "server_error", "Pegboard failed to answer. The error has been recorded.")
+
+
+class ApiSchema(APIView):
+    schema = None
+
+    def get(self, request: Request) -> HttpResponse:
+        return HttpResponse(reference.document(), content_type="application/json")
+
+
+@requires(Role.VIEWER)
+def api_docs(request: HttpRequest) -> HttpResponse:
+    return render(request, "people/api_docs.html", {"groups": reference.groups()})
+
+
+@requires(Role.VIEWER)
+def api_docs_group(request: HttpRequest, group: str) -> HttpResponse:
+    groups = reference.groups()
+    if group not in groups:
+        raise Http404
+    base = request.build_absolute_uri("/").rstrip("/")
+    calls = [(call, call.curl(base)) for call in groups[group]]
+    return render(request, "people/api_docs_group.html", {"group": group, "groups": groups, "calls": calls})
 
 
 @public
@@ -74,7 +101,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def unknown_call(request: HttpRequest) -> HttpResponse:
     """An API client gets a sentence where Django would redirect it to the address with a slash."""
     if _is_call(f"{request.path_info}/"):
-        return _problem(request, 404, "missing_slash", "This address ends with a slash.")
+        return problem(request, 404, "missing_slash", "This address ends with a slash.")
     return page_not_found(request)
 
 
@@ -85,10 +112,10 @@ def _is_call(path: str) -> bool:
         return False
 
 
-def _problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
+def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
     if request.path_info.startswith(API):
         return JsonResponse({"code": code, "message": message}, status=status)
     # A page that explains a failure must not need what may have failed: 400 and 500 use no database.
     with_person = request if status in (403, 404) else None
-    page = loader.get_template(f"{status}.html").render({"message": message}, with_person)
-    return HttpResponse(page, status=status)
+    template = loader.select_template([f"{status}.html", "400.html"])
+    return HttpResponse(template.render({"message": message}, with_person), status=status)

@@ -7,6 +7,9 @@ from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 
+from people.permissions import needed_role
+
+LARGEST_ID = 2**63 - 1
 ERRORS = {
     "400": "Something in the request cannot be taken.",
     "401": "No token or session, or one that is not valid here.",
@@ -35,6 +38,18 @@ class Schema(AutoSchema):
         for code in self._possible_errors():
             bodies.setdefault(code, {"description": ERRORS[code], "content": error})
         return bodies
+
+    def get_extensions(self) -> dict[str, Any]:
+        role = needed_role(self.view, self.method)
+        runtime = {"x-runtime": True} if getattr(self.view, "runtime", False) else {}
+        return {"x-role": role.value, **runtime} if role else {}
+
+    def _resolve_path_parameters(self, variables: Any) -> list[Any]:
+        parameters: list[Any] = super()._resolve_path_parameters(variables)  # type: ignore[no-untyped-call]
+        for parameter in parameters:
+            if parameter["schema"].get("type") == "integer":
+                parameter["schema"] = {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}
+        return parameters
 
     def _possible_errors(self) -> list[str]:
         codes = set(ERRORS)

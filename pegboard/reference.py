@@ -1,0 +1,175 @@
+"""The API reference, drawn from the same document that `/api/schema/` answers. Knows no Django view."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.renderers import OpenApiJsonRenderer
+
+DEEPEST = 4
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One parameter, or one member of a body; `name` is dotted, and `[]` goes into a list."""
+
+    name: str
+    type: str
+    is_required: bool
+    says: str
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    code: str
+    says: str
+    members: list[Member]
+
+
+@dataclass(frozen=True)
+class Call:
+    method: str
+    path: str
+    group: str
+    anchor: str
+    summary: str
+    role: str
+    parameters: list[Member]
+    body: list[Member]
+    replies: list[Reply]
+    example: dict[str, Any] | None
+
+    def curl(self, base: str) -> str:
+        lines = [f"curl {base}{self.path}", '-H "Authorization: Bearer $PEGBOARD_TOKEN"']
+        if self.method != "GET":
+            lines[0] = f"curl -X {self.method} {base}{self.path}"
+        if self.example is not None:
+            lines += ['-H "Content-Type: application/json"', f"-d '{json.dumps(self.example)}'"]
+        return " \\\n  ".join(lines)
+
+
+@cache
+def document() -> bytes:
+    """The schema as JSON. It follows from the code alone, so a process draws it once."""
+    schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    rendered: bytes = OpenApiJsonRenderer().render(schema)
+    return rendered
+
+
+@cache
+def calls() -> tuple[Call, ...]:
+    schema = json.loads(document())
+    shapes = Shapes(schema.get("components", {}).get("schemas", {}))
+    return tuple(
+        _call(method, path, operation, shapes)
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+        if method in METHODS
+    )
+
+
+def groups() -> dict[str, list[Call]]:
+    named: dict[str, list[Call]] = {}
+    for call in calls():
+        named.setdefault(call.group, []).append(call)
+    return named
+
+
+class Shapes:
+    """The named components of the schema, so that a reference can be followed."""
+
+    def __init__(self, components: dict[str, Any]) -> None:
+        self.components = components
+
+    def follow(self, schema: dict[str, Any]) -> dict[str, Any]:
+        while "$ref" in schema:
+            schema = self.components[schema["$ref"].rpartition("/")[2]]
+        if len(schema.get("allOf", [])) == 1:
+            return {**self.follow(schema["allOf"][0]), **schema}
+        return schema
+
+    def members(self, schema: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[Member]:
+        schema = self.follow(schema)
+        if "items" in schema and depth < DEEPEST:
+            yield from self.members(schema["items"], f"{prefix}[]", depth + 1)
+        required = schema.get("required", ())
+        for name, below in schema.get("properties", {}).items():
+            full = f"{prefix}.{name}" if prefix else name
+            shape = self.follow(below)
+            yield Member(full, self.words(shape), name in required, shape.get("description", ""))
+            if depth < DEEPEST:
+                yield from self.members(below, full, depth + 1)
+
+    def words(self, schema: dict[str, Any]) -> str:
+        schema = self.follow(schema)
+        if "enum" in schema:
+            return "one of " + ", ".join(json.dumps(value) for value in schema["enum"])
+        if choices := schema.get("oneOf") or schema.get("anyOf"):
+            return " or ".join(dict.fromkeys(self.words(choice) for choice in choices))
+        if schema.get("type") == "array":
+            return f"list of {self.words(schema.get('items', {}))}"
+        kinds = schema.get("type", "any value")
+        words = " or ".join([kinds] if isinstance(kinds, str) else kinds)
+        return f"{words} ({schema['format']})" if "format" in schema else words
+
+    def example(self, schema: dict[str, Any]) -> Any:
+        schema = self.follow(schema)
+        if "enum" in schema:
+            return schema["enum"][0]
+        match schema.get("type"):
+            case "object":
+                required = schema.get("required", ())
+                return {
+                    name: self.example(below)
+                    for name, below in schema.get("properties", {}).items()
+                    if name in required
+                }
+            case "array":
+                return [self.example(schema.get("items", {}))]
+            case "integer" | "number":
+                return schema.get("minimum", 1)
+            case "boolean":
+                return True
+        return "…"
+
+
+def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> Call:
+    body = _json_schema(operation.get("requestBody", {}))
+    return Call(
+        method=method.upper(),
+        path=path,
+        group=operation["tags"][0],
+        anchor=operation["operationId"],
+        summary=operation.get("summary") or operation.get("description", ""),
+        role=operation.get("x-role", ""),
+        parameters=[_parameter(given, shapes) for given in operation.get("parameters", ())],
+        body=list(shapes.members(body)) if body is not None else [],
+        replies=[_reply(code, reply, shapes) for code, reply in sorted(operation["responses"].items())],
+        example=shapes.example(body) if body is not None else None,
+    )
+
+
+def _parameter(given: dict[str, Any], shapes: Shapes) -> Member:
+    return Member(
+        given["name"],
+        shapes.words(given["schema"]),
+        given.get("required", False),
+        given.get("description", ""),
+        given["in"],
+    )
+
+
+def _reply(code: str, reply: dict[str, Any], shapes: Shapes) -> Reply:
+    schema = _json_schema(reply)
+    members = list(shapes.members(schema)) if schema is not None and code < "400" else []
+    return Reply(code, reply.get("description", ""), members)
+
+
+def _json_schema(holder: dict[str, Any]) -> dict[str, Any] | None:
+    schema: dict[str, Any] | None = holder.get("content", {}).get("application/json", {}).get("schema")
+    return schema
