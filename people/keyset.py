@@ -81,7 +81,7 @@ def _unknown_cursor() -> DomainError:
     return DomainError("invalid_cursor", "This page is not known any more. Start from the first page.")
 
 
-def _column(model: type[Model], name: str) -> Field[Any, Any]:
+def _column(model: type[Model], name: str) -> "Field[Any, Any]":
     field = model._meta.pk if name == "pk" else model._meta.get_field(name)
     assert isinstance(field, Field)  # noqa: S101 - a keyset names a column, never a reverse relation
     return field

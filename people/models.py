@@ -2,7 +2,10 @@
 
 import hashlib
 from datetime import datetime
+from functools import cache
+from typing import Any
 
+from django.apps import apps
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.contrib.postgres.fields import ArrayField
@@ -25,6 +28,10 @@ class Role(models.TextChoices):
 
 
 class UserManager(BaseUserManager["User"]):
+    def get_by_natural_key(self, username: str | None) -> "User":
+        """People sign in in any case, as two names may not differ by case alone."""
+        return self.get(username__iexact=username)
+
     def create_user(self, username: str, password: str | None = None, **fields: object) -> "User":
         user = self.model(username=self.model.normalize_username(username), **fields)
         user.set_password(password)
@@ -47,6 +54,7 @@ class User(AbstractBaseUser):
 
     class Meta:
         ordering = ["username"]
+        verbose_name, verbose_name_plural = "person", "people"
         constraints = [
             models.CheckConstraint(condition=models.Q(role__in=Role.values), name="user_role_known"),
             models.UniqueConstraint(
@@ -123,6 +131,7 @@ class ApiToken(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = "access key"
         indexes = [models.Index(fields=["user", "-id"], name="token_by_user")]
 
     def __str__(self) -> str:
@@ -140,6 +149,12 @@ class ApiToken(models.Model):
     @staticmethod
     def digest_of(token: str) -> str:
         return hashlib.sha256(token.encode()).hexdigest()
+
+
+@cache
+def kind_names() -> dict[str, str]:
+    """How people call what an audit entry's `kind` names."""
+    return {model.__name__.lower(): str(model._meta.verbose_name) for model in apps.get_models()}
 
 
 class AuditEntry(models.Model):
@@ -167,3 +182,13 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor_name}: {self.action} {self.label}"
+
+    @property
+    def changes(self) -> list[tuple[str, Any, Any]]:
+        """Each member with its value before and after; None where there was none."""
+        before, after = self.before or {}, self.after or {}
+        return [(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())]
+
+    @property
+    def kind_name(self) -> str:
+        return kind_names().get(self.kind, self.kind)

@@ -1,3 +1,20 @@
-from django.urls import URLPattern
+from django.contrib.auth.views import LogoutView
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from people.permissions import public
+from people.views import accounts, keys, trail, users
+
+urlpatterns = [
+    path("accounts/login/", accounts.SignIn.as_view(), name="login"),
+    path("accounts/logout/", public(LogoutView.as_view()), name="logout"),
+    path("accounts/password/", accounts.own_password, name="password-change"),
+    path("keys/", keys.key_list, name="key-list"),
+    path("keys/new/", keys.key_new, name="key-new"),
+    path("keys/<int:pk>/revoke/", keys.key_revoke, name="key-revoke"),
+    path("audit/", trail.audit_list, name="audit"),
+    path("audit/<int:pk>/", trail.audit_entry, name="audit-entry"),
+    path("users/", users.user_list, name="user-list"),
+    path("users/new/", users.user_new, name="user-new"),
+    path("users/<int:pk>/", users.user, name="user"),
+    path("users/<int:pk>/password/", users.user_password, name="user-password"),
+]

@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AlterModelOptions(
             name="apitoken",
-            options={"ordering": ["-id"]},
+            options={"ordering": ["-id"], "verbose_name": "access key"},
         ),
         migrations.AddIndex(
             model_name="apitoken",
@@ -68,5 +68,9 @@ class Migration(migrations.Migration):
                 name="one_user_per_name",
                 violation_error_message="Somebody already signs in with this name.",
             ),
+        ),
+        migrations.AlterModelOptions(
+            name="user",
+            options={"ordering": ["username"], "verbose_name": "person", "verbose_name_plural": "people"},
         ),
     ]

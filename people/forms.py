@@ -1,0 +1,122 @@
+"""What a person types about keys and people. The rules live in `tokens` and `directory`."""
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib.auth.forms import AuthenticationForm
+from django.utils import timezone
+
+from people.errors import DomainError
+from people.models import Role, Scope, User
+
+LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
+
+
+class OperationForm(forms.Form):
+    """A form whose rules live in an operation; what the operation refuses is shown where the person looks."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("label_suffix", "")
+        super().__init__(*args, **kwargs)
+
+    def refuse(self, error: DomainError) -> None:
+        self.add_error(None, error.message)
+        for name, sentence in error.fields.items():
+            if name in self.fields:
+                self.add_error(name, sentence)
+            elif sentence != error.message:
+                self.add_error(None, sentence)
+
+
+class SignInForm(AuthenticationForm):
+    error_messages = {
+        **AuthenticationForm.error_messages,
+        "invalid_login": "No active account goes with this name and password.",
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("label_suffix", "")
+        super().__init__(*args, **kwargs)
+        self.fields["username"].label = "Name"
+
+
+class KeyForm(OperationForm):
+    name = forms.CharField(
+        max_length=100, help_text="What will use it, so that you know it again: “Order agent, production”."
+    )
+    scope = forms.ChoiceField(
+        choices=Scope.choices, initial=Scope.RUNTIME, widget=forms.RadioSelect, label="What it may do"
+    )
+    days = forms.TypedChoiceField(
+        choices=list(LIVES.items()), coerce=int, initial=90, label="Stops working after"
+    )
+
+    def facts(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        expires_at = timezone.now() + timedelta(days=given["days"])
+        return {"name": given["name"], "scopes": [given["scope"]], "expires_at": expires_at}
+
+
+def password_field(label: str) -> forms.CharField:
+    return forms.CharField(
+        label=label,
+        max_length=200,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="At least 10 characters, and not one of the common ones.",
+    )
+
+
+class PersonForm(OperationForm):
+    username = forms.CharField(
+        max_length=150, label="Signs in as", help_text="Letters, digits and @ . + - _ only."
+    )
+    name = forms.CharField(max_length=150, required=False, label="Full name")
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.VIEWER, widget=forms.RadioSelect)
+    password = password_field("First password")
+
+
+class PersonChangeForm(OperationForm):
+    name = forms.CharField(max_length=150, required=False, label="Full name")
+    role = forms.ChoiceField(choices=Role.choices, widget=forms.RadioSelect)
+    is_active = forms.BooleanField(
+        required=False, label="May sign in", help_text="Without it their keys stop working too."
+    )
+
+
+class PasswordForm(OperationForm):
+    password = password_field("New password")
+
+
+class OwnPasswordForm(OperationForm):
+    """Asks for the old one, so that an unlocked screen is not enough."""
+
+    old = forms.CharField(
+        label="Password now",
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+    password = password_field("New password")
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+
+    def clean_old(self) -> str:
+        old: str = self.cleaned_data["old"]
+        if not self.user.check_password(old):
+            raise forms.ValidationError("This is not your password.")
+        return old
+
+
+class AuditFilterForm(OperationForm):
+    q = forms.CharField(required=False, max_length=200)
+    actor = forms.ModelChoiceField(
+        queryset=User.objects.all(), required=False, to_field_name="username", empty_label="Anybody"
+    )
+    kind = forms.ChoiceField(required=False)
+
+    def __init__(self, *args: Any, kinds: list[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["kind"].choices = [("", "Anything"), *kinds]  # type: ignore[attr-defined]

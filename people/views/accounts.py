@@ -1,0 +1,62 @@
+"""Signing in, signing out, and one's own password."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.decorators import method_decorator
+from django.views.decorators.debug import sensitive_post_parameters
+
+from people import directory, signin
+from people.errors import DomainError
+from people.forms import OwnPasswordForm, SignInForm
+from people.models import Role
+from people.permissions import person, requires
+
+
+@method_decorator(sensitive_post_parameters("password"), name="dispatch")
+class SignIn(LoginView):
+    template_name = "people/login.html"
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if signin.must_wait(*self._who()):
+            form = SignInForm(request, initial={"username": request.POST.get("username", "")})
+            context = self.get_context_data(form=form, must_wait=signin.WAIT)
+            return self.render_to_response(context, status=429)
+        return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        signin.forget(*self._who())
+        return super().form_valid(form)
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        if form.has_error("__all__", "invalid_login"):
+            signin.note_failure(*self._who())
+        return super().form_invalid(form)
+
+    def _who(self) -> tuple[str, str]:
+        # REMOTE_ADDR, never X-Forwarded-For: anybody can write that header.
+        return self.request.POST.get("username", ""), self.request.META.get("REMOTE_ADDR", "")
+
+
+@sensitive_post_parameters("old", "password")
+@requires(Role.VIEWER)
+def own_password(request: HttpRequest) -> HttpResponse:
+    user = person(request)
+    form = OwnPasswordForm(user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            directory.set_password(user, actor=user, password=form.cleaned_data["password"])
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            update_session_auth_hash(request, user)
+            messages.success(request, "Your password was changed. Other browsers have to sign in again.")
+            return redirect("home")
+    return render(request, "people/password.html", {"form": form})

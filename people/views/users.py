@@ -1,0 +1,80 @@
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
+
+from people import directory
+from people.errors import DomainError
+from people.forms import PasswordForm, PersonChangeForm, PersonForm
+from people.keyset import Keyset
+from people.models import Role, User
+from people.permissions import person, requires
+
+PAGE_SIZE = 50
+
+
+@requires(Role.VIEWER)
+def user_list(request: HttpRequest) -> HttpResponse:
+    page = Keyset(User.objects.all(), "username").page(request.GET.get("cursor"), PAGE_SIZE)
+    return render(request, "people/users.html", {"page": page})
+
+
+@sensitive_post_parameters("password")
+@requires(Role.ADMIN)
+def user_new(request: HttpRequest) -> HttpResponse:
+    form = PersonForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            user = directory.add_user(actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"{user} can sign in now. Tell them the password another way.")
+            return redirect("user-list")
+    return render(request, "people/user_new.html", {"form": form})
+
+
+@requires(Role.ADMIN)
+def user(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(User, pk=pk)
+    now = {"name": row.name, "role": row.role, "is_active": row.is_active}
+    form = PersonChangeForm(request.POST or None, initial=now)
+    if request.method == "POST" and form.is_valid():
+        try:
+            directory.update_user(row, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"Saved. It holds from {row}'s next click.")
+            return redirect("user-list")
+    return _user_page(request, row, form, PasswordForm())
+
+
+@sensitive_post_parameters("password")
+@requires(Role.ADMIN)
+@require_POST
+def user_password(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(User, pk=pk)
+    form = PasswordForm(request.POST)
+    if form.is_valid():
+        try:
+            directory.set_password(row, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            if row == request.user:
+                update_session_auth_hash(request, row)
+            messages.success(request, f"{row} signs in with the new password from now on.")
+            return redirect("user", row.pk)
+    now = {"name": row.name, "role": row.role, "is_active": row.is_active}
+    return _user_page(request, row, PersonChangeForm(initial=now), form)
+
+
+def _user_page(
+    request: HttpRequest, row: User, form: PersonChangeForm, password_form: PasswordForm
+) -> HttpResponse:
+    shown = User.objects.get(pk=row.pk)
+    context = {"person": shown, "form": form, "password_form": password_form}
+    return render(request, "people/user.html", context)
