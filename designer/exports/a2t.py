@@ -13,7 +13,7 @@ from typing import Any
 from catalog.protocols.signature import Parameter
 from designer.effective import Effective
 from designer.exports import schema
-from designer.exports.base import CannotCarryError, Format, Limits, blocking, fits_enum
+from designer.exports.base import CannotCarryError, Format, Limits, blocking, lists_values
 from designer.sealed import Sealed, SealedTool
 
 LIMITS = Limits(
@@ -51,7 +51,7 @@ def _signature(tool: SealedTool, *, is_shared: bool) -> dict[str, Any]:
         "version": version,
         "currentVersion": version,
         "input_parameters": [
-            _parameter(shown.parameter) | {"required": shown.is_required} for shown in signature.inputs
+            _input(shown.parameter) | {"required": shown.is_required} for shown in signature.inputs
         ],
         "output_parameters": _outputs(signature),
     }
@@ -83,9 +83,14 @@ def _outputs(signature: Effective) -> list[dict[str, Any]]:
     return [_parameter(output.parameter) for output in signature.outputs]
 
 
+def _input(parameter: Parameter) -> dict[str, Any]:
+    # An enum that lists nothing is any text; only an output may be one.
+    is_empty = parameter.type == "enum" and not parameter.allowed_values
+    return _told_in_words(parameter) if is_empty else _parameter(parameter)
+
+
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    is_enum = parameter.type == "enum"
-    if is_enum and not fits_enum(parameter, LIMITS):
+    if not lists_values(parameter, LIMITS):
         return _told_in_words(parameter)
     written: dict[str, Any] = {
         "id": parameter.id,
@@ -93,21 +98,25 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "type": parameter.type,
         "description": parameter.description,
     }
-    if is_enum:
+    if parameter.allowed_values:
         written["allowed-values"] = [
             {"name": value.name, "description": value.description} for value in parameter.allowed_values
         ]
-    if parameter.min is not None:
-        written["min"] = int(parameter.min)
-    if parameter.max is not None and not parameter.max_defaulted:
-        written["max"] = int(parameter.max)
-    if parameter.max_length is not None:
-        written["max-length"] = parameter.max_length
-    return written
+    return written | _limits(parameter)
+
+
+def _limits(parameter: Parameter) -> dict[str, int]:
+    """Only what the vendor sent: a maximum by default stays a default."""
+    if parameter.type == "string" and parameter.max_length is not None:
+        return {"max-length": parameter.max_length}
+    if parameter.type != "int":
+        return {}
+    bounds = {"min": parameter.min, "max": None if parameter.max_defaulted else parameter.max}
+    return {member: int(bound) for member, bound in bounds.items() if bound is not None}
 
 
 def _told_in_words(parameter: Parameter) -> dict[str, Any]:
-    """Renaming an illegal value would break the call, so the text type carries it and the words list it."""
+    """Renaming a value would break the call, so the type is text and the description lists the values."""
     values = [
         f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in parameter.allowed_values
     ]
@@ -115,8 +124,9 @@ def _told_in_words(parameter: Parameter) -> dict[str, Any]:
     return {
         "id": parameter.id,
         "name": parameter.name,
-        "type": "string",
+        "type": "string" if parameter.type == "enum" else parameter.type,
         "description": "\n".join(line for line in lines if line),
+        **_limits(parameter),
     }
 
 

@@ -147,24 +147,25 @@ def _about_parameter(
         yield Remark(level, "unknown_type", tool, message)
     elif parameter.type not in types:
         yield Remark("blocks", "type_not_carried", tool, f"{where} has a type that this format lacks.")
-    if limits.whole_bounds and not (is_whole(parameter.min) and is_whole(parameter.max)):
+    if limits.whole_bounds and parameter.type == "int" and not has_whole_bounds(parameter):
         yield Remark("blocks", "bound_not_whole", tool, f"{where} has a limit that is not a whole number.")
-    if parameter.type == "enum" and not fits_enum(parameter, limits):
+    if not lists_values(parameter, limits):
         message = (
             f"{where} has allowed values that this format cannot list; its description lists them instead."
         )
         yield Remark("loses", "values_in_words", tool, message)
 
 
-def is_whole(bound: float | None) -> bool:
-    return bound is None or float(bound).is_integer()
+def has_whole_bounds(parameter: Parameter) -> bool:
+    return all(bound is None or float(bound).is_integer() for bound in (parameter.min, parameter.max))
 
 
-def fits_enum(parameter: Parameter, limits: Limits) -> bool:
-    if limits.enum_value is None:
+def lists_values(parameter: Parameter, limits: Limits) -> bool:
+    """Whether the allowed values can be listed as what they are."""
+    if limits.enum_value is None or not parameter.allowed_values:
         return True
     longest = limits.enum_description or math.inf
-    values = parameter.allowed_values
-    return bool(values) and all(
-        limits.enum_value.fullmatch(value.name) and len(value.description) <= longest for value in values
+    return parameter.type == "enum" and all(
+        limits.enum_value.fullmatch(value.name) and len(value.description) <= longest
+        for value in parameter.allowed_values
     )

@@ -81,15 +81,19 @@ def of_parameter(parameter: Parameter) -> dict[str, Any]:
         schema["title"] = parameter.title
     if description := described(parameter):
         schema["description"] = description
-    if parameter.allowed_values:
+    # Vendors put limits on types that have none; a keyword of another type says nothing in a schema.
+    if parameter.allowed_values and schema["type"] == "string":
         schema["enum"] = list(dict.fromkeys(value.name for value in parameter.allowed_values))
-    if parameter.max_length is not None:
+    if parameter.max_length is not None and parameter.type == "string":
         schema["maxLength"] = parameter.max_length
-    if parameter.min is not None:
-        schema["minimum"] = parameter.min
-    if parameter.max is not None:
-        schema["maximum"] = parameter.max
+    if parameter.type in ("int", "number"):
+        schema |= _bounds(parameter)
     return schema
+
+
+def _bounds(parameter: Parameter) -> dict[str, float]:
+    bounds = {"minimum": parameter.min, "maximum": parameter.max}
+    return {keyword: bound for keyword, bound in bounds.items() if bound is not None}
 
 
 def described(parameter: Parameter) -> str:

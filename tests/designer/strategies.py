@@ -1,0 +1,120 @@
+"""Signatures and releases as Hypothesis sees them: any text, any type, any limit."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from catalog.protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
+from designer import names
+from designer.effective import ParameterWords, Words, effective
+from designer.sealed import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+
+characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+texts = st.text(characters, max_size=30)
+wire_names = st.one_of(
+    st.sampled_from(
+        ["City", "city", "CITY", "due date", "due-date", "due_date", "città", "天气", "9lives", "-x"]
+    ),
+    st.text(characters, min_size=1, max_size=80),
+)
+numbers = st.integers(-1000, 100_000)
+allowed_values = st.builds(
+    AllowedValue,
+    st.one_of(st.sampled_from(["OPEN", "NOT_OPEN", "open"]), st.text(characters, min_size=1)),
+    texts,
+)
+
+
+@st.composite
+def parameters(draw: Any) -> list[Parameter]:
+    chosen = draw(st.lists(wire_names, unique=True, max_size=5))
+    return [draw(_parameter(f"p{index}", name)) for index, name in enumerate(chosen)]
+
+
+def _parameter(id_: str, name: str) -> st.SearchStrategy[Parameter]:
+    return st.builds(
+        Parameter,
+        id=st.just(id_),
+        name=st.just(name),
+        type=st.sampled_from(PARAMETER_TYPES),
+        required=st.booleans(),
+        description=texts,
+        title=texts,
+        allowed_values=st.lists(allowed_values, max_size=3, unique_by=lambda value: value.name).map(tuple),
+        min=st.none() | numbers,
+        max=st.none() | numbers | st.floats(-5, 5),
+        max_length=st.none() | st.integers(0, 500),
+        default=st.just(UNSET) | texts | st.none(),
+        schema=st.sampled_from([None, True, False, {"type": "array", "items": {"type": "string"}}]),
+    ).map(_without_what_its_type_lacks)
+
+
+def _without_what_its_type_lacks(parameter: Parameter) -> Parameter:
+    given = {name: getattr(parameter, name) for name in parameter.__struct_fields__}
+    if parameter.type != "enum":
+        given["allowed_values"] = ()
+    if parameter.type not in ("int", "number"):
+        given["min"] = given["max"] = None
+    if parameter.type != "string":
+        given["max_length"] = None
+    if parameter.type != "json":
+        given["schema"] = None
+    return Parameter(**given)
+
+
+annotations = st.builds(
+    Annotations, read_only=st.none() | st.booleans(), destructive=st.none() | st.booleans()
+)
+signatures = st.builds(
+    Signature,
+    name=wire_names,
+    description=st.one_of(texts, st.just("long " * 500)),
+    title=texts,
+    img=st.sampled_from(["", "https://img.example/a.png", "javascript:alert(1)", "https://a b"]),
+    tags=st.lists(texts, max_size=3).map(tuple),
+    inputs=parameters().map(tuple),
+    outputs=parameters().map(tuple),
+    annotations=annotations,
+)
+
+
+@st.composite
+def tunings(draw: Any, signature: Signature) -> Words:
+    chosen = (
+        draw(st.lists(st.sampled_from([p.name for p in signature.inputs]), unique=True))
+        if signature.inputs
+        else []
+    )
+    words = st.builds(
+        ParameterWords,
+        description=st.none() | texts,
+        hidden=st.none() | st.booleans(),
+        preset=st.just(UNSET) | texts | numbers | st.booleans(),
+    )
+    return Words(description=draw(st.none() | texts), parameters={name: draw(words) for name in chosen})
+
+
+@st.composite
+def releases(draw: Any) -> Sealed:
+    tools, taken = [], set()
+    for number, signature in enumerate(draw(st.lists(signatures, min_size=1, max_size=4)), start=1):
+        name = names.derive(signature.name, taken)
+        taken.add(name)
+        words = draw(tunings(signature))
+        tools.append(
+            SealedTool(
+                id=number,
+                tool_id=draw(st.uuids().map(str) | wire_names),
+                vendor="vendor",
+                endpoint="https://tools.example/v1",
+                protocol="a2t",
+                version=SealedVersion(
+                    ordinal=number, label=draw(st.sampled_from(["", "7", "0", "1.2"])), digest="0"
+                ),
+                signature=effective(signature, name=name, agent_tuning=words),
+                tuning={"agent": words},
+            )
+        )
+    agent = SealedAgent(slug="agent", name="Agent", description="")
+    return Sealed(schema=SCHEMA, agent=agent, number=1, tools=tuple(tools))

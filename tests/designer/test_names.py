@@ -1,0 +1,83 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from designer import names
+from tests.designer.strategies import characters, wire_names
+
+any_names = st.text(characters, max_size=100)
+
+
+@given(any_names, st.sets(any_names, max_size=5))
+def test_derived_name_is_legal_and_free(vendor_name, taken):
+    derived = names.derive(vendor_name, taken)
+
+    assert names.is_legal(derived)
+    assert derived.lower() not in {name.lower() for name in taken}
+    assert names.derive(vendor_name, taken) == derived
+
+
+@given(st.lists(wire_names, unique=True, max_size=8), st.randoms())
+def test_aliases_are_reversible_legal_and_do_not_depend_on_the_order(wires, random):
+    aliases = names.aliases(wires)
+
+    assert list(aliases) == wires
+    assert len({alias.lower() for alias in aliases.values()}) == len(wires)
+    assert all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,63}", alias) for alias in aliases.values())
+    shuffled = random.sample(wires, len(wires))
+    assert names.aliases(shuffled) == aliases
+
+
+@given(st.lists(wire_names, unique=True, max_size=8))
+def test_an_alias_never_spells_another_parameter(wires):
+    aliases = names.aliases(wires)
+
+    assert all(alias == wire or alias not in wires for wire, alias in aliases.items())
+
+
+def test_legal_name_is_kept():
+    assert names.derive("look_up-Weather") == "look_up-Weather"
+
+
+@pytest.mark.parametrize(
+    ("vendor_name", "derived"),
+    [
+        ("Lookup Weather", "Lookup_Weather"),
+        ("città.oggi", "citta_oggi"),
+        ("9 lives", "_9_lives"),
+        ("-dash", "_-dash"),
+        ("天气", "tool"),
+        ("", "tool"),
+        ("a" * 300, "a" * 64),
+        ("line\n", "line"),
+    ],
+)
+def test_illegal_name_gets_a_readable_one(vendor_name, derived):
+    assert names.derive(vendor_name) == derived
+
+
+def test_collision_gets_a_short_stable_tail():
+    derived = names.derive("x" * 64, {"X" * 64})
+
+    assert re.fullmatch("x{55}_[0-9a-f]{8}", derived)
+    assert names.derive("x" * 64, {"X" * 64}) == derived
+
+
+def test_names_that_differ_by_case_get_apart():
+    aliases = names.aliases(["City", "city"])
+
+    assert aliases["City"] == "City"
+    assert re.fullmatch("city_[0-9a-f]{8}", aliases["city"])
+
+
+def test_names_that_claim_one_key_all_get_a_tail():
+    aliases = names.aliases(["Due date", "Due-date"])
+
+    assert all(re.fullmatch("Due_date_[0-9a-f]{8}", alias) for alias in aliases.values())
+
+
+@pytest.mark.parametrize("name", ["", "9a", "a b", "a.b", "a\n", "é", "x" * 65])
+def test_illegal_names_are_seen(name):
+    assert not names.is_legal(name)
