@@ -25,6 +25,8 @@ from urllib.parse import quote
 
 import psycopg
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from pegboard.processes import Service, how_it_ended, spawn
 from pegboard.rootless import become, enter_user_namespace, unprivileged_account, user_namespaces_work
@@ -354,7 +356,8 @@ class Valkey:
         )
 
     def _client(self) -> redis.Redis:
-        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=5)
+        # Whoever asks asks again by itself; the client's own retries would only slow that down.
+        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=5, retry=Retry(NoBackoff(), 0))
 
     def _clear_away_predecessor(self, timeout: float = 10.0) -> None:
         deadline = time.monotonic() + timeout
