@@ -120,7 +120,7 @@ USE_I18N = False
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = os.environ.get("PEGBOARD_STATIC_ROOT", str(BASE_DIR / "staticfiles"))
+STATIC_ROOT = os.environ.get("PEGBOARD_STATIC_ROOT") or None  # without one, files are served where they lie
 WHITENOISE_USE_FINDERS = True
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 
