@@ -41,13 +41,34 @@ class SignInForm(AuthenticationForm):
         self.fields["username"].label = "Name"
 
 
+class ExplainedChoiceField(forms.ChoiceField):
+    """Radio buttons that say what each choice means; drawn by people/_choices.html."""
+
+    widget = forms.RadioSelect
+
+    def __init__(self, explained: list[tuple[str, str, str]], **kwargs: Any) -> None:
+        super().__init__(choices=[(value, word) for value, word, _ in explained], **kwargs)
+        self.explained = explained
+
+
+ROLES = [
+    (Role.VIEWER, "Viewer", "Reads everything, changes nothing."),
+    (Role.DESIGNER, "Designer", "Also builds agents: pins, words, releases."),
+    (Role.ADMIN, "Administrator", "Also connects vendors, reviews changes and looks after people."),
+]
+SCOPES = [
+    (Scope.RUNTIME, "Runtime", "Reads published releases and nothing else. For an agent in production."),
+    (Scope.READ, "Read", "Reads whatever you may read."),
+    (Scope.DESIGN, "Design", "Also edits agents, if you may."),
+    (Scope.ADMIN, "Everything", "May do whatever you may do."),
+]
+
+
 class KeyForm(OperationForm):
     name = forms.CharField(
         max_length=100, help_text="What will use it, so that you know it again: “Order agent, production”."
     )
-    scope = forms.ChoiceField(
-        choices=Scope.choices, initial=Scope.RUNTIME, widget=forms.RadioSelect, label="What it may do"
-    )
+    scope = ExplainedChoiceField(SCOPES, initial=Scope.RUNTIME, label="What it may do")
     days = forms.TypedChoiceField(
         choices=list(LIVES.items()), coerce=int, initial=90, label="Stops working after"
     )
@@ -73,13 +94,13 @@ class PersonForm(OperationForm):
         max_length=150, label="Signs in as", help_text="Letters, digits and @ . + - _ only."
     )
     name = forms.CharField(max_length=150, required=False, label="Full name")
-    role = forms.ChoiceField(choices=Role.choices, initial=Role.VIEWER, widget=forms.RadioSelect)
+    role = ExplainedChoiceField(ROLES, initial=Role.VIEWER)
     password = password_field("First password")
 
 
 class PersonChangeForm(OperationForm):
     name = forms.CharField(max_length=150, required=False, label="Full name")
-    role = forms.ChoiceField(choices=Role.choices, widget=forms.RadioSelect)
+    role = ExplainedChoiceField(ROLES)
     is_active = forms.BooleanField(
         required=False, label="May sign in", help_text="Without it their keys stop working too."
     )

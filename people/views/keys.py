@@ -1,6 +1,7 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -8,10 +9,11 @@ from people import tokens
 from people.errors import DomainError
 from people.forms import KeyForm
 from people.keyset import Keyset
-from people.models import Role
+from people.models import Role, Scope
 from people.permissions import person, requires
 
 PAGE_SIZE = 50
+RELEASE = "/api/v1/agents/AGENT/releases/live/tools/"
 
 
 @requires(Role.VIEWER)
@@ -32,7 +34,10 @@ def key_new(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            return render(request, "people/key_made.html", {"key": key, "plain": plain})
+            path = RELEASE if key.scopes == [Scope.RUNTIME] else reverse("api-key-list")
+            example = request.build_absolute_uri(path)
+            context = {"key": key, "plain": plain, "example": example}
+            return render(request, "people/key_made.html", context)
     return render(request, "people/key_new.html", {"form": form})
 
 
