@@ -122,7 +122,7 @@ def as_document(tool: Effective) -> dict[str, Any]:
 
     def flat(held: Input | Hidden | Output) -> dict[str, Any]:
         members: dict[str, Any] = msgspec.to_builtins(held)
-        return members.pop("parameter") | members
+        return {**members.pop("parameter"), **members}
 
     return {
         **msgspec.to_builtins(tool),

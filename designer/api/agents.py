@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from designer import agents
 from designer.models import Agent, Release
 from people.models import Role
+from people.permissions import person
 
 
 class AgentChange(serializers.Serializer[Any]):
@@ -19,7 +20,7 @@ class AgentChange(serializers.Serializer[Any]):
     description = serializers.CharField(
         max_length=agents.LONGEST_DESCRIPTION, required=False, allow_blank=True
     )
-    parent = serializers.SlugField(
+    parent = serializers.SlugField(  # type: ignore[assignment]
         max_length=agents.LONGEST_SLUG, required=False, allow_null=True, help_text="The slug of an agent."
     )
 
@@ -37,7 +38,9 @@ class AgentInput(AgentChange):
 
 
 class AgentOutput(serializers.ModelSerializer[Agent]):
-    parent = serializers.SlugField(source="parent.slug", default=None, read_only=True, allow_null=True)
+    parent = serializers.SlugField(  # type: ignore[assignment]
+        source="parent.slug", default=None, read_only=True, allow_null=True
+    )
     pins = serializers.IntegerField(source="pin_count", read_only=True)
     release = serializers.IntegerField(
         source="last_release", read_only=True, allow_null=True, help_text="The number of the newest release."
@@ -69,7 +72,7 @@ def chosen_agent(slug: str) -> Agent:
 class AgentList(ListAPIView[Agent]):
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
-    keyset = "name"
+    ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Agent]:
         return agents_with_counts()
@@ -78,7 +81,7 @@ class AgentList(ListAPIView[Agent]):
     def post(self, request: Request) -> Response:
         given = AgentInput(data=request.data)
         given.is_valid(raise_exception=True)
-        agent = agents.create_agent(actor=request.user, **given.validated_data)
+        agent = agents.create_agent(actor=person(request), **given.validated_data)
         return Response(AgentOutput(self.get_queryset().get(pk=agent.pk)).data, status=201)
 
 
@@ -94,10 +97,10 @@ class AgentDetail(GenericAPIView[Agent]):
     def patch(self, request: Request, slug: str) -> Response:
         given = AgentChange(data=request.data)
         given.is_valid(raise_exception=True)
-        agent = agents.update_agent(chosen_agent(slug), actor=request.user, **given.validated_data)
+        agent = agents.update_agent(chosen_agent(slug), actor=person(request), **given.validated_data)
         return Response(AgentOutput(agents_with_counts().get(pk=agent.pk)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
-        agents.remove_agent(chosen_agent(slug), actor=request.user)
+        agents.remove_agent(chosen_agent(slug), actor=person(request))
         return Response(status=204)

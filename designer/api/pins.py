@@ -16,6 +16,7 @@ from designer.api.agents import chosen_agent
 from designer.models import Pin
 from designer.releases import effective_of, misfits_of, pinned
 from people.models import Role
+from people.permissions import person
 
 LARGEST_ORDINAL = 2**31 - 1
 
@@ -43,7 +44,7 @@ class PinOutput(serializers.ModelSerializer[Pin]):
     tool_id = serializers.CharField(source="tool.tool_id", read_only=True, help_text="The vendor's own id.")
     vendor = serializers.CharField(source="tool.endpoint.vendor.slug", read_only=True)
     version = serializers.IntegerField(source="version.ordinal", read_only=True)
-    label = serializers.CharField(source="version.label", read_only=True)
+    label = serializers.CharField(source="version.label", read_only=True)  # type: ignore[assignment]
     current = serializers.IntegerField(
         source="tool.current.ordinal",
         read_only=True,
@@ -92,7 +93,7 @@ def chosen_pin(slug: str, pk: int) -> Pin:
 class PinList(ListAPIView[Pin]):
     write_role = Role.DESIGNER
     serializer_class = PinOutput
-    keyset = "name"
+    ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Pin]:
         return pins_at(self.kwargs["slug"])
@@ -104,7 +105,7 @@ class PinList(ListAPIView[Pin]):
         given.is_valid(raise_exception=True)
         pin = pins.pin_tool(
             agent,
-            actor=request.user,
+            actor=person(request),
             tool=given.validated_data["tool"],
             ordinal=given.validated_data.get("version"),
             alias=given.validated_data.get("alias", ""),
@@ -127,12 +128,12 @@ class PinDetail(GenericAPIView[Pin]):
         given = PinChange(data=request.data)
         given.is_valid(raise_exception=True)
         if "version" in given.validated_data:
-            pins.move_pin(pin, actor=request.user, ordinal=given.validated_data["version"])
+            pins.move_pin(pin, actor=person(request), ordinal=given.validated_data["version"])
         if "alias" in given.validated_data:
-            pins.set_alias(pin, actor=request.user, alias=given.validated_data["alias"])
+            pins.set_alias(pin, actor=person(request), alias=given.validated_data["alias"])
         return Response(PinOutput(pins_at(slug).get(pk=pk)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, pk: int) -> Response:
-        pins.remove_pin(chosen_pin(slug, pk), actor=request.user)
+        pins.remove_pin(chosen_pin(slug, pk), actor=person(request))
         return Response(status=204)

@@ -5,7 +5,7 @@ from django.http import Http404, HttpResponse, HttpResponseNotModified
 from django.http.response import HttpResponseBase
 from django.utils.http import parse_etags
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.negotiation import BaseContentNegotiation
@@ -16,6 +16,7 @@ from designer import exports, releases, sealed
 from designer.api.agents import chosen_agent
 from designer.models import Release
 from people.models import Role
+from people.permissions import person
 
 LIVE = "live"
 NUMBER = OpenApiParameter(
@@ -59,20 +60,27 @@ class RemarkOutput(serializers.Serializer[Any]):
 
 class FormatOutput(serializers.Serializer[Any]):
     name = serializers.CharField()
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
     is_available = serializers.BooleanField(help_text="False when a remark blocks it.")
     remarks = RemarkOutput(many=True)
 
 
 class ReleaseDetailOutput(ReleaseOutput):
-    formats = FormatOutput(many=True, read_only=True)
-    problems = serializers.ListField(
-        child=serializers.CharField(), read_only=True, help_text="Empty while all is as it was sealed."
-    )
+    """`problems` is empty while all is as it was sealed."""
+
+    formats = serializers.SerializerMethodField()
+    problems = serializers.SerializerMethodField()
 
     class Meta(ReleaseOutput.Meta):
         fields = [*ReleaseOutput.Meta.fields, "formats", "problems"]
         read_only_fields = fields
+
+    @extend_schema_field(FormatOutput(many=True))
+    def get_formats(self, release: Release) -> Any:
+        return FormatOutput(formats_of(release), many=True).data
+
+    def get_problems(self, release: Release) -> list[str]:
+        return releases.verify(release)
 
 
 def releases_at(slug: str) -> QuerySet[Release]:
@@ -113,7 +121,7 @@ class ReleaseList(ListAPIView[Release]):
     write_role = Role.DESIGNER
     runtime = True
     serializer_class = ReleaseOutput
-    keyset = "-number"
+    ordering = ("-number", "-id")
 
     def get_queryset(self) -> QuerySet[Release]:
         chosen_agent(self.kwargs["slug"])
@@ -124,7 +132,7 @@ class ReleaseList(ListAPIView[Release]):
         agent = chosen_agent(slug)
         given = ReleaseInput(data=request.data)
         given.is_valid(raise_exception=True)
-        release = releases.publish(agent, actor=request.user, **given.validated_data)
+        release = releases.publish(agent, actor=person(request), **given.validated_data)
         return Response(ReleaseOutput(release).data, status=201)
 
 
@@ -135,10 +143,7 @@ class ReleaseDetail(GenericAPIView[Release]):
 
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        release = chosen_release(slug, number, releases_at(slug))
-        release.formats = formats_of(release)
-        release.problems = releases.verify(release)
-        return Response(ReleaseDetailOutput(release).data)
+        return Response(ReleaseDetailOutput(chosen_release(slug, number, releases_at(slug))).data)
 
 
 class AsStored(BaseContentNegotiation):

@@ -13,6 +13,7 @@ from designer.api.pins import chosen_pin
 from designer.errors import DesignerError
 from designer.models import Pin, Tuning
 from people.models import Role
+from people.permissions import person
 
 IF_MATCH = OpenApiParameter(
     "If-Match",
@@ -39,7 +40,7 @@ class TuningInput(serializers.Serializer[Any]):
     )
 
 
-class TuningOutput(serializers.Serializer[Tuning]):
+class TuningOutput(serializers.Serializer[Any]):
     description = serializers.CharField(allow_null=True, read_only=True)
     parameters = serializers.DictField(child=ParameterTuning(), read_only=True)
     against = serializers.IntegerField(
@@ -68,12 +69,13 @@ class TuningView(GenericAPIView[Tuning]):
         target = self.target()
         given = TuningInput(data=request.data)
         given.is_valid(raise_exception=True)
-        tuning = tunings.tune(target, actor=request.user, expected=_expected(request), **given.validated_data)
+        words = given.validated_data
+        tuning = tunings.tune(target, actor=person(request), expected=_expected(request), **words)
         return _answer(tuning)
 
     @extend_schema(parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        tunings.revert(self.target(), actor=request.user, expected=_expected(request))
+        tunings.revert(self.target(), actor=person(request), expected=_expected(request))
         return Response(status=204)
 
 

@@ -1,0 +1,211 @@
+import pytest
+
+from catalog.protocols.signature import AllowedValue
+from designer import tunings
+from designer.models import Tuning
+from people.models import AuditEntry
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version
+
+
+@pytest.fixture
+def tool(db):
+    return make_tool(
+        make_signature(
+            description="Theirs",
+            inputs=(
+                make_parameter("Zip code"),
+                make_parameter("days", type="int", min=1, max=9, required=False),
+                make_parameter("unit", type="enum", allowed_values=(AllowedValue("C"), AllowedValue("F"))),
+            ),
+        )
+    )
+
+
+@pytest.fixture
+def pin(tool):
+    return make_pin(make_agent(slug="desk"), tool)
+
+
+@pytest.fixture
+def url(pin):
+    return f"/api/v1/agents/desk/pins/{pin.pk}/tuning/"
+
+
+@pytest.fixture
+def tool_url(tool):
+    return f"/api/v1/tools/{tool.pk}/tuning/"
+
+
+def effective(api, pin):
+    return api.get(f"/api/v1/agents/desk/pins/{pin.pk}/").json()["effective"]
+
+
+def test_our_words_replace_the_vendors(api, pin, url, alice):
+    words = {"description": "Ours", "parameters": {"Zip code": {"description": "Five digits"}}}
+
+    reply = api.put(url, words)
+
+    assert reply.status_code == 200
+    assert reply.json() | {"updated_at": None} == {
+        **words,
+        "against": 1,
+        "updated_by": "alice",
+        "updated_at": None,
+    }
+    shown = effective(api, pin)
+    assert shown["description"] == "Ours"
+    assert shown["inputs"][0]["description"] == "Five digits"
+
+
+def test_what_is_left_out_goes_back_to_the_vendors_words(api, pin, url):
+    api.put(url, {"description": "Ours", "parameters": {"days": {"hidden": True}}})
+    api.put(url, {"description": "Ours again"})
+
+    assert [shown["name"] for shown in effective(api, pin)["inputs"]] == ["Zip code", "days", "unit"]
+
+
+def test_delete_reverts_in_one_step(api, pin, url):
+    api.put(url, {"description": "Ours", "parameters": {"days": {"hidden": True}}})
+
+    assert api.delete(url).status_code == 204
+    assert api.delete(url).status_code == 204
+    assert effective(api, pin)["description"] == "Theirs"
+    assert not Tuning.objects.exists()
+
+
+def test_history_says_who_changed_what_and_when(api, bobs_api, pin, url, alice, bob):
+    api.put(url, {"description": "One"})
+    bobs_api.put(url, {"description": "Two"})
+    bobs_api.put(url, {"description": "Two"})
+    api.delete(url)
+
+    reverted, second, first = tunings.history(pin)
+    assert (first.actor, first.action) == (alice, "tune")
+    assert (second.actor, second.before, second.after) == (
+        bob,
+        {"description": "One"},
+        {"description": "Two"},
+    )
+    assert (reverted.action, reverted.before["description"]) == ("revert", "Two")
+
+
+def test_catalog_wide_words_hold_beneath_the_agents(api, pin, url, tool_url):
+    api.put(tool_url, {"description": "Catalog", "parameters": {"days": {"description": "Catalog days"}}})
+    api.put(url, {"description": "Agent"})
+
+    shown = effective(api, pin)
+    assert shown["description"] == "Agent"
+    assert shown["inputs"][1]["description"] == "Catalog days"
+
+
+def test_words_that_say_the_same_are_not_kept(api, url, tool_url, tool):
+    same = {"description": "Theirs", "parameters": {"days": {"description": "The days", "hidden": False}}}
+
+    assert api.put(url, same).json()["parameters"] == {}
+    assert not Tuning.objects.exists()
+    assert not AuditEntry.objects.filter(action="tune").exists()
+
+    api.put(tool_url, {"description": "Catalog"})
+    assert api.put(url, same).json()["description"] == "Theirs"
+
+
+def test_line_breaks_of_a_browser_are_no_change(api, tool):
+    make_version(tool, make_signature(description="Two\nlines"))
+
+    api.put(f"/api/v1/tools/{tool.pk}/tuning/", {"description": "Two\r\nlines"})
+
+    assert not Tuning.objects.exists()
+
+
+def test_agent_may_lean_on_a_preset_of_the_catalog(api, pin, url, tool_url):
+    api.put(tool_url, {"parameters": {"Zip code": {"preset": "12345"}}})
+
+    assert api.put(url, {"parameters": {"Zip code": {"hidden": True}}}).status_code == 200
+    (hidden,) = effective(api, pin)["hidden"]
+    assert (hidden["name"], hidden["preset"]) == ("Zip code", "12345")
+
+
+def test_preset_of_a_shown_input_is_kept_with_its_type(api, pin, url):
+    api.put(url, {"parameters": {"days": {"preset": 3}}})
+
+    assert effective(api, pin)["inputs"][1]["preset"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        ({"description": ""}, "description"),
+        ({"description": "  \n"}, "description"),
+        ({"description": "x" * 4001}, "description"),
+        ({"parameters": {"town": {"description": "No such input"}}}, "parameters.town"),
+        ({"parameters": {"zip_code": {"hidden": True}}}, "parameters.zip_code"),
+        ({"parameters": {"Zip code": {"hidden": True}}}, "parameters.Zip code"),
+        ({"parameters": {"Zip code": {"description": "x" * 4001}}}, "parameters.Zip code.description"),
+        ({"parameters": {"Zip code": {"preset": "x" * 4001}}}, "parameters.Zip code.preset"),
+        ({"parameters": {"Zip code": {"preset": None}}}, "parameters.Zip code.preset"),
+        ({"parameters": {"days": {"preset": 10}}}, "parameters.days"),
+        ({"parameters": {"days": {"preset": "3"}}}, "parameters.days"),
+        ({"parameters": {"days": {"preset": True}}}, "parameters.days"),
+        ({"parameters": {"unit": {"preset": "K"}}}, "parameters.unit"),
+        ({"parameters": {"unit": {"hidden": "perhaps"}}}, "parameters.unit.hidden"),
+        ({"parameters": ["unit"]}, "parameters"),
+    ],
+)
+def test_what_cannot_be_kept_is_named(api, url, words, field):
+    reply = api.put(url, words)
+
+    assert reply.status_code == 400
+    assert field in reply.json()["fields"]
+    assert not Tuning.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"description": "a\0b"}, {"parameters": {"Zip code": {"preset": "a\0b"}}}, {"parameters": {"a\0b": {}}}],
+)
+def test_nul_is_refused_everywhere(api, url, words):
+    assert api.put(url, words).status_code == 400
+
+
+def test_operation_itself_refuses_what_the_database_cannot_keep(pin, alice):
+    for description in ("a\0b", "\ud800"):
+        with pytest.raises(tunings.DesignerError):
+            tunings.tune(pin, actor=alice, description=description)
+
+
+def test_two_editors_do_not_lose_each_others_words(api, bobs_api, url):
+    start = api.get(url).headers["ETag"]
+
+    assert bobs_api.put(url, {"description": "Bob"}, headers={"If-Match": start}).status_code == 200
+    late = api.put(url, {"description": "Alice"}, headers={"If-Match": start})
+
+    assert (late.status_code, late.json()["code"]) == (409, "changed_meanwhile")
+    theirs = api.get(url)
+    assert theirs.json()["description"] == "Bob"
+    assert api.delete(url, headers={"If-Match": start}).status_code == 409
+    again = api.put(url, {"description": "Alice"}, headers={"If-Match": theirs.headers["ETag"]})
+    assert again.status_code == 200
+
+
+def test_if_match_must_be_an_etag(api, url):
+    reply = api.put(url, {"description": "Alice"}, headers={"If-Match": "bare"})
+
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid_if_match")
+
+
+def test_words_for_a_version_stay_when_the_pin_moves_and_misfits_are_told(api, pin, url, tool):
+    api.put(url, {"description": "Ours", "parameters": {"days": {"description": "Our days"}}})
+    make_version(tool, make_signature(inputs=(make_parameter("Zip code"),)))
+
+    moved = api.patch(f"/api/v1/agents/desk/pins/{pin.pk}/", {"version": 2}).json()
+
+    assert moved["effective"]["description"] == "Ours"
+    assert moved["misfits"] == ["This version has no input “days”."]
+    assert api.get(url).json()["against"] == 1
+
+
+def test_removed_pin_cannot_be_tuned(api, pin, url):
+    api.delete(f"/api/v1/agents/desk/pins/{pin.pk}/")
+
+    assert api.put(url, {"description": "Ours"}).status_code == 404
+    assert api.get("/api/v1/tools/999999/tuning/").status_code == 404
