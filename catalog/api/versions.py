@@ -83,7 +83,7 @@ class VersionList(ListAPIView[ToolVersion]):
     """Newest first, by the vendor's labels where there are any."""
 
     serializer_class = VersionOutput
-    keyset = "-label_key"
+    ordering = ("-label_key", "-id")
 
     def get_queryset(self) -> QuerySet[ToolVersion]:
         tool = get_object_or_404(Tool, pk=self.kwargs["pk"])

@@ -1,0 +1,100 @@
+import pytest
+from rest_framework.test import APIClient
+
+from people.models import Role
+from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version
+
+
+@pytest.fixture
+def api(db):
+    client = APIClient()
+    client.force_login(make_user(Role.VIEWER))
+    return client
+
+
+@pytest.fixture
+def tool(db):
+    tool = make_tool(make_signature("forecast"))
+    make_version(
+        tool,
+        make_signature(
+            "forecast", inputs=(make_parameter(), make_parameter("days", type="int", required=False))
+        ),
+    )
+    return tool
+
+
+def test_versions_are_listed_newest_first(api, tool, django_assert_max_num_queries):
+    with django_assert_max_num_queries(4):
+        rows = api.get(f"/api/v1/tools/{tool.pk}/versions/").json()["results"]
+
+    assert [(row["ordinal"], row["label"], row["is_current"]) for row in rows] == [
+        (2, "2", True),
+        (1, "1", False),
+    ]
+    assert rows[1]["digest"] == tool.versions.get(ordinal=1).digest
+    assert rows[1]["raw"]["name"] == rows[1]["signature"]["name"] == "forecast"
+    assert "first_seen" in rows[0]
+
+
+def test_older_version_read_later_stands_in_its_place(api, tool):
+    make_version(tool, make_signature("forecast", description="Much older"), label="0", is_current=False)
+
+    rows = api.get(f"/api/v1/tools/{tool.pk}/versions/").json()["results"]
+
+    assert [row["label"] for row in rows] == ["2", "1", "0"]
+
+
+def test_list_of_versions_pages(api, tool):
+    seen, url = [], f"/api/v1/tools/{tool.pk}/versions/?limit=1"
+    while url:
+        page = api.get(url).json()
+        seen += [row["ordinal"] for row in page["results"]]
+        url = page["next"]
+
+    assert seen == [2, 1]
+
+
+def test_one_version_is_read_by_its_ordinal(api, tool):
+    assert api.get(f"/api/v1/tools/{tool.pk}/versions/1/").json()["ordinal"] == 1
+    assert api.get(f"/api/v1/tools/{tool.pk}/versions/9/").status_code == 404
+    assert api.get("/api/v1/tools/999999/versions/1/").status_code == 404
+    assert api.get("/api/v1/tools/999999/versions/").status_code == 404
+
+
+def test_difference_is_classified_and_directed(api, tool):
+    url = f"/api/v1/tools/{tool.pk}/diff/"
+
+    forth = api.get(url, {"from": 1, "to": 2}).json()
+    back = api.get(url, {"from": 2, "to": 1}).json()
+
+    assert (forth["class"], back["class"]) == ("compatible", "breaking")
+    (change,) = forth["changes"]
+    assert (change["path"], change["kind"], change["class"]) == ("inputs/days", "added", "compatible")
+    assert change["before"] is None
+    assert change["after"]["name"] == "days"
+    assert change["sentence"]
+
+
+def test_no_difference_is_told(api, tool):
+    assert api.get(f"/api/v1/tools/{tool.pk}/diff/", {"from": 1, "to": 1}).json() == {
+        "class": "none",
+        "changes": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [({}, {"from", "to"}), ({"from": "x", "to": 1}, {"from"}), ({"from": 0, "to": -1}, {"from", "to"})],
+)
+def test_bad_ordinals_are_named(api, tool, query, fields):
+    reply = api.get(f"/api/v1/tools/{tool.pk}/diff/", query)
+
+    assert reply.status_code == 400
+    assert set(reply.json()["fields"]) == fields
+
+
+def test_unknown_ordinal_is_told(api, tool):
+    reply = api.get(f"/api/v1/tools/{tool.pk}/diff/", {"from": 1, "to": 9})
+
+    assert (reply.status_code, reply.json()["code"]) == (404, "unknown_version")
