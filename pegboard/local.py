@@ -182,6 +182,7 @@ class LocalProduct:
         if self.wishes.demo:
             self.demo_ports = ("--port-base", str(demo_ports(self.wishes)))
         self._start_servers()
+        self._check_database()
         self._step("migrate", "--noinput", "-v0")
         self._start_product(listener)
         self._wait_for_pages()
@@ -212,6 +213,12 @@ class LocalProduct:
         }
         write_private(self.data / "env", "".join(f"{name}={plain(value)}\n" for name, value in here.items()))
         self.environment |= here
+
+    def _check_database(self) -> None:
+        try:
+            psycopg.connect(self.environment["DATABASE_URL"], connect_timeout=10).close()
+        except psycopg.Error as error:
+            raise LocalError(f"DATABASE_URL names a database that cannot be used: {error}") from error
 
     def _start_product(self, listener: socket.socket) -> None:
         fd = listener.fileno()

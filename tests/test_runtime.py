@@ -1,0 +1,220 @@
+import contextlib
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from pegboard.local import read_variables
+
+pytestmark = pytest.mark.faults
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "PEGBOARD_", "MAKE")
+PATIENCE = 60
+# It may read what root may, for the interpreter may lie in root's home; in all else it is an ordinary user.
+AS_NOBODY = [
+    *("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"),
+    *("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"),
+]
+
+
+def clean_environment() -> dict[str, str]:
+    """Without what the test run set for itself."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Product:
+    """`manage.py up` without demo vendors, as a user would start it."""
+
+    def __init__(self, data: Path, *, as_nobody: bool = False):
+        self.data, self.as_nobody, self.port = data, as_nobody, free_port()
+        self.environment = clean_environment() | {"DEMO": "0", "DATA": str(data), "PORT": str(self.port)}
+        self.said = ""
+        self.process = self.begin()
+
+    def begin(self) -> subprocess.Popen:
+        return subprocess.Popen(
+            [*(AS_NOBODY if self.as_nobody else []), sys.executable, "manage.py", "up"],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def wait_for(self, words: str) -> None:
+        for line in self.process.stdout:
+            self.said += line
+            if words in line:
+                return
+        pytest.fail(f"“{words}” was never said:\n{self.said}")
+
+    def ready(self) -> "Product":
+        self.wait_for(f"ready: http://127.0.0.1:{self.port}/")
+        return self
+
+    def status(self) -> int:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=10) as answer:
+            return answer.status
+
+    def variables(self) -> dict[str, str]:
+        return read_variables(self.data / "env")
+
+    def query(self, sql: str):
+        with psycopg.connect(self.variables()["DATABASE_URL"], autocommit=True) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else None
+
+    def tree(self) -> list[psutil.Process]:
+        top = psutil.Process(self.process.pid)
+        return [top, *top.children(recursive=True)]
+
+    def child(self, *words: str) -> psutil.Process:
+        top = psutil.Process(self.process.pid)
+        return next(each for each in top.children() if set(words) <= set(each.cmdline()))
+
+    def kill_everything(self) -> None:
+        for process in self.tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.process.communicate()
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        output, _ = self.process.communicate(timeout=PATIENCE)
+        self.said += output
+        return self.process.returncode
+
+
+@pytest.fixture
+def product(tmp_path):
+    started = []
+
+    def start(data: Path = tmp_path / "data dir", **options) -> Product:
+        started.append(Product(data, **options))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.terminate()
+        each.process.communicate(timeout=PATIENCE)
+
+
+def eventually(claim) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_killed_product_starts_again_with_its_data(product):
+    first = product().ready()
+    assert "createsuperuser" in first.said
+    subprocess.run(
+        [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username", "kept"],
+        cwd=ROOT,
+        env=first.environment | first.variables() | {"DJANGO_SUPERUSER_PASSWORD": "correct horse battery"},
+        check=True,
+        capture_output=True,
+    )
+    keys = first.variables()["PEGBOARD_CREDENTIAL_KEYS"]
+    first.kill_everything()
+
+    second = product().ready()
+    assert second.query("select username, role from people_user") == [("kept", "admin")]
+    assert second.variables()["PEGBOARD_CREDENTIAL_KEYS"] == keys
+    assert "createsuperuser" not in second.said
+
+
+def test_what_runs_heals_and_ends_together(product):
+    running = product().ready()
+    for name in ("env", "secrets"):
+        assert (running.data / name).stat().st_mode & 0o777 == 0o600
+
+    second = product()
+    output, _ = second.process.communicate(timeout=PATIENCE)
+    assert second.process.returncode == 1
+    assert "already runs" in output
+
+    running.child("worker").kill()
+    running.wait_for("worker was killed by SIGKILL; starting it again now")
+    eventually(lambda: "ready" in (running.data / "log" / "worker.log").read_text())
+    running.child("gunicorn").kill()
+    running.wait_for("web was killed by SIGKILL")
+    assert running.status() == 200
+    running.child("-D").kill()
+    running.wait_for("postgres was killed by SIGKILL")
+    eventually(lambda: any(each.name() == "postgres" for each in running.tree()))
+
+    tree = running.tree()
+    assert running.stop() == 0
+    assert "the data is kept" in running.said
+    eventually(lambda: not any(each.is_running() for each in tree))
+
+
+def test_nothing_stays_behind_when_the_parent_is_killed(product):
+    running = product().ready()
+    tree = running.tree()
+    running.process.kill()
+    running.process.communicate()
+    eventually(lambda: not any(each.is_running() for each in tree))
+
+
+def refusal(**variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "up"],
+        cwd=ROOT,
+        env=clean_environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 1
+    return done.stdout + done.stderr
+
+
+def test_a_taken_port_is_said_before_anything_starts(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        said = refusal(DATA=str(tmp_path), PORT=str(taken.getsockname()[1]))
+    assert "is taken" in said
+    assert "make run PORT=" in said
+
+
+def test_a_database_elsewhere_that_does_not_answer_is_named(tmp_path):
+    url = f"postgresql://127.0.0.1:{free_port()}/pegboard"
+    said = refusal(DATA=str(tmp_path), PORT=str(free_port()), DATABASE_URL=url)
+    assert said.startswith("CommandError: DATABASE_URL")
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_an_ordinary_user_needs_nothing_more(product, tmp_path_factory):
+    nobody = pwd.getpwnam("nobody")
+    home = Path("/var/tmp") / f"pegboard-test-{os.getpid()}"
+    home.mkdir()
+    os.chown(home, nobody.pw_uid, nobody.pw_gid)
+    try:
+        running = product(home / "data", as_nobody=True).ready()
+        assert running.query("select 1") == [(1,)]
+        assert running.stop() == 0
+    finally:
+        subprocess.run(["rm", "-rf", str(home)], check=True)
