@@ -10,7 +10,7 @@ from people.models import AuditEntry, User, kind_names
 # DISTINCT would read every row of a trail that only grows; this goes from one kind to the next in the index.
 KINDS = """
 WITH RECURSIVE kinds(kind) AS (
-    (SELECT kind FROM people_auditentry ORDER BY kind LIMIT 1)
+    (SELECT min(kind) FROM people_auditentry)
     UNION ALL
     SELECT (SELECT min(kind) FROM people_auditentry WHERE kind > kinds.kind) FROM kinds WHERE kind IS NOT NULL
 )

@@ -6,12 +6,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from people import audit
-from people.models import AuditEntry
+from people.models import AuditEntry, User
 
 
 class AuditFilter(serializers.Serializer[AuditEntry]):
-    actor = serializers.CharField(
-        max_length=150, required=False, help_text="The name somebody signs in with."
+    actor = serializers.SlugRelatedField(
+        queryset=User.objects.all(),
+        slug_field="username",
+        required=False,
+        error_messages={"does_not_exist": "Nobody signs in with this name."},
+        help_text="The name somebody signs in with.",
     )
     kind = serializers.CharField(max_length=30, required=False)
     q = serializers.CharField(max_length=200, required=False, help_text="Part of what was changed.")

@@ -1,0 +1,94 @@
+import pytest
+from django.db import DatabaseError, transaction
+
+from people import audit
+from people.models import Role
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def record(actor, action="change", label="Weather agent", **facts):
+    target = make_user(Role.VIEWER, name=label)
+    with transaction.atomic():
+        return audit.record(actor, action, target, **facts)
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE people_auditentry SET action = 'x'", "DELETE FROM people_auditentry"]
+)
+def test_nobody_rewrites_history_not_even_with_sql(statement):
+    from django.db import connection
+
+    record(make_user())
+    with pytest.raises(DatabaseError, match="never changes"), transaction.atomic():
+        connection.cursor().execute(statement)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_audit_row_needs_the_transaction_of_its_change():
+    with pytest.raises(RuntimeError):
+        audit.record(None, "change", make_user())
+
+
+def test_rows_hold_only_what_differs():
+    entry = record(None, before={"a": 1, "b": 2}, after={"a": 1, "b": 3})
+    assert entry.changes == [("b", 2, 3)]
+    assert entry.actor_name == "Pegboard"
+
+
+@pytest.mark.parametrize(
+    ("query", "labels"),
+    [
+        ("", ["Hotel agent", "Weather agent"]),
+        ("?q=weath", ["Weather agent"]),
+        ("?kind=user", ["Hotel agent", "Weather agent"]),
+        ("?kind=pin", []),
+        ("?actor=bob", ["Hotel agent"]),
+        ("?actor=bob&q=weather", []),
+    ],
+)
+def test_trail_is_filtered_over_rest(program, query, labels):
+    admin = make_user(username="ada")
+    client = program(admin)
+    record(admin, label="Weather agent")
+    record(make_user(username="bob"), label="Hotel agent")
+    found = client.get(f"/api/v1/audit/{query}").json()["results"]
+    assert [row["label"] for row in found if row["kind"] != "apitoken"] == labels
+
+
+def test_unknown_person_in_a_filter_is_refused(program):
+    answer = program(make_user()).get("/api/v1/audit/?actor=nobody")
+    assert (answer.status_code, list(answer.json()["fields"])) == (400, ["actor"])
+
+
+def test_page_shows_before_and_after_and_who(client):
+    ada = make_user(name="Ada")
+    entry = record(ada, before={"role": "viewer"}, after={"role": "designer"})
+    client.force_login(make_user(Role.VIEWER))
+    for address in ("/audit/", f"/audit/{entry.pk}/"):
+        page = client.get(address).content.decode()
+        assert "Ada" in page
+        assert page.index("viewer") < page.index("designer")
+
+
+def test_page_of_fifty_entries_costs_few_queries_and_little_room(client, django_assert_max_num_queries):
+    for number in range(60):
+        record(make_user(), label=f"Agent {number}", before={"text": "x" * 5000}, after={"text": "y" * 5000})
+    client.force_login(make_user(Role.VIEWER))
+    with django_assert_max_num_queries(8):
+        page = client.get("/audit/")
+    assert len(page.content) < 60_000
+    assert page.context["page"].next
+
+
+def test_filters_offer_the_kinds_that_occur(client):
+    record(make_user())
+    assert audit.kinds() == [("user", "person")]
+
+
+def test_odd_filters_on_the_page_find_nothing_and_say_so(client):
+    client.force_login(make_user())
+    page = client.get("/audit/?kind=nonsense&actor=nobody")
+    assert page.status_code == 200
+    assert "Nothing matches" in page.content.decode()

@@ -1,0 +1,46 @@
+import pytest
+
+from people import tokens
+from people.models import ApiToken, Role
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def test_token_is_shown_once_and_never_stored_by_the_browser(client):
+    client.force_login(make_user(Role.VIEWER))
+    answer = client.post("/keys/new/", {"name": "Runtime", "scope": "runtime", "days": "30"})
+    shown = answer.context["plain"]
+    assert ApiToken.objects.get().digest == ApiToken.digest_of(shown)
+    assert shown in answer.content.decode()
+    assert "no-store" in answer.headers["Cache-Control"]
+    assert shown not in client.get("/keys/").content.decode()
+
+
+def test_form_keeps_what_was_typed_and_says_what_is_missing(client):
+    client.force_login(make_user(Role.VIEWER))
+    answer = client.post("/keys/new/", {"name": "Runtime", "scope": "godmode", "days": "30"})
+    assert answer.context["form"].errors["scope"]
+    assert 'value="Runtime"' in answer.content.decode()
+    assert not ApiToken.objects.exists()
+
+
+def test_revoked_key_stays_in_the_list(client):
+    user = make_user(Role.VIEWER)
+    key, _ = tokens.issue(user, actor=user, name="Old runtime", scopes=["runtime"])
+    client.force_login(user)
+    page = client.post(f"/keys/{key.pk}/revoke/", follow=True).content.decode()
+    assert "Old runtime is revoked" in page
+    assert "Revoked" in page
+
+
+def test_list_holds_own_keys_and_for_an_administrator_all(client):
+    owner, other, admin = make_user(Role.VIEWER), make_user(Role.DESIGNER), make_user()
+    key, _ = tokens.issue(owner, actor=owner, name="Mine", scopes=["read"])
+    rows = []
+    for user in (owner, other, admin):
+        client.force_login(user)
+        rows.append(client.get("/keys/").context["page"].rows)
+    assert rows == [[key], [], [key]]
+    client.force_login(other)
+    assert client.post(f"/keys/{key.pk}/revoke/").status_code == 404

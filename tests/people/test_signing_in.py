@@ -1,0 +1,127 @@
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+from django.utils import timezone
+
+from people.models import FailedSignIn, Role
+from tests.factories import PASSWORD, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def sign_in(client: Client, username: str, password: str = PASSWORD, **environ):
+    return client.post("/accounts/login/", {"username": username, "password": password}, **environ)
+
+
+def test_right_password_leads_to_the_page_that_was_asked_for(client):
+    make_user(username="ada")
+    answer = client.post("/accounts/login/?next=/audit/", {"username": "ada", "password": PASSWORD})
+    assert answer.headers["Location"] == "/audit/"
+
+
+def test_another_site_is_never_the_next_page(client):
+    make_user(username="ada")
+    form = {"username": "ada", "password": PASSWORD, "next": "https://evil.example/"}
+    assert client.post("/accounts/login/", form).headers["Location"] == "/"
+
+
+def test_people_sign_in_in_any_case(client):
+    make_user(username="Ada")
+    assert sign_in(client, "aDA").status_code == 302
+
+
+def test_wrong_password_says_so_without_saying_whether_the_name_exists(client):
+    make_user(username="ada")
+    known, unknown = sign_in(client, "ada", "wrong"), sign_in(client, "nobody", "wrong")
+    assert known.context["form"].errors == unknown.context["form"].errors
+
+
+def test_deactivated_person_cannot_sign_in(client):
+    make_user(username="ada", is_active=False)
+    assert sign_in(client, "ada").status_code == 200
+
+
+def test_ten_wrong_passwords_make_a_person_wait(client):
+    make_user(username="ada")
+    for _ in range(10):
+        assert sign_in(client, "ada", "wrong").status_code == 200
+    answer = sign_in(client, "ada")
+    assert answer.status_code == 429
+    assert "Wait 15 minutes" in answer.content.decode()
+
+
+def test_waiting_is_over_after_fifteen_minutes(client):
+    make_user(username="ada")
+    for _ in range(10):
+        sign_in(client, "ada", "wrong")
+    with time_machine.travel(timezone.now() + timedelta(minutes=16)):
+        assert sign_in(client, "ada").status_code == 302
+
+
+def test_only_that_account_from_that_address_has_to_wait(client):
+    make_user(username="ada")
+    make_user(username="bob")
+    for _ in range(10):
+        sign_in(client, "ADA", "wrong", REMOTE_ADDR="10.0.0.1")
+    assert sign_in(client, "ada", REMOTE_ADDR="10.0.0.1").status_code == 429
+    assert sign_in(client, "bob", REMOTE_ADDR="10.0.0.1").status_code == 302
+    assert sign_in(Client(), "ada", REMOTE_ADDR="10.0.0.2").status_code == 302
+
+
+def test_forwarded_header_does_not_help_somebody_who_guesses(client):
+    make_user(username="ada")
+    for number in range(10):
+        sign_in(client, "ada", "wrong", HTTP_X_FORWARDED_FOR=f"10.1.1.{number}")
+    assert sign_in(client, "ada", HTTP_X_FORWARDED_FOR="10.9.9.9").status_code == 429
+
+
+def test_right_password_forgets_the_wrong_ones(client):
+    make_user(username="ada")
+    for _ in range(9):
+        sign_in(client, "ada", "wrong")
+    sign_in(client, "ada")
+    assert not FailedSignIn.objects.exists()
+
+
+def test_old_failures_are_cleared_away(client):
+    FailedSignIn.objects.create(username="x", address="y", at=timezone.now() - timedelta(days=2))
+    sign_in(client, "ada", "wrong")
+    assert [row.username for row in FailedSignIn.objects.all()] == ["ada"]
+
+
+def test_signing_out_takes_a_post(client):
+    client.force_login(make_user(Role.VIEWER))
+    assert client.get("/accounts/logout/").status_code == 405
+    assert client.post("/accounts/logout/").headers["Location"] == "/accounts/login/"
+
+
+def test_own_password_is_changed_with_the_old_one_and_ends_other_sessions(client):
+    user, elsewhere = make_user(Role.VIEWER), Client()
+    client.force_login(user)
+    elsewhere.force_login(user)
+    client.post("/accounts/password/", {"old": PASSWORD, "password": "a wholly new sentence"})
+    assert client.get("/keys/").status_code == 200
+    assert elsewhere.get("/keys/").status_code == 302
+
+
+def test_own_password_stays_when_the_old_one_is_wrong(client):
+    user = make_user(Role.VIEWER)
+    client.force_login(user)
+    answer = client.post("/accounts/password/", {"old": "guess", "password": "a wholly new sentence"})
+    assert "This is not your password." in answer.content.decode()
+    user.refresh_from_db()
+    assert user.check_password(PASSWORD)
+
+
+def test_weak_password_is_explained_beside_its_field(client):
+    client.force_login(make_user(Role.VIEWER))
+    answer = client.post("/accounts/password/", {"old": PASSWORD, "password": "password"})
+    assert "too short" in answer.context["form"].errors["password"][0]
+
+
+def test_part_of_a_page_sends_a_stranger_to_the_sign_in_page(client):
+    answer = client.get("/keys/", headers={"HX-Request": "true", "HX-Current-URL": "http://testserver/keys/"})
+    assert answer.status_code == 401
+    assert answer.headers["HX-Redirect"] == "/accounts/login/?next=%2Fkeys%2F"
