@@ -295,7 +295,6 @@ WORKER = (
     # Chatter between workers that one machine does not need and a big deployment should not have.
     *("--without-gossip", "--without-mingle", "--without-heartbeat"),
 )
-# When things are due is in PostgreSQL: the scheduler needs no file of its own, and two of them do no harm.
-BEAT = ("celery", "-A", "pegboard", "beat", "--loglevel", "INFO", "--scheduler", "celery.beat:Scheduler")
+BEAT = ("celery", "-A", "pegboard", "beat", "--loglevel", "INFO")
 
 __all__ = ["EmbeddedError", "LocalError", "LocalProduct", "Wishes"]

@@ -121,7 +121,13 @@ USE_I18N = False
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = os.environ.get("PEGBOARD_STATIC_ROOT") or None  # without one, files are served where they lie
-WHITENOISE_USE_FINDERS = True
+WHITENOISE_USE_FINDERS = STATIC_ROOT is None
+if STATIC_ROOT:
+    # Collected once, under names that change with the content, so that browsers may keep them for ever.
+    STORAGES = {
+        "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+        "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 
 # TLS ends at a proxy in front of us; it says so in this header. Set PEGBOARD_HTTPS=1 behind one.
