@@ -23,7 +23,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
     ]
 )
 PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
-FORM = "application/x-www-form-urlencoded"
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 class ContentSecurityPolicyMiddleware:
@@ -50,14 +50,12 @@ class RefuseNulMiddleware:
 
 
 def _is_unreadable(request: HttpRequest) -> bool:
-    # WSGI hands over the path already percent-decoded, as Latin-1.
-    path: bytes = request.META.get("PATH_INFO", "").encode("latin-1", "replace")
-    query = unquote_to_bytes(request.META.get("QUERY_STRING", ""))
-    if _is_odd(path) or _is_odd(query):
+    # In the path, Django has put back the percent signs of what is not UTF-8; nothing has such a name.
+    if "\0" in request.path_info or _is_odd(unquote_to_bytes(request.META.get("QUERY_STRING", ""))):
         return True
     if any("\0" in value for value in request.COOKIES.values()):
         return True
-    return request.content_type == FORM and any(
+    return request.content_type in FORMS and any(
         "\0" in value for values in request.POST.lists() for value in (values[0], *values[1])
     )
 

@@ -57,8 +57,8 @@ class Call:
 def document() -> bytes:
     """The schema as JSON. It follows from the code alone, so a process draws it once."""
     schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
-    rendered: bytes = OpenApiJsonRenderer().render(schema)
-    return rendered
+    plain = json.loads(OpenApiJsonRenderer().render(schema))
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @cache

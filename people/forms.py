@@ -1,5 +1,6 @@
 """What a person types about keys and people. The rules live in `tokens` and `directory`."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -46,7 +47,7 @@ class ExplainedChoiceField(forms.ChoiceField):
 
     widget = forms.RadioSelect
 
-    def __init__(self, explained: list[tuple[str, str, str]], **kwargs: Any) -> None:
+    def __init__(self, explained: Sequence[tuple[str, str, str]], **kwargs: Any) -> None:
         super().__init__(choices=[(value, word) for value, word, _ in explained], **kwargs)
         self.explained = explained
 

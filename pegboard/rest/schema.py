@@ -20,7 +20,7 @@ ERRORS = {
     "413": "The body is larger than 1 MB.",
     "415": "The body must be application/json.",
 }
-ONLY_WHEN_WRITING = {"409", "413", "415"}
+ONLY_WITH_BODY = {"413", "415"}
 
 
 class ErrorSerializer(serializers.Serializer[Any]):
@@ -54,7 +54,9 @@ class Schema(AutoSchema):
     def _possible_errors(self) -> list[str]:
         codes = set(ERRORS)
         if self.method in SAFE_METHODS:
-            codes -= ONLY_WHEN_WRITING
+            codes -= {"409"}
+        if self.method not in ("POST", "PUT", "PATCH"):
+            codes -= ONLY_WITH_BODY
         if "{" not in self.path:
             codes -= {"404"}
         return sorted(codes)
