@@ -1,0 +1,71 @@
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+CODE = ("pegboard", "people", "catalog", "designer", "demo")
+READ = re.compile(r"""environ(?:\.get)?[\[(]\s*"([A-Z_]+)"|_words\("([A-Z_]+)"|\benv\.get\("([A-Z_]+)"\)""")
+
+
+def python_files():
+    return [path for app in CODE for path in (ROOT / app).rglob("*.py")]
+
+
+def variables_read():
+    found = {name for path in python_files() for groups in READ.findall(path.read_text()) for name in groups}
+    return sorted(found - {"", "DJANGO_SETTINGS_MODULE"})
+
+
+@pytest.mark.parametrize("name", variables_read())
+def test_every_variable_that_is_read_is_explained(name):
+    assert f"`{name}`" in (ROOT / "docs" / "operations.md").read_text()
+
+
+def test_every_variable_of_the_containers_is_explained():
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    for service in ("web", "worker", "beat", "migrate"):
+        assert all(f"`{name}" in operations for name in services[service]["environment"])
+
+
+def test_the_containers_run_the_commands_of_the_manual():
+    operations = " ".join((ROOT / "docs" / "operations.md").read_text().split())
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    for service in ("worker", "beat"):
+        command = " ".join(
+            word for word in services[service]["command"] if word not in ("--loglevel", "INFO")
+        )
+        assert command in operations
+
+
+def tree_of_the_architecture():
+    """Paths in the fenced block under "Tree": folders by indentation, two spaces a level."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    folders = {0: ""}
+    for line in text.split("## Tree")[1].split("```")[1].splitlines():
+        depth = len(line) - len(line.lstrip())
+        for name in re.findall(r"(?:^|  )([\w.\-/]+\.\w+|[\w.\-/]+/(?:\w+)?|\w+file)(?=  |$)", line.strip()):
+            folders[depth + 2] = folders[depth] + name
+            yield folders[depth] + name
+
+
+def test_the_tree_in_the_architecture_is_the_tree():
+    told = list(tree_of_the_architecture())
+    assert len(told) > 40
+    assert [name for name in told if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("app", ["pegboard", "people", "catalog", "designer"])
+def test_every_module_has_a_place_in_the_architecture(app):
+    told = set(tree_of_the_architecture())
+    modules = {f"{app}/{path.name}" for path in (ROOT / app).glob("*.py")}
+    plain = {f"{app}/{name}.py" for name in ("__init__", "apps", "admin", "urls", "errors", "forms")}
+    assert sorted(modules - plain - told) == []
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
