@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 from django.db.models import QuerySet
@@ -91,17 +92,13 @@ def releases_at(slug: str) -> QuerySet[Release]:
     )
 
 
-def chosen_release(slug: str, number: str, queryset: QuerySet[Release]) -> Release:
-    """In one query. Raises Http404 for a number that is none."""
-    if number == LIVE:
-        found = queryset.order_by("-number").first()
-    elif number.isascii() and number.isdigit() and len(number) < 10:
-        found = queryset.filter(number=int(number)).first()
-    else:
-        found = None
-    if found is None:
+def _number(text: str) -> int | None:
+    """None for the live release. Raises Http404 for what is no number."""
+    if text == LIVE:
+        return None
+    if not re.fullmatch("[0-9]{1,9}", text):
         raise Http404
-    return found
+    return int(text)
 
 
 def formats_of(release: Release) -> list[dict[str, Any]]:
@@ -143,7 +140,12 @@ class ReleaseDetail(GenericAPIView[Release]):
 
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        return Response(ReleaseDetailOutput(chosen_release(slug, number, releases_at(slug))).data)
+        given = _number(number)
+        found = releases_at(slug).order_by("-number")
+        release = found.first() if given is None else found.filter(number=given).first()
+        if release is None:
+            raise Http404
+        return Response(ReleaseDetailOutput(release).data)
 
 
 class AsStored(BaseContentNegotiation):
@@ -165,8 +167,9 @@ class SealedView(GenericAPIView[Release]):
     queryset = Release.objects.none()
 
     def answer(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        found = Release.objects.filter(agent__slug=slug, agent__removed_at=None).only("digest")
-        release = chosen_release(slug, number, found)
+        release = releases.find(slug, _number(number))
+        if release is None:
+            raise Http404
         etag = f'"{release.digest}"'
         response: HttpResponse
         if _names(request.headers.get("If-None-Match", ""), etag):
