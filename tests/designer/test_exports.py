@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import jsonschema_rs
 import msgspec
@@ -11,11 +10,9 @@ from designer import exports, sealed
 from designer.effective import ParameterWords, Words, effective
 from designer.exports.base import CannotCarryError, remarks
 from designer.sealed import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from tests.designer.formats import FORMATS, PROVED, RULES, SCHEMA_FORMATS
 from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature
-
-RULES = Path(__file__).parents[1] / "fixtures/exports"
-FORMATS = {format_.name: format_ for format_ in exports.FORMATS}
 
 
 def rules_of(name):
@@ -25,7 +22,7 @@ def rules_of(name):
 
 # Whole releases are large; each holds several signatures.
 FEW = settings(max_examples=30)
-VALIDATORS = {name: rules_of(name) for name in FORMATS}
+VALIDATORS = {name: rules_of(name) for name in PROVED}
 
 
 def written(name, release):
@@ -65,10 +62,7 @@ def schema_in(name, release):
             return document["tools"][0]["inputs"]
 
 
-SCHEMA_FORMATS = [name for name in FORMATS if name != "a2t"]
-
-
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PROVED)
 @FEW
 @given(release=releases())
 def test_every_export_keeps_its_targets_rules(name, release):
@@ -320,7 +314,7 @@ def test_losses_are_listed_and_not_dropped_in_silence():
     )
     release = make_release(signature, city={"hidden": True, "preset": "Oslo"})
 
-    lost = {name: {r.code for r in remarks(release, FORMATS[name].limits)} for name in FORMATS}
+    lost = {name: {r.code for r in remarks(release, FORMATS[name].limits)} for name in PROVED}
 
     everything = {"no_title", "no_tags", "no_outputs", "no_annotations", "no_presets"}
     assert lost == {
