@@ -17,7 +17,7 @@ class ProtocolError(Exception):
         self.retry_after = retry_after
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.code, self.message))
+        return (type(self), (self.code, self.message), {"retry_after": self.retry_after})
 
 
 class UnavailableError(ProtocolError):
@@ -30,3 +30,9 @@ class RefusedError(ProtocolError):
 
 class ProtocolViolationError(ProtocolError):
     """The vendor answered, and the answer breaks the protocol it claims to speak."""
+
+
+def printable(text: str, longest: int = 100) -> str:
+    """A vendor's text made fit for a message: no control or invisible character, and cut."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: longest + 1])
+    return shown if len(shown) <= longest else shown[:longest] + "…"
