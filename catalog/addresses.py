@@ -1,0 +1,243 @@
+"""Where Pegboard may connect to: a pure rule over URLs and resolved addresses.
+
+A host is never judged by its spelling. `check_url` looks at the form of a URL and `check_addresses`
+judges what the resolver returned; the caller then dials exactly the addresses that were judged.
+Verdicts of the standard library such as `is_global` are not used: they changed between releases.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from catalog.protocols.errors import RefusedError
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+Ports = tuple[range, ...]
+
+LONGEST_URL = 2048
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def _networks(text: str) -> tuple[IPNetwork, ...]:
+    return tuple(ipaddress.ip_network(part) for part in text.split())
+
+
+# Where clouds and hosts keep their own credentials, and "this host" itself: no setting opens them.
+NEVER = _networks(
+    "169.254.0.0/16 100.100.100.200 168.63.129.16 192.0.0.192 0.0.0.0/8"
+    " fe80::/10 fd00:ec2::254 fd20:ce::254 ::"
+)
+LOOPBACK = _networks("127.0.0.0/8 ::1")
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+# The special-purpose registries of IANA, without any exception that they make inside a block.
+NOT_PUBLIC = _networks(
+    "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24"
+    " 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15"
+    " 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
+    " 2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20"
+)
+# Everything outside is refused, and with it every form that carries an IPv4 address but the mapped one.
+PUBLIC_IPV6 = ipaddress.IPv6Network("2000::/3")
+
+
+def _parse_ports(text: str) -> Ports:
+    ports = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not (first.isascii() and first.isdigit() and (last.isdigit() or not dash)):
+            raise ValueError(f"{part!r} is not a port")
+        ports.append(range(int(first), int(last or first) + 1))
+    if any(not span or span.start < 1 or span.stop > 65536 for span in ports):
+        raise ValueError(f"{text!r} holds a port outside 1-65535")
+    return tuple(ports)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowEntry:
+    """A private network that vendors may live in; without ports, on every port."""
+
+    network: IPNetwork
+    ports: Ports = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "AllowEntry":
+        """Reads `10.20.0.0/16`, `10.20.0.0/16:443,8000-8100`, `fd12::/16:443` or a bare address."""
+        base, slash, rest = text.partition("/")
+        length, colon, ports = rest.partition(":")
+        network = ipaddress.ip_network(f"{base}/{length}" if slash else base)
+        if any(network.version == never.version and network.subnet_of(never) for never in NEVER):  # type: ignore[arg-type]
+            raise ValueError(f"{text!r} can never be allowed")
+        return cls(network, _parse_ports(ports) if colon else ())
+
+    def takes_port(self, port: int) -> bool:
+        return not self.ports or any(port in span for span in self.ports)
+
+    def covers(self, address: IPAddress, port: int) -> bool:
+        # A wide entry such as 0.0.0.0/0 does not open loopback by accident: loopback is named or shut.
+        loops = _within(address, LOOPBACK) and not self.network.is_loopback
+        return address in self.network and self.takes_port(port) and not loops
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the deployment allows: public addresses on `ports`, and whatever `allow` lists."""
+
+    allow: tuple[AllowEntry, ...] = ()
+    ports: Ports = (range(80, 81), range(443, 444), range(8000, 10000))
+
+    @classmethod
+    def parse(cls, text: str) -> "Policy":
+        """Reads the form of `PEGBOARD_OUTBOUND_ALLOW`. Raises ValueError that names the bad entry."""
+        entries = []
+        for part in text.split():
+            try:
+                entries.append(AllowEntry.parse(part))
+            except ValueError as exc:
+                raise ValueError(f"PEGBOARD_OUTBOUND_ALLOW: {part!r}: {exc}") from exc
+        return cls(allow=tuple(entries))
+
+    def takes_port(self, port: int) -> bool:
+        """Whether any address at all may be dialled on `port`."""
+        entries = any(entry.takes_port(port) for entry in self.allow)
+        return 0 < port < 65536 and (entries or any(port in span for span in self.ports))
+
+    def permits(self, address: IPAddress, port: int, *, public: bool = True) -> bool:
+        """Whether `address` may be dialled. With `public` false an allow entry has to cover it."""
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+            address = address.ipv4_mapped
+        if any(_within(form, NEVER) for form in _forms(address)):
+            return False
+        if any(entry.covers(address, port) for entry in self.allow):
+            return True
+        return public and is_public(address) and any(port in span for span in self.ports)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedUrl:
+    """A URL whose form is sound; `host` is lower case and without brackets, `path` without its last slash."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def may_be_public(self) -> bool:
+        """Plain http, and names that only a search domain completes, are for allowed networks."""
+        return self.scheme == "https" and ("." in self.host or ":" in self.host)
+
+    def __str__(self) -> str:
+        return self.origin + self.path
+
+
+# Narrower than RFC 3986 on purpose: what it leaves out (user names, zones, escapes in the host, queries)
+# is where two parsers read two different hosts.
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]{2,45}\]|[a-z0-9_](?:[a-z0-9._-]{0,251}[a-z0-9_.])?)"
+    r"(?::(?P<port>[0-9]{1,5}))?(?P<path>/[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?",
+    re.IGNORECASE,
+)
+
+
+def check_url(url: str, policy: Policy) -> CheckedUrl:
+    """The address of an endpoint, taken apart; RefusedError `URL` says what is wrong with it."""
+    complaint = _complaint(url)
+    if complaint:
+        raise _bad_url(complaint)
+    match = _URL.fullmatch(url)
+    if not match:
+        raise _bad_url("has characters that a web address cannot hold there")
+    scheme, host = match["scheme"].lower(), match["host"].lower().strip("[]")
+    port = int(match["port"] or _DEFAULT_PORTS[scheme])
+    if not policy.takes_port(port):
+        raise _bad_url(f"uses port {port}, which this deployment does not allow")
+    if _second_reading(url) != (host, port):
+        raise _bad_url("can be read in two ways")
+    if scheme == "http" and not policy.allow:
+        raise _bad_url("must start with https://")
+    return CheckedUrl(scheme, host, port, (match["path"] or "").rstrip("/"))
+
+
+def _complaint(url: str) -> str:
+    """What a person most likely got wrong, in their words."""
+    authority = url.partition("://")[2].partition("/")[0]
+    if len(url) > LONGEST_URL:
+        return f"is longer than {LONGEST_URL:,} characters"
+    if not url.lower().startswith(("http://", "https://")):
+        return "must start with https://"
+    if not url.isascii():
+        return "must be written in ASCII; write an international host name in its xn-- form"
+    if "@" in authority:
+        return "must not hold a user name or password; keep those in a credential"
+    if "?" in url or "#" in url:
+        return "must end before any ? or #"
+    return "" if authority else "names no host"
+
+
+def _second_reading(url: str) -> tuple[str | None, int | None]:
+    try:
+        parts = urlsplit(url)
+        return parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]
+    except ValueError:
+        return None, None
+
+
+def _bad_url(complaint: str) -> RefusedError:
+    return RefusedError("URL", f"The address {complaint}.")
+
+
+def check_addresses(
+    sockaddrs: Iterable[Sequence[Any]], port: int, policy: Policy, *, public: bool = True
+) -> None:
+    """Refuses the whole answer for one bad record: a mixed answer has no honest use.
+
+    The sentence is the same for every refusal, so that it tells nobody what lives at an address.
+    """
+    hosts = [sockaddr[0] for sockaddr in sockaddrs]
+    if not hosts or not all(_permitted(str(host), port, policy, public=public) for host in hosts):
+        raise RefusedError(
+            "ADDRESS",
+            "Pegboard may not connect to this address: only https to the public internet is open, "
+            "and the networks listed in PEGBOARD_OUTBOUND_ALLOW.",
+        )
+
+
+def _permitted(host: str, port: int, policy: Policy, *, public: bool) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
+        return False
+    return policy.permits(address, port, public=public)
+
+
+def is_public(address: IPAddress) -> bool:
+    if isinstance(address, ipaddress.IPv6Address) and address not in PUBLIC_IPV6:
+        return False
+    return not _within(address, NOT_PUBLIC)
+
+
+def _forms(address: IPAddress) -> tuple[IPAddress, ...]:
+    """The address, and the IPv4 address behind it when a NAT64 gateway would translate it."""
+    if isinstance(address, ipaddress.IPv6Address) and address in NAT64:
+        return (address, ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return (address,)
+
+
+def _within(address: IPAddress, networks: Iterable[IPNetwork]) -> bool:
+    return any(address in network for network in networks)
