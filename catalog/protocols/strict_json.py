@@ -1,0 +1,155 @@
+"""JSON from a vendor, which can be read in one way only.
+
+Duplicate keys, other encodings, NaN and endless nesting are refused instead of guessed at, as
+https://www.rfc-editor.org/rfc/rfc7493 asks. A good document takes the fast parser alone; the exact
+one names the fault when the fast one fails.
+
+A listing should lose one item, not a page, to a string or number that the database cannot hold:
+`loads(body, allow_unstorable=True)`, and where `may_hold_unstorable(body)`, ask `unstorable(item)`.
+"""
+
+import json
+import math
+import re
+from typing import Any
+
+import jiter
+
+from catalog.protocols.base import Reply
+from catalog.protocols.errors import ProtocolViolationError, printable
+
+DEEPEST = 64
+LONGEST_INTEGER = 4300  # of jiter, and of Python's own conversion
+
+_BOM = b"\xef\xbb\xbf"
+_DIGITS = bytes.maketrans(b"123456789E+", b"000000000e0")
+# NUL, or half of a surrogate pair: a high one that no low one follows, or a low one after no high one.
+# It starts with one plain character, which the engine skips to fast. An escaped backslash before it
+# makes a false alarm, which costs a closer look and no more.
+_ODD_ESCAPE = re.compile(
+    rb"""\\(?:u0000
+          | u[dD](?: [89abAB]..(?!\\u[dD][c-fC-F])
+                   | (?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F]))""",
+    re.VERBOSE,
+)
+
+
+def require_json(reply: Reply, *, allow_unstorable: bool = False) -> Any:
+    """The document in a reply. The content type is taken loosely, but a web page is named as one."""
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not reply.body.strip():
+        raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
+    if kind in ("text/html", "application/xhtml+xml"):
+        raise ProtocolViolationError("NOT_JSON", f"got {kind}; is the URL right, or login needed?")
+    if kind and kind != "text/plain" and not kind.endswith(("/json", "+json")):
+        raise ProtocolViolationError("NOT_JSON", f"got {printable(kind)} where JSON was expected.")
+    return loads(reply.body, allow_unstorable=allow_unstorable)
+
+
+def loads(body: bytes, *, allow_unstorable: bool = False) -> Any:
+    body = body.removeprefix(_BOM)
+    try:
+        value = jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
+    except ValueError as exc:
+        value = _read_exactly(body, str(exc))
+    if not allow_unstorable and may_hold_unstorable(body) and (problem := unstorable(value)):
+        code, reason = problem
+        raise ProtocolViolationError(code, f"The reply holds {reason}.")
+    return value
+
+
+def may_hold_unstorable(body: bytes) -> bool:
+    """Whether a look at every value is worth its price; False is certain, but says nothing of depth."""
+    if b"\\" in body and _ODD_ESCAPE.search(body):
+        return True
+    digits = body.translate(_DIGITS)
+    return b"0e000" in digits or b"0" * 200 in digits
+
+
+def unstorable(value: object) -> tuple[str, str] | None:
+    """Code and reason when some string, number or nesting inside `value` cannot be kept."""
+    level: list[object] = [value]
+    for _ in range(DEEPEST + 1):
+        for part in level:
+            if problem := _unstorable_part(part):
+                return problem
+        level = [child for part in level for child in _children(part)]
+        if not level:
+            return None
+    return "JSON_DEPTH", f"values nested more than {DEEPEST} deep"
+
+
+def _unstorable_part(part: object) -> tuple[str, str] | None:
+    if isinstance(part, float) and not math.isfinite(part):
+        return "JSON_NUMBER", "a number that is too large"
+    if isinstance(part, str):
+        if "\0" in part:
+            return "JSON_NUL", f'a NUL character in "{printable(part, 40)}"'
+        if not part.isascii() and any("\ud800" <= char <= "\udfff" for char in part):
+            return "JSON_SURROGATE", f'half of a surrogate pair in "{printable(part, 40)}"'
+    return None
+
+
+def _children(part: object) -> list[object]:
+    if isinstance(part, dict):
+        return [*part.keys(), *part.values()]
+    return part if isinstance(part, list) else []
+
+
+def _read_exactly(body: bytes, complaint: str) -> object:
+    """Names the fault; returns the document when half surrogate pairs were all that `complaint` was about."""
+    try:
+        value = json.loads(
+            _text(body), object_pairs_hook=_unique, parse_int=_integer, parse_constant=_no_constant
+        )
+    except RecursionError as exc:
+        raise _too_deep() from exc
+    except json.JSONDecodeError as exc:
+        if "recursion limit" in complaint:
+            raise _too_deep() from exc
+        raise _broken(f"{exc.msg.removesuffix(' at')} at char {exc.pos}") from exc
+    if "recursion limit" in complaint:
+        raise _too_deep()
+    if not may_hold_unstorable(body):
+        raise _broken(complaint)
+    return value
+
+
+def _text(body: bytes) -> str:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as exc:
+        raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
+    # UTF-16 and UTF-32 without a mark decode as UTF-8 full of NUL characters.
+    if "\0" in text[:4]:
+        raise ProtocolViolationError("NOT_UTF8", "The reply is UTF-16 or UTF-32, not UTF-8.")
+    return text
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members: dict[str, object] = {}
+    for key, value in pairs:
+        if key in members:
+            message = f'The reply repeats the key "{printable(key)}" within one object.'
+            raise ProtocolViolationError("JSON_DUPLICATE", message)
+        members[key] = value
+    return members
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > LONGEST_INTEGER:
+        message = f"The reply holds a number of {len(digits):,} digits."
+        raise ProtocolViolationError("JSON_NUMBER", message)
+    return int(digits)
+
+
+def _no_constant(name: str) -> object:
+    raise _broken(f"{name} is not a JSON value")
+
+
+def _too_deep() -> ProtocolViolationError:
+    return ProtocolViolationError("JSON_DEPTH", "The reply is nested too deeply to be read.")
+
+
+def _broken(complaint: str) -> ProtocolViolationError:
+    return ProtocolViolationError("JSON_SYNTAX", f"The reply is not JSON: {complaint}.")
