@@ -1,0 +1,267 @@
+"""The only way out to a URL that a person typed.
+
+A `Session` speaks to one origin: it carries that origin's credential, keeps one connection, dials
+only judged addresses (catalog/addresses.py), ends every wait (catalog/wire.py) and turns whatever
+goes wrong into one of three errors (catalog/protocols/errors.py). One session belongs to one thread.
+"""
+
+import json as jsonlib
+import random
+import re
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from types import MappingProxyType, TracebackType
+from typing import Self
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+from urllib3 import HTTPHeaderDict
+from urllib3.response import BaseHTTPResponse
+
+from catalog.addresses import Policy, check_url
+from catalog.protocols.base import Reply
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
+from catalog.wire import (
+    DEFAULT_LIMITS,
+    Budget,
+    Connection,
+    Limits,
+    Resolver,
+    in_our_words,
+    plain_headers,
+    read_body,
+    size_text,
+    system_resolver,
+)
+
+DAY = 86_400
+_PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
+_REDIRECTS = {300, 301, 302, 303, 305, 307, 308}
+_PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Session:
+    """See `catalog.protocols.base.Session`. `authorization` are the headers that carry the credential."""
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        policy: Policy,
+        authorization: Mapping[str, str] = _NO_HEADERS,
+        limits: Limits = DEFAULT_LIMITS,
+        resolver: Resolver = system_resolver,
+        authorities: str = "",
+    ) -> None:
+        url = check_url(root, policy)
+        self.root = str(url)
+        self.bytes_read = 0
+        self._url = url
+        self._authorization = _checked(authorization)
+        self._limits = limits
+        self._ends: float | None = None
+        self._connection = Connection(url, policy, resolver, authorities)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.abandon()
+
+    def get(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+    ) -> Reply:
+        """Tried again after a short pause when the failure may pass."""
+        target = self._target(path, params)
+        for pause in self._limits.backoff:
+            try:
+                return self._exchange("GET", target, headers or {}, None, accept)
+            except UnavailableError as error:
+                wait = self._wait_before_retry(error, pause)
+                if wait is None:
+                    raise
+            time.sleep(wait)
+        return self._exchange("GET", target, headers or {}, None, accept)
+
+    def post(
+        self,
+        path: str,
+        *,
+        json: object,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+    ) -> Reply:
+        """Never tried again: after a failure the outcome at the vendor is unknown."""
+        body = _encoded(json)
+        typed = {"Content-Type": "application/json", **(headers or {})}
+        return self._exchange("POST", self._target(path, None), typed, body, accept)
+
+    def _target(self, path: str, params: Mapping[str, str] | None) -> str:
+        dots = any(unquote(segment) in {".", ".."} for segment in path.split("/"))
+        if dots or not _PATH.fullmatch(path):
+            raise RefusedError("PATH", f"The path {printable(path)} would leave the endpoint's address.")
+        query = f"?{urlencode(params, quote_via=quote)}" if params else ""
+        return (self._url.path + path or "/") + query
+
+    def _exchange(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, accept: Sequence[int]
+    ) -> Reply:
+        sent = self._headers(headers)
+        budget = self._budget()
+        done = False
+        try:
+            with in_our_words(budget):
+                response = self._connection.ask(method, target, sent, body, budget)
+                if response.status not in accept:
+                    raise self._refusal(response, target)
+                content = self._read(response, budget)
+            done = True
+        finally:
+            if not done:
+                self._connection.abandon()
+        return Reply(response.status, plain_headers(response), content, self._url.origin + target)
+
+    def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
+        sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": "Pegboard"})
+        for name, value in (*_checked(headers).items(), *self._authorization.items()):
+            sent[name] = value
+        sent["Accept-Encoding"] = "gzip"
+        return sent
+
+    def _budget(self) -> Budget:
+        if self._ends is None:
+            self._ends = time.monotonic() + self._limits.session
+        return Budget(self._url.authority, self._limits, self._ends)
+
+    def _read(self, response: BaseHTTPResponse, budget: Budget) -> bytes:
+        parts, size = [], 0
+        for part in read_body(response, budget):
+            parts.append(part)
+            size += len(part)
+            self.bytes_read += len(part)
+            if size > self._limits.body:
+                raise budget.too_large()
+            if self.bytes_read > self._limits.session_bytes:
+                limit = size_text(self._limits.session_bytes)
+                raise ProtocolViolationError(
+                    "BODY_TOO_LARGE", f"{budget.host} sent more than {limit} in all."
+                )
+        return b"".join(parts)
+
+    def _wait_before_retry(self, error: UnavailableError, pause: float) -> float | None:
+        """Seconds, or None when trying again at once would not help."""
+        if error.code not in _PASSING and not error.code.startswith("HTTP_"):
+            return None
+        pause *= random.uniform(0.5, 1.5)  # noqa: S311 - spreads retries, protects nothing
+        if error.retry_after is not None:
+            pause = error.retry_after
+        too_late = self._ends is not None and time.monotonic() + pause >= self._ends
+        return None if too_late or pause > self._limits.patience else pause
+
+    def _refusal(self, response: BaseHTTPResponse, target: str) -> ProtocolError:
+        """What a status that nobody asked for means."""
+        status, host = response.status, self._url.authority
+        answered = f"{host} answered {status} {_phrase(status)}".rstrip()
+        if status in _REDIRECTS:
+            where = self._destination(response.headers.get("location", ""))
+            return RefusedError(
+                "REDIRECT", f"{host} answered {status} to {where}; redirects are not followed."
+            )
+        if status in (401, 403):
+            why = "rejected our credential" if self._authorization else "asks for a credential"
+            return RefusedError("AUTH", f"{host} {why} ({status} {_phrase(status)}).")
+        if status in (404, 410):
+            path = printable(target.partition("?")[0])
+            return RefusedError("NOT_FOUND", f"{host} has nothing at {path}; is the address right?")
+        if status in (408, 429) or 500 <= status < 600:
+            return self._later(answered, status, response.headers.get("retry-after", ""))
+        if 400 <= status < 500:
+            return RefusedError(f"HTTP_{status}", f"{answered}.")
+        if status in (204, 205):
+            return ProtocolViolationError("EMPTY_REPLY", f"{answered}: a reply without a body.")
+        return ProtocolViolationError(f"HTTP_{status}", f"{answered}, which is not expected here.")
+
+    def _later(self, answered: str, status: int, header: str) -> UnavailableError:
+        code = "RATE_LIMITED" if status == HTTPStatus.TOO_MANY_REQUESTS else f"HTTP_{status}"
+        asked = _retry_after(header)
+        if asked is None:
+            return UnavailableError(code, f"{answered}.")
+        wait = min(asked, float(DAY))
+        plan = f"; will try in {_duration(wait)}" if wait < asked else ""
+        return UnavailableError(
+            code, f"{answered} and asks to wait {_duration(asked)}{plan}.", retry_after=wait
+        )
+
+    def _destination(self, location: str) -> str:
+        """Where a redirect points, without queries: they may carry secrets."""
+        try:
+            parts = urlsplit(location)
+        except ValueError:
+            return "an address that cannot be read"
+        if not parts.netloc:
+            return printable(f"{parts.scheme}:" if parts.scheme else parts.path) or "nowhere"
+        if parts.hostname == self._url.host:
+            return printable(f"{parts.scheme}://{parts.hostname}{parts.path}")
+        return printable(parts.hostname or "nowhere")
+
+
+def _encoded(json: object) -> bytes:
+    try:
+        return jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError as exc:
+        raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc
+
+
+def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Refuses a header that could break out of its line, without repeating its value: it may be secret."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise RefusedError(
+                "HEADER", f"The header {printable(name)} holds a character that HTTP does not allow."
+            )
+    return headers
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _retry_after(header: str) -> float | None:
+    if re.fullmatch(r"[0-9]{1,12}", header):
+        return float(header)
+    try:
+        when = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", DAY), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length or (unit == "h" and seconds >= length):
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
