@@ -34,9 +34,9 @@ class Reply:
 class Session(Interface):
     """Speaks to one endpoint, with its credential, its address rule, its deadlines and caps.
 
-    `path` is appended to the endpoint's root. Both calls return the reply of any status below 400
-    that `accept` lists and raise `UnavailableError`, `RefusedError` or `ProtocolViolationError`
-    for everything else. `get` is tried again on a passing failure; `post` never is.
+    `path` is appended to the endpoint's root. Both calls return the reply of any status that `accept`
+    lists and raise `UnavailableError`, `RefusedError` or `ProtocolViolationError` for everything
+    else. `get` is tried again on a passing failure; `post` never is.
     """
 
     root: str
@@ -135,8 +135,8 @@ class NothingKnown:
 class Outcome:
     """What became of one call. `outputs` maps output names to values; unknown ones are kept.
 
-    `error` is {"code", "message"} and, for arguments, {"fields": {name: why}}; `notes` lists what
-    was odd and tolerated.
+    `parsed` adds, for values that are JSON in a text, what the text says. `error` is {"code",
+    "message"} and, for arguments, {"fields": {name: why}}; `notes` lists what was odd and tolerated.
     """
 
     outcome: OutcomeKind
@@ -144,6 +144,7 @@ class Outcome:
     error: Mapping[str, Any] | None = None
     retry_after: float | None = None
     notes: Sequence[Note] = ()
+    parsed: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,125 @@
+"""Outcomes of calls that come about in the same way under every protocol."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from catalog.protocols import members, strict_json
+from catalog.protocols.arguments import problems
+from catalog.protocols.base import Note, Outcome, OutcomeKind, Reply
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
+from catalog.protocols.signature import Parameter, Signature
+
+LONGEST_EXPLANATION = 500
+
+# The request had left when these happened.
+_CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "enum": (str,),
+    "int": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def failed(
+    outcome: OutcomeKind, code: str, message: str, *, fields: Mapping[str, str] | None = None
+) -> Outcome:
+    return Outcome(
+        outcome, error={"code": code, "message": message, **({"fields": fields} if fields else {})}
+    )
+
+
+def refusal(signature: Signature, arguments: Mapping[str, Any]) -> Outcome | None:
+    """What stops a call before anything is sent."""
+    if not signature.is_invocable:
+        reason = "An input has a type that cannot be used here, so this tool cannot be run."
+        return failed("refused", "UNSUPPORTED_TYPE", reason)
+    if fields := problems(signature.inputs, arguments):
+        return failed("invalid_arguments", "ARGUMENTS", "Some inputs do not fit.", fields=fields)
+    return None
+
+
+def after(error: ProtocolError) -> Outcome:
+    """A call during which the conversation with the vendor failed."""
+    match error:
+        case UnavailableError():
+            doubt = " It is not known whether the tool ran." if error.code in _CUT_OFF else ""
+            failure = {"code": error.code, "message": error.message + doubt}
+            return Outcome("unavailable", error=failure, retry_after=error.retry_after)
+        case RefusedError():
+            kind: OutcomeKind = "needs_authorization" if error.code == "AUTH" else "refused"
+            return failed(kind, error.code, error.message)
+    message = f"The tool may have run, but its reply cannot be read: {error.message}"
+    return failed("tool_error", error.code, message)
+
+
+def complaint(reply: Reply) -> Outcome:
+    """A reply from 400 up to which the protocol gives no meaning of its own. Its explanation is passed on."""
+    why, fields = _explanation(reply)
+    said = f": {why}" if why else "."
+    match reply.status:
+        case 400 | 422:
+            message = f"The vendor refused the inputs ({reply.status}){said}"
+            return failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
+        case 403:
+            return failed("refused", "FORBIDDEN", f"Our credential may not run this tool (403){said}")
+        case 404 | 410:
+            return failed("refused", "NOT_FOUND", f"The vendor has no such tool or version{said}")
+    return failed("tool_error", f"HTTP_{reply.status}", f"The tool answered {reply.status}{said}")
+
+
+def _explanation(reply: Reply) -> tuple[str, dict[str, str]]:
+    document: object = None
+    with suppress(ProtocolViolationError):
+        document = strict_json.require_json(reply)
+    if isinstance(document, dict) and isinstance(document.get("error"), dict):
+        document = document["error"]
+    if not isinstance(document, dict):
+        return "", {}
+    texts = [document.get(member) for member in ("message", "detail", "title", "error")]
+    text = next((text for text in texts if isinstance(text, str)), "")
+    fields = document.get("fields")
+    named = fields.items() if isinstance(fields, dict) else ()
+    return (
+        printable(text, LONGEST_EXPLANATION),
+        {printable(name): printable(why) for name, why in named if isinstance(why, str)},
+    )
+
+
+def ok(outputs: Mapping[str, Any], signature: Signature, notes: Sequence[Note] = ()) -> Outcome:
+    """The outputs as they came, with notes on what differs from the signature: vendors may add outputs."""
+    declared = {output.name: output for output in signature.outputs}
+    odd = [note for name, value in outputs.items() for note in _odd_value(name, value, declared.get(name))]
+    missing = [
+        Note("MISSING_OUTPUT", f"The output “{printable(name)}” is missing.")
+        for name in declared
+        if name not in outputs
+    ]
+    texts = [name for name in outputs if name in declared and declared[name].type == "json"]
+    parsed = {name: value for name in texts for value in _parsed(outputs[name])}
+    return Outcome("ok", outputs=outputs, parsed=parsed, notes=[*notes, *odd, *missing])
+
+
+def _odd_value(name: str, value: object, declared: Parameter | None) -> Iterator[Note]:
+    if declared is None:
+        yield Note("UNKNOWN_OUTPUT", f"The output “{printable(name)}” is not in the signature.")
+        return
+    expected = _TYPES.get(declared.type)
+    if expected is not None and value is not None and type(value) not in expected:
+        reason = f"The output “{printable(name)}” is {members.shown(value)}, not of type {declared.type}."
+        yield Note("VALUE_TYPE", reason)
+
+
+def _parsed(value: object) -> Iterator[Any]:
+    """What a text that holds JSON says; nothing for any other value."""
+    if isinstance(value, str):
+        with suppress(ProtocolViolationError):
+            yield strict_json.loads(value.encode(errors="surrogatepass"))

@@ -1,0 +1,41 @@
+"""What a vendor says comes after a page, made safe to send back."""
+
+import re
+from urllib.parse import SplitResult, parse_qs, urlsplit
+
+from catalog.protocols.errors import ProtocolViolationError, printable
+
+LONGEST_CURSOR = 2048
+_CURSOR = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{0,{LONGEST_CURSOR}}}")
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def cursor(value: object, member: str) -> str:
+    """`value` as a cursor. Raises ProtocolViolationError, in which `member` says where it stood."""
+    if isinstance(value, str) and _CURSOR.fullmatch(value):
+        return value
+    raise ProtocolViolationError(
+        "BAD_CURSOR",
+        f"“{member}” is not a cursor: it must be text of at most {LONGEST_CURSOR:,} characters, "
+        "none of them a control character.",
+    )
+
+
+def cursor_of_url(value: str, parameter: str, root: str, member: str) -> str:
+    """Some vendors send the next page's URL for its cursor. Theirs is fine, another server's is not."""
+    if not _ABSOLUTE.match(value):
+        return value
+    try:
+        url = urlsplit(value)
+        is_foreign = _origin(url) != _origin(urlsplit(root))
+    except ValueError:
+        return cursor(None, member)
+    if is_foreign:
+        raise ProtocolViolationError(
+            "FOREIGN_NEXT", f"The list goes on at {printable(url.netloc)}; other servers are not asked."
+        )
+    return cursor(parse_qs(url.query).get(parameter, [None])[0], member)
+
+
+def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
