@@ -1,6 +1,478 @@
-from catalog.protocols.base import Protocol
+"""A2T and N-ACT, which are one wire format under two names.
+
+https://datatracker.ietf.org/doc/draft-rosenberg-aiproto-a2t/00/
+https://datatracker.ietf.org/doc/draft-rosenberg-aiproto-nact/00/
+
+The drafts leave much open and their examples are not JSON. This reader takes every form that a
+vendor may reasonably have understood; docs/protocols.md lists them.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from catalog.protocols import members, outcomes, paging, strict_json
+from catalog.protocols.base import (
+    Item,
+    KnownPages,
+    Note,
+    NothingKnown,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Reply,
+    Session,
+    Setting,
+    UnreadableItemError,
+    canonical,
+)
+from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from catalog.protocols.signature import AllowedValue, Parameter, ParameterType, Signature
+
+LARGEST_VERSION = 2**53 - 1  # beyond it, JSON readers disagree about integers
+LARGEST_ITEM = 1024 * 1024
+LONGEST_TOOL_ID = 255
+LONGEST_TAG = 255
+MOST_TAGS = 1000
+MOST_PARAMETERS = 1000
+MOST_VALUES = 10_000
+MAX_BY_DEFAULT = 65535
+
+# What the drafts allow. A vendor that goes further is taken and noted.
+NAME_LIMIT = 254
+DESCRIPTION_LIMIT = 1999
+VALUE_NAME_LIMIT = 255
+VALUE_DESCRIPTION_LIMIT = 2000
+
+_TOOL_ID = re.compile(rf"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_TOOL_ID}}}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_VERSION = re.compile(r"[0-9]{1,16}")
+_ETAG = re.compile(r"[\x21-\x7e]{1,200}")
+
+_TYPES: dict[str, ParameterType] = {
+    "string": "string",
+    "int": "int",
+    "integer": "int",
+    "boolean": "boolean",
+    "bool": "boolean",
+    "enum": "enum",
+    "json": "json",
+}
+_MAX_LENGTH = ("max-length", "maxLength", "max_length")
+_ALLOWED_VALUES = ("allowed-values", "allowed_values", "allowedValues", "enum")
+
+# Statuses that say something about the call itself; the session judges all others.
+_ANSWERS = (200, 201, 202, 203, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
 
 
 class A2T(Protocol):
     name = "a2t"
     label = "A2T / N-ACT"
+    summary = "The vendor lists its tools as JSON under /tools and runs them there too."
+    url_hint = "The address of the list, such as https://api.example.com/tools, or the part before /tools."
+    settings = (
+        Setting(
+            name="page_size",
+            label="Tools per page",
+            help="How many tools to ask for at a time. A vendor may send fewer.",
+            kind="integer",
+            default=100,
+            minimum=1,
+            maximum=1000,
+        ),
+    )
+    revision = 1
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        spellings: dict[str, str] = {}
+        for page in self._pages(session, _tools(session), known, is_listing=True):
+            yield _one_spelling(page, spellings)
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return _signature(document)
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        return [Note(code, message) for code, message in _oddities(document, signature)]
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        document = strict_json.require_json(session.get(_tool(session, tool_id, label)))
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            document = document["items"]
+        if isinstance(document, list) and len(document) == 1:
+            document = document[0]
+        item = _identified(document, is_listing=label is None)
+        if item.tool_id.lower() != tool_id.lower() or (label is not None and item.label != label):
+            raise ProtocolViolationError("WRONG_TOOL", "The vendor answered with another tool or version.")
+        return item
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        path = f"{_tool(session, tool_id)}/versions"
+        try:
+            for page in self._pages(session, path, NothingKnown(), is_listing=False):
+                yield _of_one_tool(page, tool_id)
+        except RefusedError as error:
+            # Offering older versions is optional.
+            if error.code != "NOT_FOUND":
+                raise
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        if refusal := outcomes.refusal(signature, arguments):
+            return refusal
+        inputs = [
+            {"name": parameter.name, "value": arguments[parameter.name]}
+            for parameter in signature.inputs
+            if arguments.get(parameter.name) is not None
+        ]
+        body = {"name": signature.name, "input_parameters": inputs}
+        try:
+            reply = session.post(f"{_tool(session, tool_id, label)}:invoke", json=body, accept=_ANSWERS)
+            if reply.status >= 400:
+                return outcomes.complaint(reply)
+            outputs, notes = _outputs(reply)
+        except ProtocolError as error:
+            return outcomes.after(error)
+        return outcomes.ok(outputs, signature, notes)
+
+    def _pages(self, session: Session, path: str, known: KnownPages, *, is_listing: bool) -> Iterator[Page]:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self._page(session, path, known, cursor, is_listing)
+            yield page
+            cursor = page.next
+
+    def _page(self, session: Session, path: str, known: KnownPages, cursor: str, is_listing: bool) -> Page:
+        params = {"pageLimit": str(self.values["page_size"])} | ({"pageCursor": cursor} if cursor else {})
+        etag = known.etag(cursor)
+        reply = session.get(
+            path,
+            params=params,
+            headers={"If-None-Match": etag} if etag else None,
+            accept=(200, 304) if etag else (200,),
+        )
+        return known.recall(cursor, reply) or _page_in(reply, cursor, session.root, is_listing)
+
+
+def _tools(session: Session) -> str:
+    """The drafts let people enter the address of the list, whose other calls then lie below it."""
+    return "" if urlsplit(session.root).path.rstrip("/").endswith("/tools") else "/tools"
+
+
+def _tool(session: Session, tool_id: str, label: str | None = None) -> str:
+    path = f"{_tools(session)}/{quote(tool_id, safe='')}"
+    return path if label is None else f"{path}/versions/{quote(label, safe='')}"
+
+
+def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
+    listed, after, notes = _listed(strict_json.require_json(reply, allow_unstorable=True))
+    is_suspect = strict_json.may_hold_unstorable(reply.body)
+    items, rejected = [], []
+    for number, entry in enumerate(listed, start=1):
+        try:
+            if is_suspect:
+                _refuse_unstorable(entry)
+            items.append(_identified(entry, is_listing=is_listing))
+        except UnreadableItemError as error:
+            rejected.append(Rejected(_called(entry, number), error.code, error.reason))
+    etag = reply.headers.get("etag", "")
+    return Page(
+        items=items,
+        rejected=rejected,
+        next=_next_cursor(after, root),
+        notes=notes,
+        cursor=cursor,
+        etag=etag if _ETAG.fullmatch(etag) else "",
+        body_digest=hashlib.sha256(reply.body).hexdigest(),
+    )
+
+
+def _listed(document: object) -> tuple[list[Any], object, list[Note]]:
+    """The items of a list, what follows it, and what was odd about its form."""
+    if isinstance(document, list):
+        return document, None, [Note("BARE_ARRAY", "The list is a bare array without “items”.")]
+    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
+        hint = ""
+        if isinstance(document, dict) and "tools" in document:
+            hint = " A list under “tools” belongs to another protocol."
+        raise ProtocolViolationError("SHAPE", f"The reply has no array “items”, so it is no list.{hint}")
+    after = document.get("paging") or {}
+    if not isinstance(after, dict):
+        raise ProtocolViolationError("SHAPE", "“paging” is not an object, so the next page is unknown.")
+    return document["items"], after.get("next"), []
+
+
+def _next_cursor(value: object, root: str) -> str | None:
+    if value is None or value == "":
+        return None
+    return paging.cursor_of_url(paging.cursor(value, "paging.next"), "pageCursor", root, "paging.next")
+
+
+def _one_spelling(page: Page, spellings: dict[str, str]) -> Page:
+    """UUIDs that differ in case alone are one id, spelled as this listing spelled it first.
+
+    The vendor's spelling is kept because it goes into URLs, where a server may be strict about it.
+    """
+    odd = {}
+    for index, item in enumerate(page.items):
+        first = spellings.setdefault(item.tool_id.lower(), item.tool_id)
+        if first != item.tool_id and _UUID.fullmatch(first):
+            odd[index] = replace(item, tool_id=first)
+    if not odd:
+        return page
+    return replace(page, items=[odd.get(index, item) for index, item in enumerate(page.items)])
+
+
+def _of_one_tool(page: Page, tool_id: str) -> Page:
+    """Versions that a vendor lists under a tool, without those that are another tool's."""
+    strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
+    if not strays:
+        return page
+    rejected = [
+        Rejected(item.tool_id, "WRONG_TOOL", "It is listed among another tool's versions.") for item in strays
+    ]
+    return replace(
+        page,
+        items=[item for item in page.items if item not in strays],
+        rejected=[*page.rejected, *rejected],
+    )
+
+
+def _identified(document: object, *, is_listing: bool) -> Item:
+    """Runs for every tool of every page that has changed, so it looks at nothing that it does not need."""
+    if not isinstance(document, dict):
+        raise members.wrong("item", document, "an object")
+    tool_id = _tool_id(document)
+    version = _version(document)
+    frozen = document.copy()
+    current = frozen.pop("currentVersion", None)
+    content = canonical(frozen)
+    if len(content) > LARGEST_ITEM:
+        raise UnreadableItemError(
+            "SCHEMA_TOO_BIG", f"The tool is {len(content):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
+        )
+    label = str(version)
+    notes: tuple[Note, ...] = ()
+    if is_listing and current is not None and current != version and current != label:
+        odd = f"{printable(tool_id)} is listed as version {label}, yet says that another is current."
+        notes = (Note("NOT_CURRENT", odd),)
+    return Item(tool_id, label, (version,), hashlib.sha256(content).hexdigest(), document, notes)
+
+
+def _tool_id(document: dict[str, Any]) -> str:
+    tool_id = document.get("toolId")
+    if "toolID" in document or "tool_id" in document:
+        tool_id = _id_by_any_name(document)
+    if isinstance(tool_id, str) and _TOOL_ID.fullmatch(tool_id):
+        return tool_id
+    wanted = f"text of 1 to {LONGEST_TOOL_ID} characters without / ? # and control characters"
+    raise members.wrong("toolId", tool_id, wanted, code="BAD_TOOL_ID")
+
+
+def _id_by_any_name(document: dict[str, Any]) -> object:
+    try:
+        return document.get(members.alias(document, ("toolId", "toolID", "tool_id")) or "toolId")
+    except UnreadableItemError as error:
+        raise UnreadableItemError("BAD_TOOL_ID", error.reason) from error
+
+
+def _version(document: dict[str, Any]) -> int:
+    version = document.get("version")
+    if isinstance(version, str) and _VERSION.fullmatch(version):
+        version = int(version)
+    if type(version) is int and 1 <= version <= LARGEST_VERSION:
+        return version
+    raise members.wrong("version", document.get("version"), "a whole number from 1 up", code="BAD_VERSION")
+
+
+def _called(document: object, number: int) -> str:
+    """The id of a refused item, so that a tool that we know is not taken for gone."""
+    try:
+        return _tool_id(document) if isinstance(document, dict) else f"#{number}"
+    except UnreadableItemError:
+        return f"#{number}"
+
+
+def _refuse_unstorable(entry: object) -> None:
+    if problem := strict_json.unstorable(entry):
+        code, reason = problem
+        raise UnreadableItemError(code, f"The item holds {reason}.")
+
+
+def _signature(document: dict[str, Any]) -> Signature:
+    inputs = members.array(document, "input_parameters")
+    outputs = members.array(document, "output_parameters")
+    tags = members.array(document, "tags")
+    for many, limit, what in ((inputs + outputs, MOST_PARAMETERS, "parameters"), (tags, MOST_TAGS, "tags")):
+        if len(many) > limit:
+            reason = f"The tool has {len(many):,} {what}; the limit is {limit:,}."
+            raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    return Signature(
+        name=members.name(document, "name", code="BAD_NAME"),
+        description=members.text(document, "description"),
+        img=members.text(document, "img"),
+        tags=tuple(_tag(tag, f"tags[{number}]") for number, tag in enumerate(tags)),
+        inputs=_parameters(inputs, "input_parameters", is_input=True),
+        outputs=_parameters(outputs, "output_parameters", is_input=False),
+    )
+
+
+def _tag(tag: object, where: str) -> str:
+    if isinstance(tag, str) and len(tag) <= LONGEST_TAG:
+        return tag
+    raise members.wrong(where, tag, f"text of at most {LONGEST_TAG} characters")
+
+
+def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Parameter, ...]:
+    found = [_parameter(entry, f"{where}[{n}]", is_input=is_input) for n, entry in enumerate(raw)]
+    members.unique((parameter.id for parameter in found), f"{where}.id")
+    if is_input:
+        # Outputs of one name occur in the wild, and nobody has to choose between them.
+        members.unique((parameter.name for parameter in found), f"{where}.name")
+    if sum(len(parameter.allowed_values) for parameter in found) > MOST_VALUES:
+        reason = f"“{where}” allow more than {MOST_VALUES:,} values; that is the limit."
+        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    return tuple(found)
+
+
+def _parameter(raw: object, where: str, *, is_input: bool) -> Parameter:
+    if not isinstance(raw, dict):
+        raise members.wrong(where, raw, "an object")
+    where += "."
+    name = members.name(raw, "name", where)
+    kind, unsupported = _type(raw, where, is_input=is_input)
+    allowed = _allowed_values(raw, where)
+    if kind == "enum" and is_input and not allowed:
+        raise members.wrong(f"{where}allowed-values", None, "there for an enum, and not empty")
+    maximum = members.number(raw, "max", where, whole=kind == "int")
+    is_defaulted = is_input and kind == "int" and maximum is None
+    return Parameter(
+        id=_parameter_id(raw, where) or name,
+        name=name,
+        type=kind,
+        required=is_input and _is_required(raw, where),
+        description=members.text(raw, "description", where),
+        allowed_values=allowed,
+        min=members.number(raw, "min", where, whole=kind == "int"),
+        max=MAX_BY_DEFAULT if is_defaulted else maximum,
+        max_defaulted=is_defaulted,
+        max_length=_max_length(raw, where),
+        unsupported_type=unsupported,
+    )
+
+
+def _parameter_id(raw: dict[str, Any], where: str) -> str:
+    """Numbers are taken as their text. "" when there is none."""
+    value = raw.get("id")
+    if value is None:
+        return ""
+    return str(value) if type(value) is int else members.name(raw, "id", where)
+
+
+def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[ParameterType, str]:
+    """The type, and the vendor's word for it when it is not one that can be used here."""
+    if raw.get("type") is None:
+        return "string", ""
+    word = members.name(raw, "type", where).strip()
+    kind = _TYPES.get(word.lower())
+    # By design of the drafts, an input is never JSON.
+    return ("json", word) if kind is None or (kind == "json" and is_input) else (kind, "")
+
+
+def _is_required(raw: dict[str, Any], where: str) -> bool:
+    required = raw.get("required")
+    if required is not None and not isinstance(required, bool):
+        raise members.wrong(f"{where}required", required, "true or false")
+    return required is not False
+
+
+def _max_length(raw: dict[str, Any], where: str) -> int | None:
+    member = members.alias(raw, _MAX_LENGTH, where)
+    length = members.number(raw, member, where, whole=True) if member else None
+    if length is not None and length < 0:
+        raise members.wrong(f"{where}{member}", length, "0 or more")
+    return None if length is None else int(length)
+
+
+def _allowed_values(raw: dict[str, Any], where: str) -> tuple[AllowedValue, ...]:
+    member = members.alias(raw, _ALLOWED_VALUES, where)
+    if member is None:
+        return ()
+    value = raw[member]
+    if isinstance(value, dict):
+        value = _unwrapped(value)
+    if not isinstance(value, list):
+        raise members.wrong(f"{where}{member}", value, "an array")
+    found = tuple(_allowed_value(entry, f"{where}{member}[{n}]") for n, entry in enumerate(value))
+    members.unique((allowed.name for allowed in found), f"{where}{member}")
+    return found
+
+
+def _unwrapped(value: dict[str, Any]) -> list[Any]:
+    """The drafts' figure is an array in an object, which no JSON can be; these are two ways to read it."""
+    only = next(iter(value.values()), None)
+    if len(value) == 1 and isinstance(only, list):
+        return only
+    return [{"name": name, "description": text} for name, text in value.items()]
+
+
+def _allowed_value(raw: object, where: str) -> AllowedValue:
+    if isinstance(raw, str):
+        raw = {"name": raw}
+    if not isinstance(raw, dict):
+        raise members.wrong(where, raw, "an object or text")
+    return AllowedValue(members.name(raw, "name", f"{where}."), members.text(raw, "description", f"{where}."))
+
+
+def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
+    """What is outside the drafts and was taken all the same."""
+    tool = f"“{printable(signature.name, 60)}”"
+    if not _UUID.fullmatch(_tool_id(document)):
+        yield "NOT_A_UUID", f"The id of {tool} is not a UUID."
+    if len(signature.name) > NAME_LIMIT:
+        yield "LONG_NAME", f"The name of {tool} is longer than {NAME_LIMIT} characters."
+    if len(signature.description) > DESCRIPTION_LIMIT:
+        yield "LONG_DESCRIPTION", f"The description of {tool} is longer than {DESCRIPTION_LIMIT} characters."
+    if not signature.outputs:
+        yield "NO_OUTPUTS", f"{tool} names no output."
+    if len({output.name for output in signature.outputs}) < len(signature.outputs):
+        yield "SAME_OUTPUT_NAME", f"{tool} has two outputs of one name."
+    for parameter in (*signature.inputs, *signature.outputs):
+        yield from _odd_parameter(parameter, tool)
+    for raw in (*(document.get("input_parameters") or ()), *(document.get("output_parameters") or ())):
+        if raw.get("id") is None:
+            yield "NO_PARAMETER_ID", f"“{printable(raw['name'], 60)}” of {tool} has no id; its name serves."
+
+
+def _odd_parameter(parameter: Parameter, tool: str) -> Iterator[tuple[str, str]]:
+    name = f"“{printable(parameter.name, 60)}” of {tool}"
+    if parameter.unsupported_type:
+        word = printable(parameter.unsupported_type, 60)
+        yield "UNSUPPORTED_TYPE", f"{name} is of type “{word}”, which cannot be used there."
+    if parameter.min is not None and parameter.max is not None and parameter.min > parameter.max:
+        yield "NO_VALUE_FITS", f"{name} has a minimum above its maximum, so no value fits."
+    for allowed in parameter.allowed_values:
+        if len(allowed.name) > VALUE_NAME_LIMIT or len(allowed.description) > VALUE_DESCRIPTION_LIMIT:
+            yield "LONG_VALUE", f"An allowed value of {name} is longer than the drafts permit."
+
+
+def _outputs(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
+    """The values of a good reply by output name, and what was odd about its form."""
+    if not reply.body.strip():
+        return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")]
+    document = strict_json.require_json(reply)
+    listed = document.get("output_parameters") if isinstance(document, dict) else document
+    if not isinstance(listed, list):
+        raise ProtocolViolationError("SHAPE", "It has no array “output_parameters”.")
+    named = [entry for entry in listed if isinstance(entry, dict) and isinstance(entry.get("name"), str)]
+    notes = [Note("BAD_OUTPUT", "An output without a name was left out.")] * (len(listed) - len(named))
+    return {entry["name"]: entry.get("value") for entry in named}, notes

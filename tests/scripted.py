@@ -1,0 +1,67 @@
+"""A session that replays recorded exchanges in order: the network's edge without a network."""
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog.protocols.base import Reply
+from catalog.protocols.errors import ProtocolViolationError, RefusedError, UnavailableError
+
+
+@dataclass
+class Exchange:
+    """What is asked and what comes back: `body` as JSON, or `text`, or the failure whose code is `fails`."""
+
+    method: str = "GET"
+    path: str = ""
+    params: dict[str, str] = field(default_factory=dict)
+    json: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+    text: str | None = None
+    fails: str = ""
+
+    def reply(self, root: str) -> Reply:
+        text = json.dumps(self.body) if self.text is None else self.text
+        headers = {"content-type": "application/json"} | self.headers
+        return Reply(self.status, headers, text.encode(errors="surrogatepass"), root + self.path)
+
+
+class ScriptedSession:
+    """Refuses statuses as the real session does. Every request has to be the one that was recorded."""
+
+    def __init__(self, *exchanges: Exchange, root: str = "https://vendor.example") -> None:
+        self.root = root
+        self.left = deque(exchanges)
+        self.asked: list[dict[str, str]] = []
+
+    def get(self, path, *, params=None, headers=None, accept=(200,)):
+        return self._answer(("GET", path, dict(params or {}), None), headers, accept)
+
+    def post(self, path, *, json, headers=None, accept=(200,)):
+        return self._answer(("POST", path, {}, json), headers, accept)
+
+    def _answer(self, request, headers, accept):
+        assert self.left, f"nothing was recorded for {request}"
+        exchange = self.left.popleft()
+        assert request == (exchange.method, exchange.path, exchange.params, exchange.json)
+        self.asked.append(dict(headers or {}))
+        if exchange.fails:
+            raise UnavailableError(exchange.fails, "The vendor went away.")
+        if exchange.status not in accept:
+            raise _refusal(exchange)
+        return exchange.reply(self.root)
+
+
+def _refusal(exchange: Exchange) -> Exception:
+    status, message = exchange.status, f"The vendor answered {exchange.status}."
+    if status in (408, 429) or status >= 500:
+        wait = exchange.headers.get("retry-after")
+        code = "RATE_LIMITED" if status == 429 else f"HTTP_{status}"
+        return UnavailableError(code, message, retry_after=float(wait) if wait else None)
+    named = {401: "AUTH", 403: "AUTH", 404: "NOT_FOUND", 410: "NOT_FOUND"}
+    if status >= 400:
+        return RefusedError(named.get(status, f"HTTP_{status}"), message)
+    return ProtocolViolationError(f"HTTP_{status}", message)
