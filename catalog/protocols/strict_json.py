@@ -19,10 +19,12 @@ from catalog.protocols.base import Reply
 from catalog.protocols.errors import ProtocolViolationError, printable
 
 DEEPEST = 64
+MOST_VALUES = 500_000
 LONGEST_INTEGER = 4300  # of jiter, and of Python's own conversion
 
 _BOM = b"\xef\xbb\xbf"
 _DIGITS = bytes.maketrans(b"123456789E+", b"000000000e0")
+_BEFORE_A_NUMBER = b" :,[\t\r\n"
 # NUL, or half of a surrogate pair: a high one that no low one follows, or a low one after no high one.
 # It starts with one plain character, which the engine skips to fast. An escaped backslash before it
 # makes a false alarm, which costs a closer look and no more.
@@ -48,6 +50,10 @@ def require_json(reply: Reply, *, allow_unstorable: bool = False) -> Any:
 
 def loads(body: bytes, *, allow_unstorable: bool = False) -> Any:
     body = body.removeprefix(_BOM)
+    # Three bytes on the wire can be eighty in memory; an honest page of 10 MB stays below.
+    if len(body) > MOST_VALUES and body.count(b",") > MOST_VALUES:
+        message = f"The reply holds more than {MOST_VALUES:,} values."
+        raise ProtocolViolationError("JSON_TOO_MANY", message)
     try:
         value = jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
     except ValueError as exc:
@@ -63,7 +69,18 @@ def may_hold_unstorable(body: bytes) -> bool:
     if b"\\" in body and _ODD_ESCAPE.search(body):
         return True
     digits = body.translate(_DIGITS)
-    return b"0e000" in digits or b"0" * 200 in digits
+    return b"0" * 200 in digits or _holds_big_exponent(digits)
+
+
+def _holds_big_exponent(digits: bytes) -> bool:
+    """Whether three digits follow an e where a number may stand. Inside strings, UUIDs look like that too."""
+    place = digits.find(b"0e000")
+    while place >= 0:
+        before = digits[max(0, place - 200) : place].rstrip(b"0.-")
+        if before[-1:] in _BEFORE_A_NUMBER:
+            return True
+        place = digits.find(b"0e000", place + 1)
+    return False
 
 
 def unstorable(value: object) -> tuple[str, str] | None:
