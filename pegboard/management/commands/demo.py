@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import connections, enumeration
+from catalog import connections, enumeration, history
 from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from demo import VENDORS
@@ -15,8 +15,8 @@ from designer.pins import pin_tool
 from people.models import Role, User
 
 AGENT = "front-desk"
-# The tools of which a demo vendor has news, and one that stays as it is.
-PINNED = ("refill_prescription", "book_appointment", "check_drug_interactions", "get_forecast")
+# The tools of which a demo vendor has news.
+PINNED = ("refill_prescription", "book_appointment", "check_drug_interactions")
 PATIENCE = 60.0
 
 
@@ -44,6 +44,7 @@ class Command(BaseCommand):
         run = finished(enumeration.perform(run.pk))
         if run.error_code:
             raise CommandError(f"{endpoint.vendor}: {run.error_message}")
+        history.read_pending(endpoint.pk)
         self.stdout.write(f"{endpoint.vendor}: {run.seen} tools")
 
 
