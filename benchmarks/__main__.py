@@ -18,7 +18,7 @@ from benchmarks.frame import Figure
 from pegboard.embedded import Embedded
 
 ALONE = "--alone"
-NO_BENCHMARK = {"__main__", "frame", "rows"}
+NO_BENCHMARK = {"__main__", "frame", "rows", "vendor"}
 
 
 def names() -> list[str]:

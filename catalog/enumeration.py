@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import credentials, reading, recording, search
+from catalog import credentials, reading, recording
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
@@ -160,11 +160,8 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     crashpoint("claimed")
     with _heartbeat(run):
         try:
-            if run.recorded_at is None:
-                recording.record(run, _read(run, on_progress))
+            recording.record(run, _read(run, on_progress))
             crashpoint("recorded")
-            search.index_pending(run.endpoint_id)
-            _succeed(run)
         except LostLeaseError:
             logger.warning("run %s was taken up by another worker; nothing written", run.pk)
         except HeldError as held:
@@ -249,14 +246,6 @@ def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
         f"{what} Nothing was withdrawn. Confirm if these tools are really gone, or read again later.",
         missing,
     )
-
-
-def _succeed(run: Run) -> None:
-    with transaction.atomic():
-        if recording.finish(run, status=RunStatus.SUCCEEDED):
-            Endpoint.objects.filter(pk=run.endpoint_id).update(
-                failures=0, error_code="", error_message="", last_success_at=Now(), held_run=None
-            )
 
 
 def _hold(run: Run, held: HeldError) -> None:

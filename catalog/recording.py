@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from catalog.crashpoints import crashpoint
-from catalog.models import Finding, KnownPage, Rejection, Run, Tool, Withdrawal
+from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 
@@ -104,7 +104,7 @@ def count_staged() -> tuple[int, int]:
 def record(run: Run, harvest: Harvest) -> None:
     """One transaction, and only while `run.attempt` still holds the lease. Raises LostLeaseError."""
     with transaction.atomic():
-        _mark_recorded(run, harvest)
+        _succeed(run, harvest)
         crashpoint("record-locked")
         _merge(run)
         crashpoint("record-versions")
@@ -120,9 +120,11 @@ def record(run: Run, harvest: Harvest) -> None:
         crashpoint("record-commit")
 
 
-def _mark_recorded(run: Run, harvest: Harvest) -> None:
-    held = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING).update(
-        recorded_at=timezone.now(),
+def _succeed(run: Run, harvest: Harvest) -> None:
+    """First in the transaction: it takes the run's row lock, and shows whether the lease still holds."""
+    is_ours = finish(
+        run,
+        status=RunStatus.SUCCEEDED,
         pages=harvest.pages,
         seen=harvest.seen,
         added=harvest.added,
@@ -133,8 +135,11 @@ def _mark_recorded(run: Run, harvest: Harvest) -> None:
         rejected=len(harvest.rejections),
         notes=list(harvest.notes.values()),
     )
-    if not held:
+    if not is_ours:
         raise LostLeaseError
+    Endpoint.objects.filter(pk=run.endpoint_id).update(
+        failures=0, error_code="", error_message="", last_success_at=timezone.now(), held_run=None
+    )
 
 
 def _merge(run: Run) -> None:

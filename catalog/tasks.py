@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from catalog import enumeration, history
+from catalog import enumeration, history, search
 from catalog.models.runs import RunStatus
 
 
@@ -10,7 +10,14 @@ from catalog.models.runs import RunStatus
 def enumerate_endpoint(run_id: int) -> None:
     run = enumeration.perform(run_id)
     if run.status == RunStatus.SUCCEEDED:
+        search.index_pending(run.endpoint_id)
         read_versions.delay(run.endpoint_id)
+
+
+@shared_task
+def index_pending() -> None:
+    """Once a minute: what a worker that died after recording has left unindexed."""
+    search.index_pending()
 
 
 @shared_task

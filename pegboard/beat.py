@@ -11,11 +11,16 @@ from catalog import enumeration
 
 logger = logging.getLogger(__name__)
 
+TICK = "catalog.enumeration.tick"
+
 
 class InProcessScheduler(Scheduler):
-    """Keeps no file: what is due is in PostgreSQL, and the only entry is the tick."""
+    """Keeps no file, because what is due is in PostgreSQL. Everything but the tick goes out as a message."""
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
+        if entry.task != TICK:
+            super().apply_entry(entry, producer)
+            return
         close_old_connections()
         try:
             enumeration.tick()

@@ -196,7 +196,10 @@ CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300_000
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "pegboard.beat:InProcessScheduler"
-CELERY_BEAT_SCHEDULE = {"tick": {"task": "catalog.enumeration.tick", "schedule": 5.0}}
+CELERY_BEAT_SCHEDULE = {
+    "tick": {"task": "catalog.enumeration.tick", "schedule": 5.0},
+    "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
+}
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
 # Networks vendors may live in although they are private: a deployment setting, never an administrator's.

@@ -154,7 +154,6 @@ class Migration(migrations.Migration):
                 ("queued_at", models.DateTimeField(default=django.utils.timezone.now)),
                 ("sent_at", models.DateTimeField(default=django.utils.timezone.now)),
                 ("started_at", models.DateTimeField(null=True)),
-                ("recorded_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
                 ("pages", models.PositiveIntegerField(default=0)),
                 ("seen", models.PositiveIntegerField(default=0)),

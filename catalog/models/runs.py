@@ -27,8 +27,7 @@ ACTIVE = [RunStatus.QUEUED, RunStatus.RUNNING]
 class Run(models.Model):
     """One enumeration. `attempt` is the fencing token: a worker may write only while it still matches.
 
-    `recorded_at` says that the catalog holds the result and only the work after it (search index) is
-    left; a run that is taken up again goes on from there. `would_withdraw` is what a held run waits for.
+    `would_withdraw` is what a held run waits for: so many tools were missing.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="runs")
@@ -45,7 +44,6 @@ class Run(models.Model):
     queued_at = models.DateTimeField(default=timezone.now)
     sent_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True)
-    recorded_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     pages = models.PositiveIntegerField(default=0)
     seen = models.PositiveIntegerField(default=0)

@@ -34,5 +34,7 @@ class ProtocolViolationError(ProtocolError):
 
 def printable(text: str, longest: int = 100) -> str:
     """A vendor's text made fit for a message: no control or invisible character, and cut."""
+    if len(text) <= longest and text.isprintable():
+        return text
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: longest + 1])
     return shown if len(shown) <= longest else shown[:longest] + "…"

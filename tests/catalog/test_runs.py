@@ -129,17 +129,6 @@ def test_a_worker_that_wakes_up_late_writes_nothing(endpoint, monkeypatch):
     assert run.status == "running"
 
 
-def test_a_run_that_was_recorded_before_the_kill_only_finishes(endpoint, vendor):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
-    enumeration.perform(run.pk)
-    Run.objects.update(
-        status="running", attempt=1, finished_at=None, lease_until=timezone.now() - timedelta(seconds=1)
-    )
-    requests = len(vendor.requests)
-    run = enumeration.perform(run.pk)
-    assert (run.status, run.added, len(vendor.requests)) == ("succeeded", 25, requests)
-
-
 def test_failures_in_a_row_wait_longer_and_a_vendors_wish_is_heard(endpoint, vendor):
     vendor.script = lambda number, document: (500, b"oops")
     waits = []

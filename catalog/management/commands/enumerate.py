@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import enumeration
+from catalog import enumeration, search
 from catalog.models import Endpoint, Run
 from catalog.models.runs import RunStatus, Trigger
 
@@ -31,6 +31,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{endpoint.vendor}, {endpoint} (run {run.pk})")
         run = enumeration.perform(run.pk, on_progress=self.show)
         if run.status == RunStatus.SUCCEEDED:
+            search.index_pending(endpoint.pk)
             self.stdout.write(
                 f"  {run.seen} tools on {run.pages} pages: {run.added} added, {run.changed} changed, "
                 f"{run.unchanged} unchanged, {run.withdrawn} withdrawn, {run.rejected} rejected"
