@@ -234,7 +234,10 @@ def test_long_wait_is_handed_to_the_caller(asked, least, most):
     assert len(vendor.requests) == 1
 
 
-@pytest.mark.parametrize("asked", ["", "soon", "-5", "1e9", "9" * 5000, "Wed, 99 Foo 2026 99:99:99 GMT"])
+@pytest.mark.parametrize(
+    "asked",
+    ["", "soon", "-5", "1e9", "9" * 5000, "Wed, 99 Foo 2026 99:99:99 GMT", "Mon, 1 Jan 99999999999 0:0:0"],
+)
 def test_unreadable_wait_counts_as_none(asked):
     busy = reply(status=503, headers={"Retry-After": asked})
     with talk(busy) as (vendor, session), pytest.raises(UnavailableError) as unavailable:
