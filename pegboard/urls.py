@@ -1,10 +1,8 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
-from django.views.generic import RedirectView
 
 from pegboard import views
 from pegboard.metrics import Metrics
-from people.permissions import public
 
 # Django's admin has no door of its own: there is one sign-in page and one audited change of a password.
 urlpatterns = [
@@ -21,8 +19,8 @@ urlpatterns = [
     path("api/docs/", views.api_docs, name="api-docs"),
     path("api/docs/<slug:group>/", views.api_docs_group, name="api-docs-group"),
     re_path("^api/", views.unknown_call, name="api-unknown"),
-    path("admin/login/", public(RedirectView.as_view(pattern_name="login", query_string=True))),
-    path("admin/password_change/", RedirectView.as_view(pattern_name="password-change")),
+    path("admin/login/", views.admin_login, name="admin-login"),
+    path("admin/password_change/", views.admin_password, name="admin-password"),
     path("admin/", admin.site.urls),
 ]
 

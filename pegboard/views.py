@@ -3,7 +3,7 @@
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.template import loader
 from django.urls import Resolver404, resolve
 from django.views.decorators.cache import never_cache
@@ -38,6 +38,18 @@ def readyz(request: HttpRequest) -> JsonResponse:
         "queue": "ok" if _queue_answers() else "unreachable",
     }
     return JsonResponse(facts, status=200 if database else 503)
+
+
+@requires(Role.ADMIN)
+@require_safe
+def admin_login(request: HttpRequest) -> HttpResponse:
+    return redirect("admin:index")
+
+
+@requires(Role.ADMIN)
+@require_safe
+def admin_password(request: HttpRequest) -> HttpResponse:
+    return redirect("password-change")
 
 
 def _database_answers() -> bool:

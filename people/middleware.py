@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
@@ -25,6 +26,10 @@ class RoleRequiredMiddleware(LoginRequiredMiddleware):
         if answer is not None:
             return _ask_to_sign_in(request, answer)
         return _check_role(request, view_func)
+
+    def get_login_url(self, view_func: Callable[..., Any]) -> str:
+        """Django's admin names a sign-in page of its own; there is only one."""
+        return settings.LOGIN_URL
 
 
 def _ask_to_sign_in(request: HttpRequest, answer: HttpResponseBase) -> HttpResponseBase:

@@ -23,12 +23,15 @@ PageView = TypeVar("PageView", bound=Callable[..., Any])
 public = login_not_required
 
 
-def requires(role: Role | None = None, *, write: Role | None = None) -> Callable[[PageView], PageView]:
-    """`@requires(Role.DESIGNER)` covers every method; `@requires(write=Role.DESIGNER)` lets viewers read."""
+def requires(role: Role = Role.VIEWER, *, write: Role | None = None) -> Callable[[PageView], PageView]:
+    """`@requires(Role.DESIGNER)` covers reading and POST; `@requires(write=Role.DESIGNER)` lets viewers read.
+
+    A page that only viewers' rights are asked for takes no POST, unless `write=Role.VIEWER` says so.
+    """
 
     def declare(view: PageView) -> PageView:
-        view.read_role = role or Role.VIEWER  # type: ignore[attr-defined]
-        view.write_role = write or role  # type: ignore[attr-defined]
+        view.read_role = role  # type: ignore[attr-defined]
+        view.write_role = write or (None if role == Role.VIEWER else role)  # type: ignore[attr-defined]
         return view
 
     return declare

@@ -46,7 +46,7 @@ class SignIn(LoginView):
 
 
 @sensitive_post_parameters("old", "password")
-@requires(Role.VIEWER)
+@requires(write=Role.VIEWER)
 def own_password(request: HttpRequest) -> HttpResponse:
     user = person(request)
     form = OwnPasswordForm(user, request.POST or None)

@@ -23,7 +23,7 @@ def key_list(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@requires(Role.VIEWER)
+@requires(write=Role.VIEWER)
 def key_new(request: HttpRequest) -> HttpResponse:
     """Answers the POST itself, without a redirect: the token must not be kept between two requests."""
     form = KeyForm(request.POST or None)
@@ -41,7 +41,7 @@ def key_new(request: HttpRequest) -> HttpResponse:
     return render(request, "people/key_new.html", {"form": form})
 
 
-@requires(Role.VIEWER)
+@requires(write=Role.VIEWER)
 @require_POST
 def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(tokens.visible_to(person(request)), pk=pk)

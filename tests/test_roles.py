@@ -1,0 +1,142 @@
+"""Every address, every method, every role, against the table in roles.txt."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from django.test.client import ClientHandler
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.resolvers import RoutePattern
+from rest_framework.views import APIView
+
+from people.models import Role
+from people.permissions import needed_role
+from tests.factories import make_user
+
+TABLE = Path(__file__).with_name("roles.txt")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+WRITING = METHODS[1:]
+RANKS = {"public": 0, Role.VIEWER: 1, Role.DESIGNER: 2, Role.ADMIN: 3}
+ACTORS = ("stranger", Role.VIEWER, Role.DESIGNER, Role.ADMIN)
+SAMPLES = {"int": "1", "uuid": "00000000-0000-4000-8000-000000000001", "slug": "x", "str": "x", "path": "x"}
+
+
+class Route(NamedTuple):
+    name: str
+    path: str
+    view: object
+    namespace: str
+
+
+def routes(namespace: str = "") -> list[Route]:
+    found = _walk(get_resolver().url_patterns, "/", "")
+    return sorted({route for route in found if route.namespace == namespace}, key=lambda route: route[:2])
+
+
+def _walk(patterns: list[URLPattern | URLResolver], path: str, namespace: str) -> Iterator[Route]:
+    for pattern in patterns:
+        below = path + _sample(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _walk(pattern.url_patterns, below, pattern.namespace or namespace)
+        else:
+            yield Route(pattern.name or "", below, pattern.callback, namespace)
+
+
+def _sample(pattern: object) -> str:
+    """A path that the pattern matches; whether such a row exists makes no difference to who may ask."""
+    if isinstance(pattern, RoutePattern):
+        return re.sub(r"<(?:(\w+):)?\w+>", lambda found: SAMPLES.get(found[1] or "str", "1"), str(pattern))
+    return re.sub(r"\(\?P<\w+>[^)]*\)", "x", str(pattern)).lstrip("^").rstrip("$").replace("\\Z", "")
+
+
+def table() -> dict[str, dict[str, str]]:
+    lines = [line.split() for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
+    return {name: dict(zip(METHODS, cells, strict=True)) for name, *cells in lines}
+
+
+@pytest.fixture(scope="module")
+def handler() -> ClientHandler:
+    """Shared by all clients: to load the middleware takes longer than to ask."""
+    return Client().handler
+
+
+Answers = dict[tuple[str, str], HttpResponse]
+
+
+def ask_everything(path: str, handler: ClientHandler) -> Answers:
+    answers = {}
+    for actor in ACTORS:
+        client = Client()
+        client.handler = handler
+        if actor != "stranger":
+            client.force_login(make_user(actor))
+        for method in METHODS:
+            answers[actor, method] = client.generic(method, path, b"{}", content_type="application/json")
+    return answers
+
+
+def is_refused(answer: HttpResponse) -> bool:
+    asks_to_sign_in = "/accounts/login/?next=" in answer.headers.get("Location", "")
+    return answer.status_code in (401, 403) or asks_to_sign_in
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("route", routes(), ids=lambda route: route.path)
+def test_only_the_roles_of_the_table_get_through(route, handler):
+    cells = table().get(route.name)
+    assert cells, (
+        f"Nobody has decided who may use {route.path}. Add a line '{route.name}' to tests/roles.txt with "
+        f"the lowest role for {', '.join(METHODS)}; '-' for a method that it does not take."
+    )
+    wrong = [
+        f"{actor} {method} {route.path}: {answer.status_code}, but the table says {cells[method]}"
+        for (actor, method), answer in ask_everything(route.path, handler).items()
+        if not _keeps_to(cells[method], actor, answer)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _keeps_to(cell: str, actor: str, answer: HttpResponse) -> bool:
+    if cell == "-":
+        return answer.status_code == 405 or (actor != Role.ADMIN and is_refused(answer))
+    if RANKS.get(actor, 0) >= RANKS[cell]:
+        return not is_refused(answer) and answer.status_code != 405 and answer.status_code < 500
+    return is_refused(answer) and (actor == "stranger" or answer.status_code == 403)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("route", routes("admin"), ids=lambda route: route.path)
+def test_djangos_admin_is_closed_to_everybody_but_administrators(route, handler):
+    answers = ask_everything(route.path, handler)
+    assert not [
+        f"{actor} {method}: {answer.status_code}"
+        for (actor, method), answer in answers.items()
+        if actor != Role.ADMIN and not is_refused(answer) and answer.status_code != 405
+    ]
+
+
+def test_every_route_has_a_name_of_its_own():
+    names = [route.name for route in routes()]
+    assert len(set(names)) == len(names)
+    assert all(names)
+
+
+def test_table_names_only_routes_that_exist():
+    assert table().keys() <= {route.name for route in routes()}
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in routes() if hasattr(route.view, "cls")], ids=lambda route: route.path
+)
+def test_every_call_of_the_api_declares_who_may_write(route):
+    view: APIView = route.view.cls(**route.view.initkwargs)
+    for method, action in getattr(route.view, "actions", {}).items():
+        setattr(view, method, getattr(view, action))
+    undeclared = [
+        method for method in WRITING if hasattr(view, method.lower()) and needed_role(view, method) is None
+    ]
+    assert not undeclared, f"{route.view.cls.__name__} needs write_role or roles for {undeclared}"
