@@ -15,7 +15,7 @@ from catalog.wire import MIB, Limits
 from tests.hostile_vendor import BEHAVIOURS, GOOD, HostileVendor, drips, floods, raw, reply
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
-SHORT = Limits(idle=0.3, request=0.6, session=5, backoff=())
+SHORT = Limits(idle=0.3, request=0.9, session=5, backoff=())
 
 LATER, ACT, VENDOR = UnavailableError, RefusedError, ProtocolViolationError
 
@@ -31,8 +31,8 @@ OUTCOMES = {
     "cuts its gzip": (LATER, "BODY_TRUNCATED", "reply ended early"),
     "says gzip and is not": (VENDOR, "ENCODING", "reply is not gzip as announced"),
     "sends more after its gzip": (VENDOR, "ENCODING", "reply is not gzip as announced"),
-    "drips its headers": (LATER, "DEADLINE", "did not finish within 0.6 s"),
-    "drips its body": (LATER, "DEADLINE", "did not finish within 0.6 s"),
+    "drips its headers": (LATER, "DEADLINE", "did not finish within 0.9 s"),
+    "drips its body": (LATER, "DEADLINE", "did not finish within 0.9 s"),
     "accepts and is silent": (LATER, "IDLE", "sent nothing for 0.3 s"),
     "stops in mid-body": (LATER, "IDLE", "stopped after 5 bytes"),
     "closes in mid-body": (LATER, "BODY_TRUNCATED", "closed after 10 of 1,000 bytes"),
@@ -46,7 +46,7 @@ OUTCOMES = {
     "sends a status line without end": (VENDOR, "NOT_HTTP", "an endless line"),
     "sends 5,000 headers": (VENDOR, "HEADERS", "more than 100 headers"),
     "sends a header of 2 MB": (VENDOR, "HEADERS", "header longer than 64 KB"),
-    "sends endless interim replies": (LATER, "DEADLINE", "did not finish within 0.6 s"),
+    "sends endless interim replies": (LATER, "DEADLINE", "did not finish within 0.9 s"),
     "gives two lengths": (VENDOR, "FRAMING", "contradicting lengths"),
     "sends a bad chunk size": (VENDOR, "FRAMING", "a chunk size that is no number"),
     "sends a negative chunk size": (VENDOR, "FRAMING", "a chunk size that is no number"),
@@ -70,7 +70,7 @@ OUTCOMES = {
     "answers 403": (ACT, "AUTH", "rejected our credential (403 Forbidden)"),
     "answers 404": (ACT, "NOT_FOUND", "has nothing at /tools; is the address right?"),
     "answers 999": (VENDOR, "HTTP_999", "answered 999, which is not expected"),
-    "streams events without an answer": (LATER, "DEADLINE", "did not finish within 0.6 s"),
+    "streams events without an answer": (LATER, "DEADLINE", "did not finish within 0.9 s"),
     "shows a login page": (VENDOR, "NOT_JSON", "got text/html; is the URL right, or login needed?"),
     "sends an empty body": (VENDOR, "EMPTY_REPLY", "empty"),
     "sends JSON 200,000 deep": (VENDOR, "JSON_DEPTH", "nested too deeply"),
