@@ -1,5 +1,6 @@
 """How values look on every page. Vendor text goes through `shown`, never through `safe`."""
 
+import json
 import re
 import unicodedata
 from datetime import datetime, timedelta
@@ -23,6 +24,25 @@ UNSEEN = re.compile(
 )
 CHIP_LIMIT = 3
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
+TONES = {
+    word: name
+    for name, words in {
+        "ok": ("ok", "active", "succeeded", "accepted", "success", "compatible", "none", "low"),
+        "info": ("queued", "running", "info"),
+        "warn": ("held", "withdrawn", "open", "warning", "notice", "medium", "expired"),
+        "bad": ("failing", "failed", "blocked", "error", "breaking", "high", "revoked"),
+    }.items()
+    for word in words
+}
+DEEDS = {
+    "pin": "pinned",
+    "unpin": "unpinned",
+    "move": "moved",
+    "rename": "renamed",
+    "tune": "tuned",
+    "revert": "reverted",
+    "edit": "edited",
+}
 
 
 @register.simple_tag
@@ -91,4 +111,22 @@ def compact(number: int) -> str:
 
 @register.filter
 def grouped(number: int) -> str:
-    return f"{number:,}".replace(",", "\u202f")
+    return f"{number:,}"
+
+
+@register.filter
+def tone(word: str) -> str:
+    """The colour that goes with a state, a class of change, a severity or the level of a message."""
+    return TONES.get(str(word), "idle")
+
+
+@register.filter
+def plain(value: object) -> str:
+    """A value of a signature as a person reads it: texts as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@register.filter
+def did(action: str) -> str:
+    """The verb of an audit row in the past: "pin" as "pinned it"."""
+    return f"{DEEDS[action]} it" if action in DEEDS else action

@@ -95,6 +95,15 @@
     if (output) output.textContent = `${length} characters · ~${Math.ceil(length / 4)} tokens`;
   };
 
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-restore]");
+    if (!button) return;
+    const field = document.getElementById(button.dataset.restore);
+    field.value = button.dataset.text ?? field.defaultValue;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    field.focus();
+  });
+
   /* Compare tray: up to four tools, kept while pages and searches change. */
   const KEY = "compare";
   const LIMIT = 4;

@@ -1,0 +1,70 @@
+"""Two texts side by side: old at the left with what went, new at the right with what came."""
+
+import re
+from difflib import SequenceMatcher
+from typing import Any
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from catalog.templatetags.display import plain, shown
+
+register = template.Library()
+
+WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+ALIKE = 0.4  # less than this in common, and marks on single words only distract
+LONGEST = 4_000  # beyond this a word-by-word comparison costs more than it helps
+
+
+@register.inclusion_tag("_diff_sides.html")
+def diff_sides(before: object, after: object) -> dict[str, SafeString | None]:
+    """None on a side means that there was nothing."""
+    if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) <= LONGEST:
+        sides = _marked(before, after)
+        return {"old": sides[0], "new": sides[1]}
+    return {"old": _whole(before), "new": _whole(after)}
+
+
+def _whole(value: object) -> SafeString | None:
+    return None if value is None else shown(plain(value))
+
+
+def _marked(before: str, after: str) -> tuple[SafeString, SafeString]:
+    old, new = WORDS.findall(before), WORDS.findall(after)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.ratio() < ALIKE:
+        return shown(before), shown(after)
+    steps = matcher.get_opcodes()
+    left = [(kind != "equal", "".join(old[a:b])) for kind, a, b, _, _ in steps]
+    right = [(kind != "equal", "".join(new[c:d])) for kind, _, _, c, d in steps]
+    return _joined(left, "del"), _joined(right, "ins")
+
+
+def _joined(pieces: list[tuple[bool, str]], mark: str) -> SafeString:
+    return format_html_join(
+        "",
+        "{}",
+        (
+            (format_html(f"<{mark}>{{}}</{mark}>", shown(text)) if is_marked else shown(text),)
+            for is_marked, text in pieces
+            if text
+        ),
+    )
+
+
+@register.filter
+def members(entry: Any) -> list[tuple[str, Any, Any]]:
+    """What an audit entry changed, one line for each member, however deep: (path, before, after)."""
+    before, after = _flat("", entry.before), _flat("", entry.after)
+    paths = dict.fromkeys([*before, *after])
+    return [(p, before.get(p), after.get(p)) for p in paths if before.get(p) != after.get(p)]
+
+
+def _flat(path: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {} if value is None else {path: value}
+    flat: dict[str, Any] = {}
+    for name, member in value.items():
+        flat |= _flat(f"{path} / {name}" if path else name, member)
+    return flat

@@ -1,0 +1,57 @@
+"""Parts of a signature in words."""
+
+import json
+from typing import Any
+
+import msgspec
+from django import template
+from django.utils.safestring import SafeString
+
+from catalog.protocols.signature import Annotations, Parameter
+from catalog.templatetags.display import shown
+
+register = template.Library()
+
+CLAIMS = {
+    "read_only": ("Effect", "Only reads", "May change things"),
+    "destructive": ("Danger", "May destroy", "Does not destroy"),
+    "idempotent": ("Calling twice", "Harmless", "Acts twice"),
+    "open_world": ("Reach", "Outside systems", "The vendor's own"),
+}
+
+
+@register.filter
+def default_value(parameter: Parameter) -> SafeString | str:
+    return "" if parameter.default is msgspec.UNSET else shown(_as_json(parameter.default))
+
+
+@register.filter
+def limits(parameter: Parameter) -> str:
+    """As in "1 to 100" or "at most 40 characters"; empty when nothing is said."""
+    if parameter.max_length is not None:
+        return f"at most {parameter.max_length:,} characters"
+    low, high = parameter.min, parameter.max
+    if low is not None and high is not None:
+        return f"{low:,} to {high:,}"
+    if high is not None and not parameter.max_defaulted:
+        return f"at most {high:,}"
+    return f"{low:,} or more" if low is not None else ""
+
+
+@register.filter
+def claims(annotations: Annotations) -> list[tuple[str, str]]:
+    """What the vendor claims about a call. What it does not say is left out: unset is not false."""
+    said = msgspec.to_builtins(annotations)
+    return [(CLAIMS[name][0], CLAIMS[name][1 if value else 2]) for name, value in said.items()]
+
+
+@register.filter
+def pretty_json(value: Any) -> SafeString:
+    """A document, or its text, with line breaks and every hidden character shown."""
+    return shown(
+        msgspec.json.format(value, indent=2) if isinstance(value, str) else _as_json(value, indent=2)
+    )
+
+
+def _as_json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
