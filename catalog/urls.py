@@ -1,3 +1,22 @@
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from catalog.views import compare, credentials, endpoints, review, runs, vendors
+
+urlpatterns = [
+    path("tools/compare/", compare.tool_compare, name="tool-compare"),
+    path("vendors/", vendors.vendor_list, name="vendor-list"),
+    path("vendors/<slug:slug>/", vendors.vendor, name="vendor"),
+    path("vendors/<slug:slug>/remove/", vendors.vendor_remove, name="vendor-remove"),
+    path("endpoints/new/", endpoints.endpoint_new, name="endpoint-new"),
+    path("endpoints/<int:pk>/", endpoints.endpoint, name="endpoint"),
+    path("endpoints/<int:pk>/read/", endpoints.endpoint_read, name="endpoint-read"),
+    path("endpoints/<int:pk>/pause/", endpoints.endpoint_pause, name="endpoint-pause"),
+    path("endpoints/<int:pk>/remove/", endpoints.endpoint_remove, name="endpoint-remove"),
+    path("runs/<int:pk>/", runs.run, name="run"),
+    path("runs/<int:pk>/confirm/", runs.run_confirm, name="run-confirm"),
+    path("credentials/", credentials.credential_list, name="credential-list"),
+    path("credentials/new/", credentials.credential_new, name="credential-new"),
+    path("credentials/<uuid:pk>/", credentials.credential, name="credential"),
+    path("credentials/<uuid:pk>/remove/", credentials.credential_remove, name="credential-remove"),
+    path("review/", review.review, name="review"),
+]

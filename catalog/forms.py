@@ -1,0 +1,182 @@
+"""What a person types about vendors, endpoints and credentials. The rules live in the operations."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from django import forms
+from django.forms import BoundField
+
+from catalog import protocols
+from catalog.models import Credential, Endpoint, Vendor
+from catalog.models.vendors import CredentialKind
+from catalog.protocols.base import Protocol, Setting
+from people.forms import OperationForm
+
+INTERVALS = {
+    5: "Every 5 minutes",
+    15: "Every 15 minutes",
+    60: "Every hour",
+    360: "Every 6 hours",
+    1_440: "Once a day",
+    10_080: "Once a week",
+}
+NEW = "new"
+
+if TYPE_CHECKING:
+    CredentialField = forms.ModelChoiceField[Credential]
+else:
+    CredentialField = forms.ModelChoiceField
+
+
+class VendorForm(OperationForm):
+    name = forms.CharField(max_length=120)
+    homepage = forms.CharField(
+        max_length=500, required=False, widget=forms.URLInput, help_text="Where a person can read about them."
+    )
+
+
+def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
+    """The usual intervals, and the one in use when somebody set another over REST."""
+    choices = {minutes: f"Every {minutes} minutes"} | INTERVALS
+    return forms.TypedChoiceField(
+        choices=sorted(choices.items()),
+        coerce=int,
+        initial=minutes,
+        label="Read again",
+        help_text="How often Pegboard looks for new and changed tools.",
+    )
+
+
+class CredentialChoice(CredentialField):
+    def label_from_instance(self, obj: Credential) -> str:
+        return f"{obj.name} (for {obj.origin})"
+
+
+def setting_field(setting: Setting) -> forms.Field:
+    facts: dict[str, Any] = {"label": setting.label, "help_text": setting.help, "initial": setting.default}
+    match setting.kind:
+        case "integer":
+            return forms.IntegerField(
+                min_value=setting.minimum, max_value=setting.maximum, required=setting.required, **facts
+            )
+        case "boolean":
+            return forms.BooleanField(required=False, **facts)
+        case _:
+            return forms.CharField(required=setting.required, max_length=500, **facts)
+
+
+class EndpointForm(OperationForm):
+    """Settings of one endpoint; those of its protocol are drawn from what the protocol declares."""
+
+    name = forms.CharField(
+        max_length=120, required=False, help_text="To tell it apart when a vendor has several."
+    )
+    url = forms.CharField(max_length=2048, label="Address", widget=forms.URLInput)
+    credential = CredentialChoice(
+        queryset=Credential.objects.filter(removed_at=None), required=False, empty_label="None"
+    )
+
+    def __init__(self, *args: Any, endpoint: Endpoint, **kwargs: Any) -> None:
+        kwargs["initial"] = {
+            "name": endpoint.name,
+            "url": endpoint.url,
+            "credential": endpoint.credential_id,
+            **{f"setting-{name}": value for name, value in endpoint.settings.items()},
+        }
+        super().__init__(*args, **kwargs)
+        self.fields["interval_minutes"] = interval_field(endpoint.interval_minutes)
+        self.protocol = protocols.get(endpoint.protocol)
+        for setting in self.protocol.settings:
+            self.fields[f"setting-{setting.name}"] = setting_field(setting)
+
+    def changes(self) -> dict[str, Any]:
+        plain = ("name", "url", "credential", "interval_minutes")
+        return {name: self.cleaned_data[name] for name in plain} | {"settings": self._settings()}
+
+    def _settings(self) -> dict[str, Any]:
+        return {s.name: self.cleaned_data[f"setting-{s.name}"] for s in self.protocol.settings}
+
+
+class CredentialForm(OperationForm):
+    name = forms.CharField(max_length=100, help_text="So that others recognise it.")
+    url = forms.CharField(
+        max_length=2048,
+        label="Address it is for",
+        widget=forms.URLInput,
+        help_text="The secret is sent to this address and nowhere else.",
+    )
+    kind = forms.ChoiceField(choices=CredentialKind.choices)
+    header = forms.CharField(max_length=64, required=False, label="Header name", initial="X-Api-Key")
+    username = forms.CharField(max_length=200, required=False, label="User name")
+    secret = forms.CharField(
+        max_length=8_000,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Kept encrypted. Nobody can read it back, not even you.",
+    )
+
+
+class SecretForm(OperationForm):
+    secret = forms.CharField(
+        max_length=8_000,
+        label="New secret",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
+class ConnectForm(OperationForm):
+    """Everything needed to read a vendor for the first time, on one page."""
+
+    vendor = forms.ModelChoiceField(
+        queryset=Vendor.objects.live(), required=False, empty_label="A new vendor", to_field_name="slug"
+    )
+    vendor_name = forms.CharField(max_length=120, required=False, label="Name of the new vendor")
+    protocol = forms.ChoiceField(choices=protocols.choices)
+    url = forms.CharField(max_length=2048, label="Address", widget=forms.URLInput)
+    name = forms.CharField(
+        max_length=120, required=False, help_text="To tell it apart when a vendor has several."
+    )
+    credential = forms.ChoiceField()
+    kind = forms.ChoiceField(choices=CredentialKind.choices, required=False, label="Kind")
+    header = forms.CharField(max_length=64, required=False, label="Header name", initial="X-Api-Key")
+    username = forms.CharField(max_length=200, required=False, label="User name")
+    secret = forms.CharField(
+        max_length=8_000,
+        required=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Kept encrypted, and sent to this address only.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["interval_minutes"] = interval_field()
+        stored = Credential.objects.filter(removed_at=None)
+        cast(forms.ChoiceField, self.fields["credential"]).choices = [
+            ("", "None: the tools are public"),
+            *((str(row.pk), f"{row.name} (for {row.origin})") for row in stored),
+            (NEW, "A new one"),
+        ]
+        self.fields["credential"].required = False
+        self.fields["protocol"].initial = protocols.PROTOCOLS[0].name
+        for protocol in protocols.PROTOCOLS:
+            for setting in protocol.settings:
+                field = setting_field(setting)
+                field.required = False  # those of another protocol are not asked for
+                self.fields[f"{protocol.name}-{setting.name}"] = field
+
+    def protocol_cards(self) -> Iterator[tuple[type[Protocol], bool, list[BoundField]]]:
+        chosen = self["protocol"].value()
+        for protocol in protocols.PROTOCOLS:
+            settings = [self[f"{protocol.name}-{setting.name}"] for setting in protocol.settings]
+            yield protocol, protocol.name == chosen, settings
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not cleaned.get("vendor") and not cleaned.get("vendor_name"):
+            self.add_error("vendor_name", "Say who offers these tools, or choose a vendor above.")
+        if cleaned.get("credential") == NEW and not cleaned.get("secret"):
+            self.add_error("secret", "Enter the secret, or choose “None” above.")
+        return cleaned
+
+    def settings(self) -> dict[str, Any]:
+        chosen = protocols.get(self.cleaned_data["protocol"])
+        return {s.name: self.cleaned_data[f"{chosen.name}-{s.name}"] for s in chosen.settings}

@@ -1,0 +1,114 @@
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
+
+from catalog import connections, enumeration
+from catalog.forms import NEW, ConnectForm, EndpointForm
+from catalog.models import Credential, Endpoint, Run, Vendor
+from catalog.models.runs import Trigger
+from catalog.models.tools import ToolStatus
+from people.errors import DomainError
+from people.models import Role, User
+from people.permissions import person, requires
+
+RUNS_SHOWN = 20
+
+
+@sensitive_post_parameters("secret")
+@requires(Role.ADMIN)
+def endpoint_new(request: HttpRequest) -> HttpResponse:
+    form = ConnectForm(request.POST or None, initial={"vendor": request.GET.get("vendor", "")})
+    if request.method == "POST" and form.is_valid():
+        try:
+            run = _connect(form, person(request))
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            return redirect("run", run.pk)
+    return render(request, "catalog/endpoint_new.html", {"form": form})
+
+
+@transaction.atomic
+def _connect(form: ConnectForm, actor: User) -> Run:
+    """All of it or nothing, and the first reading once it is committed."""
+    given = form.cleaned_data
+    vendor: Vendor = given["vendor"] or connections.create_vendor(actor=actor, name=given["vendor_name"])
+    endpoint = connections.create_endpoint(
+        actor=actor,
+        vendor=vendor,
+        protocol=given["protocol"],
+        url=given["url"],
+        name=given["name"],
+        credential=_credential(given, vendor, actor),
+        interval_minutes=given["interval_minutes"],
+        settings=form.settings(),
+    )
+    return enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+
+
+def _credential(given: dict[str, Any], vendor: Vendor, actor: User) -> Credential | None:
+    if given["credential"] == NEW:
+        own = {name: given[name] for name in ("kind", "header", "username", "secret", "url")}
+        return connections.create_credential(actor=actor, name=vendor.name, **own)
+    return Credential.objects.get(pk=given["credential"]) if given["credential"] else None
+
+
+@requires(write=Role.ADMIN)
+def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
+    row = _live(pk)
+    form = EndpointForm(request.POST or None, endpoint=row)
+    if request.method == "POST" and form.is_valid():
+        try:
+            connections.update_endpoint(row, actor=person(request), **form.changes())
+        except DomainError as error:
+            form.refuse(error)
+            row.refresh_from_db()
+        else:
+            messages.success(request, "Saved. The next reading uses these settings.")
+            return redirect("endpoint", row.pk)
+    context = {
+        "endpoint": row,
+        "protocol": form.protocol,
+        "form": form,
+        "runs": row.runs.select_related("requested_by")[:RUNS_SHOWN],
+        "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
+    }
+    return render(request, "catalog/endpoint.html", context)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def endpoint_read(request: HttpRequest, pk: int) -> HttpResponse:
+    run = enumeration.request_run(_live(pk), trigger=Trigger.PERSON, actor=person(request))
+    return redirect("run", run.pk)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
+    row = _live(pk)
+    connections.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
+    messages.success(
+        request,
+        "Paused. It is read only when somebody asks." if row.is_paused else "Reading on schedule again.",
+    )
+    return redirect("endpoint", row.pk)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def endpoint_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    row = _live(pk)
+    connections.remove_endpoint(row, actor=person(request))
+    messages.success(request, f"“{row}” was removed. What agents have pinned and published stays.")
+    return redirect("vendor", row.vendor.slug)
+
+
+def _live(pk: int) -> Endpoint:
+    rows = Endpoint.objects.live().select_related("vendor", "credential", "held_run")
+    return get_object_or_404(rows, pk=pk)

@@ -1,0 +1,55 @@
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from catalog import enumeration
+from catalog.models import Run, ToolVersion
+from people.errors import DomainError
+from people.models import Role
+from people.permissions import person, requires
+
+SHOWN = 25
+
+
+@requires(Role.VIEWER)
+def run(request: HttpRequest, pk: int) -> HttpResponse:
+    """The whole page, or only its moving part when the page asks how the run goes on."""
+    row = get_object_or_404(_runs(), pk=pk)
+    template = "catalog/_run.html" if request.headers.get("HX-Request") else "catalog/run.html"
+    return render(request, template, {"run": row, **_results(row)})
+
+
+@requires(Role.ADMIN)
+@require_POST
+def run_confirm(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(_runs(), pk=pk)
+    try:
+        next_run = enumeration.confirm_held(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("run", row.pk)
+    return redirect("run", next_run.pk)
+
+
+def _runs() -> QuerySet[Run]:
+    return Run.objects.select_related("endpoint__vendor", "requested_by")
+
+
+def _results(row: Run) -> dict[str, Any]:
+    if row.is_active:
+        return {}
+    versions = ToolVersion.objects.filter(run=row).select_related("tool").order_by("pk")
+    return {
+        "is_held": row.endpoint.held_run_id == row.pk,
+        "added": versions.filter(ordinal=1)[:SHOWN] if row.added else [],
+        "changed": versions.filter(ordinal__gt=1)[:SHOWN] if row.changed else [],
+        "withdrawn": row.withdrawals.select_related("tool")[:SHOWN] if row.withdrawn else [],
+        "returned": row.returns.select_related("tool")[:SHOWN] if row.returned else [],
+        "rejections": row.rejections.all()[:SHOWN] if row.rejected else [],
+        "findings": row.findings.select_related("tool")[:SHOWN],
+        "shown": SHOWN,
+    }

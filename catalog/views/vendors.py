@@ -1,0 +1,54 @@
+from django.contrib import messages
+from django.db.models import Count, Prefetch, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from catalog import connections
+from catalog.forms import VendorForm
+from catalog.models import Endpoint, Finding, Vendor
+from catalog.models.findings import FindingState
+from catalog.models.tools import ToolStatus
+from people.errors import DomainError
+from people.keyset import Keyset
+from people.models import Role
+from people.permissions import person, requires
+
+PAGE_SIZE = 50
+
+
+@requires(Role.VIEWER)
+def vendor_list(request: HttpRequest) -> HttpResponse:
+    live = Prefetch("endpoints", Endpoint.objects.filter(removed_at=None), to_attr="live_endpoints")
+    vendors = connections.vendors_with_counts().prefetch_related(live)
+    page = Keyset(vendors, "name").page(request.GET.get("cursor"), PAGE_SIZE)
+    return render(request, "catalog/vendors.html", {"page": page})
+
+
+@requires(write=Role.ADMIN)
+def vendor(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(Vendor.objects.live(), slug=slug)
+    form = VendorForm(request.POST or None, initial={"name": row.name, "homepage": row.homepage})
+    if request.method == "POST" and form.is_valid():
+        try:
+            connections.update_vendor(row, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved.")
+            return redirect("vendor", row.slug)
+    endpoints = row.endpoints.filter(removed_at=None).annotate(
+        tool_count=Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE))
+    )
+    findings = Finding.objects.filter(state=FindingState.OPEN, endpoint__vendor=row).count()
+    context = {"vendor": row, "form": form, "endpoints": endpoints, "finding_count": findings}
+    return render(request, "catalog/vendor.html", context)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def vendor_remove(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(Vendor.objects.live(), slug=slug)
+    connections.remove_vendor(row, actor=person(request))
+    messages.success(request, f"“{row}” was removed. What agents have pinned and published stays.")
+    return redirect("vendor-list")
