@@ -1,0 +1,84 @@
+"""What waits for a person: pins behind newer versions, agents with unpublished work, first steps."""
+
+from typing import TYPE_CHECKING, TypedDict
+
+from django.db.models import CharField, Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Cast, Coalesce
+
+from catalog.models import Tool, ToolVersion, Vendor
+from designer.models import Agent, Pin, Release
+from people.models import ApiToken, AuditEntry, Scope, User
+
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
+    class Newer(TypedDict):
+        newer: int
+
+    PinWithNewer = WithAnnotations[Pin, Newer]
+
+
+class Steps(TypedDict):
+    connected: bool
+    read: bool
+    pinned: bool
+    published: bool
+    fetched: bool
+
+
+def with_newer(pins: QuerySet[Pin]) -> "QuerySet[PinWithNewer]":
+    """Each pin with how many newer versions its tool has; 0 when the vendor's current one is pinned."""
+    later = Q(label_key__gt=OuterRef("version__label_key")) | Q(
+        label_key=OuterRef("version__label_key"), ordinal__gt=OuterRef("version__ordinal")
+    )
+    newer = ToolVersion.objects.filter(later, tool=OuterRef("tool")).order_by().values("tool")
+    count = Subquery(newer.annotate(count=Count("pk")).values("count"), output_field=IntegerField())
+    return pins.annotate(newer=Coalesce(count, 0))
+
+
+def pins_behind() -> "QuerySet[PinWithNewer]":
+    behind = Pin.objects.live().exclude(version=F("tool__current"))
+    return with_newer(behind).filter(newer__gt=0)
+
+
+def agents_with_state() -> QuerySet[Agent]:
+    """Live agents with `pin_count`, `last_number`, and `is_edited`: work that no release holds yet."""
+    newest = Release.objects.filter(agent=OuterRef("pk")).order_by("-number")
+    return Agent.objects.live().annotate(
+        pin_count=Count("pins", filter=Q(pins__removed_at=None)),
+        last_number=Subquery(newest.values("number")[:1]),
+        last_published_at=Subquery(newest.values("created_at")[:1]),
+        is_edited=Exists(_edited_pins()),
+    )
+
+
+def _edited_pins() -> QuerySet[Pin]:
+    """Pins of the outer agent that somebody touched after its last release, by their audit rows."""
+    about = Q(kind="pin", object_id=OuterRef("pin_key")) | Q(kind="tool", object_id=OuterRef("tool_key"))
+    entries = AuditEntry.objects.filter(about, at__gt=OuterRef(OuterRef("last_published_at")))
+    return (
+        Pin.objects.filter(agent=OuterRef("pk"))
+        .annotate(pin_key=Cast("pk", CharField()), tool_key=Cast("tool_id", CharField()))
+        .filter(Exists(entries))
+    )
+
+
+def agents_to_publish() -> QuerySet[Agent]:
+    waiting = Q(is_edited=True) | Q(last_number=None, pin_count__gt=0)
+    return agents_with_state().filter(waiting)
+
+
+def first_steps(user: User) -> Steps:
+    """What this installation has done at least once, in one query."""
+    fetched = ApiToken.objects.filter(scopes__contains=[Scope.RUNTIME]).exclude(last_used_at=None)
+    return (
+        User.objects.filter(pk=user.pk)
+        .values(
+            connected=Exists(Vendor.objects.live()),
+            read=Exists(Tool.objects.all()),
+            pinned=Exists(Pin.objects.live()),
+            published=Exists(Release.objects.all()),
+            fetched=Exists(fetched),
+        )
+        .get()
+    )

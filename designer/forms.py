@@ -1,0 +1,230 @@
+"""What a designer types about agents, pins and words. The rules live in the operations."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.forms import BoundField
+from msgspec import UNSET
+
+from catalog.models import Tool, ToolVersion
+from catalog.protocols.signature import Parameter, Signature
+from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG
+from designer.effective import ParameterWords, Words, merged
+from designer.models import Agent
+from designer.releases import LONGEST_NOTE
+from people.errors import DomainError
+from people.forms import OperationForm
+
+COUNTED = {"data-counted": "", "rows": 4}
+
+
+class AgentForm(OperationForm):
+    name = forms.CharField(max_length=LONGEST_NAME)
+    slug = forms.CharField(
+        max_length=LONGEST_SLUG,
+        required=False,
+        label="Address",
+        help_text="Made from the name if you leave it out.",
+    )
+    description = forms.CharField(
+        max_length=LONGEST_DESCRIPTION,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="What this agent is for.",
+    )
+    parent = forms.ModelChoiceField(
+        queryset=Agent.objects.live(),
+        required=False,
+        to_field_name="slug",
+        label="Sub-agent of",
+        empty_label="No other agent",
+    )
+
+
+class PinForm(OperationForm):
+    """Which agent gets a tool, and in which version."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.live(), required=False, to_field_name="slug", empty_label="A new agent"
+    )
+    agent_name = forms.CharField(max_length=LONGEST_NAME, required=False, label="Name of the new agent")
+    ordinal = forms.TypedChoiceField(coerce=int, label="Version")
+
+    def __init__(self, *args: Any, tool: Tool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["ordinal"].choices = version_choices(tool)  # type: ignore[attr-defined]
+        self.fields["ordinal"].initial = tool.current.ordinal if tool.current else None
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not cleaned.get("agent") and not cleaned.get("agent_name"):
+            self.add_error("agent_name", "Name the new agent, or choose one above.")
+        return cleaned
+
+
+def version_choices(tool: Tool) -> list[tuple[int, str]]:
+    """Newest first."""
+    words = version_words(tool.versions.defer("signature", "raw"))
+    current = tool.current.ordinal if tool.current else 0
+    return [
+        (version.ordinal, f"{word} (current)" if version.ordinal == current else word)
+        for version, word in words
+    ]
+
+
+def version_words(versions: Iterable[ToolVersion]) -> list[tuple[ToolVersion, str]]:
+    """Each with its name for people. A label that stands twice gets the beginning of the digest."""
+    rows = list(versions)
+    labels = Counter(row.label for row in rows)
+    return [(row, _version_word(row, is_alone=labels[row.label] == 1)) for row in rows]
+
+
+def _version_word(version: ToolVersion, *, is_alone: bool) -> str:
+    if not version.label:
+        return f"Version {version.ordinal}"
+    return f"Version {version.label}" if is_alone else f"Version {version.label}, {version.digest[:6]}"
+
+
+class PublishForm(OperationForm):
+    note = forms.CharField(
+        max_length=LONGEST_NOTE,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="What changed, for whoever rolls this out.",
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One input of the tool: the vendor's at the left, ours at the right."""
+
+    parameter: Parameter
+    description: BoundField
+    hidden: BoundField
+    preset: BoundField
+    is_tuned: bool
+
+
+class WordsForm(OperationForm):
+    """Our words beside the vendor's. Every box starts with the text that counts now, so that an empty
+    box is a mistake and never means "take the vendor's"."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+    description = forms.CharField(strip=False, required=False, widget=forms.Textarea(attrs=COUNTED))
+
+    def __init__(self, *args: Any, version: ToolVersion, below: Words, words: Words, **kwargs: Any) -> None:
+        self.signature = version.decoded()
+        self.ordinal = version.ordinal
+        self.inherited = merged(_vendors(self.signature), below)
+        self.own = words
+        now = merged(self.inherited, words)
+        initial: dict[str, Any] = {"version": version.ordinal, "description": now.description}
+        for index, parameter in enumerate(self.signature.inputs):
+            ours = now.parameters[parameter.name]
+            initial |= {
+                f"description-{index}": ours.description,
+                f"hidden-{index}": bool(ours.hidden),
+                f"preset-{index}": _typed(parameter, ours.preset),
+            }
+        super().__init__(*args, initial=initial, **kwargs)
+        for index, parameter in enumerate(self.signature.inputs):
+            self._add_fields(index, parameter)
+
+    def _add_fields(self, index: int, parameter: Parameter) -> None:
+        box = forms.Textarea(attrs={**COUNTED, "rows": 2})
+        label = f"Our description of {parameter.name}"
+        self.fields[f"description-{index}"] = forms.CharField(
+            strip=False, required=False, widget=box, label=label
+        )
+        self.fields[f"hidden-{index}"] = forms.BooleanField(required=False, label="Hide it from the model")
+        self.fields[f"preset-{index}"] = forms.CharField(strip=False, required=False, label="Value to send")
+
+    @property
+    def is_tuned(self) -> bool:
+        return self.own.description is not None
+
+    def rows(self) -> list[Row]:
+        return [
+            Row(
+                parameter,
+                self[f"description-{index}"],
+                self[f"hidden-{index}"],
+                self[f"preset-{index}"],
+                is_tuned=parameter.name in self.own.parameters,
+            )
+            for index, parameter in enumerate(self.signature.inputs)
+        ]
+
+    def clean_version(self) -> int:
+        version: int = self.cleaned_data["version"]
+        if version != self.ordinal:
+            raise forms.ValidationError("Somebody else has moved this to another version. Look at it again.")
+        return version
+
+    def words(self) -> dict[str, Any]:
+        """What `tunings.tune` takes: only what differs from the text below ours."""
+        parameters = {
+            parameter.name: self._ours(index, parameter)
+            for index, parameter in enumerate(self.signature.inputs)
+        }
+        return {
+            "description": self._differing("description", self.inherited.description),
+            "parameters": {name: ours for name, ours in parameters.items() if ours},
+        }
+
+    def _ours(self, index: int, parameter: Parameter) -> dict[str, Any]:
+        below = self.inherited.parameters[parameter.name]
+        ours: dict[str, Any] = {}
+        if (text := self._differing(f"description-{index}", below.description)) is not None:
+            ours["description"] = text
+        if (hidden := self.cleaned_data[f"hidden-{index}"]) != bool(below.hidden):
+            ours["hidden"] = hidden
+        if (typed := self._differing(f"preset-{index}", _typed(parameter, below.preset))) is not None:
+            ours["preset"] = _value(parameter, typed)
+        return ours
+
+    def _differing(self, name: str, inherited: str | None) -> str | None:
+        """A browser sends line ends as CR LF; that alone is no difference."""
+        given: str = self.cleaned_data[name].replace("\r\n", "\n")
+        return None if given == (inherited or "").replace("\r\n", "\n") else given
+
+    def refuse(self, error: DomainError) -> None:
+        places = {f"parameters.{p.name}": index for index, p in enumerate(self.signature.inputs)}
+        fields = {}
+        for name, sentence in error.fields.items():
+            stem, _, member = name.rpartition(".")
+            if name in places:
+                fields[f"preset-{places[name]}"] = sentence
+            elif stem in places:
+                fields[f"{member}-{places[stem]}"] = sentence
+            else:
+                fields[name] = sentence
+        super().refuse(DomainError(error.code, error.message, fields=fields, status=error.status))
+
+
+def _vendors(signature: Signature) -> Words:
+    parameters = {p.name: ParameterWords(description=p.description) for p in signature.inputs}
+    return Words(description=signature.description, parameters=parameters)
+
+
+def _typed(parameter: Parameter, preset: object) -> str:
+    """A preset as a person types it: a text as it is, everything else as JSON."""
+    if preset is UNSET:
+        return ""
+    return preset if isinstance(preset, str) else json.dumps(preset, ensure_ascii=False)
+
+
+def _value(parameter: Parameter, typed: str) -> Any:
+    """What was typed, as the input takes it; what cannot be read stays a text, and the rules refuse it."""
+    if not typed:
+        return UNSET
+    if parameter.type in ("string", "enum"):
+        return typed
+    try:
+        return json.loads(typed)
+    except ValueError:
+        return typed

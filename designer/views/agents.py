@@ -1,0 +1,127 @@
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from designer import agents, attention, budget, releases
+from designer.forms import AgentForm
+from designer.models import Agent
+from people.errors import DomainError
+from people.models import Role
+from people.permissions import person, requires
+
+if TYPE_CHECKING:
+    from designer.attention import PinWithNewer
+
+
+@requires(write=Role.DESIGNER)
+def agent_list(request: HttpRequest) -> HttpResponse:
+    form = AgentForm(request.POST or None, initial={"parent": request.GET.get("parent", "")})
+    if request.method == "POST" and form.is_valid():
+        try:
+            row = agents.create_agent(actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"“{row}” is there. Pin its first tool next.")
+            return redirect("agent", row.slug)
+    rows = _tree(list(attention.agents_with_state()))
+    return render(request, "designer/agents.html", {"agents": rows, "form": form})
+
+
+def _tree(rows: list[Agent]) -> list[tuple[int, Agent]]:
+    """Each agent with its depth, sub-agents below their parents."""
+    below: dict[int | None, list[Agent]] = defaultdict(list)
+    known = {row.pk for row in rows}
+    for row in rows:
+        below[row.parent_id if row.parent_id in known else None].append(row)
+    ordered: list[tuple[int, Agent]] = []
+    waiting = [(0, row) for row in reversed(below[None])]
+    while waiting:
+        depth, row = waiting.pop()
+        ordered.append((depth, row))
+        waiting += [(depth + 1, child) for child in reversed(below[row.pk])]
+    return ordered
+
+
+@requires(Role.VIEWER)
+def agent(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(attention.agents_with_state().select_related("parent"), slug=slug)
+    pins = list(attention.with_newer(releases.pinned(row)).select_related("tool__current"))
+    lines = [_line(pin) for pin in pins]
+    context = {
+        "agent": row,
+        "lines": lines,
+        "budget": _budget(lines),
+        "behind_count": sum(line["is_behind"] for line in lines),
+        "children": row.children.live().order_by("name"),
+    }
+    return render(request, "designer/agent.html", context)
+
+
+def _line(pin: "PinWithNewer") -> dict[str, Any]:
+    shown = releases.effective_of(pin)
+    return {
+        "pin": pin,
+        "shown": shown,
+        "tokens": budget.tokens(shown),
+        "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
+        "is_tuned": hasattr(pin, "tuning") or hasattr(pin.tool, "tuning"),
+        "misfits": releases.misfits_of(pin),
+    }
+
+
+def _budget(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the tools cost a model in each request, and each tool's part of the bar, biggest first."""
+    total = sum(line["tokens"] for line in lines)
+    bar, start = [], 0.0
+    for line in sorted(lines, key=lambda line: -line["tokens"]):
+        width = 100 * line["tokens"] / total
+        bar.append({"name": line["pin"].name, "tokens": line["tokens"], "start": start, "width": width})
+        start += width
+    return {"total": total, "bar": bar}
+
+
+@requires(Role.DESIGNER)
+def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(Agent.objects.live().select_related("parent"), slug=slug)
+    initial = {
+        "name": row.name,
+        "slug": row.slug,
+        "description": row.description,
+        "parent": row.parent.slug if row.parent else "",
+    }
+    form = AgentForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            row = agents.update_agent(row, actor=person(request), **_changes(form))
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved.")
+            return redirect("agent", row.slug)
+    return render(request, "designer/agent_edit.html", {"agent": row, "form": form})
+
+
+def _changes(form: AgentForm) -> agents.Changes:
+    given = form.cleaned_data
+    changes = agents.Changes(name=given["name"], description=given["description"], parent=given["parent"])
+    if given["slug"]:
+        changes["slug"] = given["slug"]
+    return changes
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(Agent.objects.live(), slug=slug)
+    try:
+        agents.remove_agent(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("agent", row.slug)
+    messages.success(request, f"“{row}” was removed. Its releases stay as they are.")
+    return redirect("agent-list")

@@ -1,0 +1,48 @@
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from catalog.models import Endpoint, Finding, Run
+from catalog.models.findings import FindingState
+from designer import attention
+from designer.context import THEMES
+from people.models import Role
+from people.permissions import person, requires
+
+SHOWN = 5
+YEAR = 365 * 24 * 3600
+
+
+@requires(Role.VIEWER)
+def home(request: HttpRequest) -> HttpResponse:
+    steps = attention.first_steps(person(request))
+    moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0))
+    findings = Finding.objects.filter(state=FindingState.OPEN)
+    context = {
+        "steps": steps,
+        "now": next((name for name, is_done in steps.items() if not is_done), ""),
+        "endpoints": Endpoint.objects.needing_action().select_related("vendor")[:SHOWN],
+        "findings": findings.select_related("tool", "endpoint__vendor")[:SHOWN],
+        "behind": attention.pins_behind().select_related("agent", "tool", "version")[: SHOWN + 1],
+        "agents": attention.agents_to_publish()[: SHOWN + 1],
+        "runs": moved.select_related("endpoint__vendor")[:SHOWN],
+        "shown": SHOWN,
+    }
+    return render(request, "designer/home.html", context)
+
+
+@requires(write=Role.VIEWER)
+@require_POST
+def theme(request: HttpRequest) -> HttpResponse:
+    """The choice of light or dark, for browsers without the script that does this in place."""
+    chosen = request.POST.get("theme", "")
+    back = request.POST.get("next", "/")
+    safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
+    response = redirect(back if safe else "home")
+    if chosen in THEMES:
+        response.set_cookie("theme", chosen, max_age=YEAR, samesite="Lax")
+    else:
+        response.delete_cookie("theme", samesite="Lax")
+    return response

@@ -1,0 +1,157 @@
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from catalog import diff
+from catalog.models import ToolVersion
+from designer import attention, budget, names, pins, releases, tunings
+from designer.effective import misfits
+from designer.forms import WordsForm, version_choices
+from designer.models import Agent, Pin
+from people.errors import DomainError
+from people.models import AuditEntry, Role
+from people.permissions import person, requires
+
+HISTORY_SHOWN = 20
+
+
+@requires(write=Role.DESIGNER)
+def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """The editor: the vendor's words at the left, ours at the right."""
+    row = _pin(slug, pk)
+    tuning = tunings.of(row)
+    form = WordsForm(
+        request.POST or None,
+        version=row.version,
+        below=tunings.words_of(tunings.of(row.tool)),
+        words=tunings.words_of(tuning),
+    )
+    if request.method == "POST" and form.is_valid():
+        try:
+            tunings.tune(
+                row, actor=person(request), expected=request.POST.get("expected", "*"), **form.words()
+            )
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+            return redirect("pin", slug, row.pk)
+    context = {"form": form, "tuning": tuning, "expected": tunings.etag(tuning), **_about(row)}
+    return render(request, "designer/pin.html", context)
+
+
+def _about(row: Pin) -> dict[str, Any]:
+    shown = releases.effective_of(row)
+    trail = AuditEntry.objects.filter(kind="pin", object_id=str(row.pk)).select_related("actor")
+    return {
+        "agent": row.agent,
+        "pin": row,
+        "shown": shown,
+        "tokens": budget.tokens(shown),
+        "misfits": releases.misfits_of(row),
+        "versions": version_choices(row.tool),
+        "history": trail[:HISTORY_SHOWN],
+    }
+
+
+@requires(Role.VIEWER)
+def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """What changes if this pin moves: a part of the editor, asked for while a version is being chosen."""
+    row = _pin(slug, pk)
+    ordinal = request.GET.get("ordinal", "")
+    version = row.tool.versions.filter(ordinal=int(ordinal)).first() if ordinal.isdecimal() else None
+    return render(request, "designer/_move_preview.html", {"pin": row, **_moved(row, version)})
+
+
+def _moved(row: Pin, version: ToolVersion | None) -> dict[str, Any]:
+    if version is None or version == row.version:
+        return {}
+    after = version.decoded()
+    return {
+        "to": version,
+        "comparison": diff.compare(row.version.decoded(), after),
+        "lost": misfits(after, tunings.words_of(tunings.of(row))),
+    }
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(slug, pk)
+    ordinal = request.POST.get("ordinal", "")
+    try:
+        moved = pins.move_pin(row, actor=person(request), ordinal=int(ordinal) if ordinal.isdecimal() else 0)
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        version = moved.version.label or moved.version.ordinal
+        messages.success(request, f"“{moved.name}” is now pinned to version {version}.")
+    if request.POST.get("from") == "upgrades":
+        return redirect("agent-upgrades", slug)
+    return redirect("pin", slug, row.pk)
+
+
+@requires(Role.VIEWER)
+def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Says while somebody types whether a name can be used, and proposes one that can."""
+    row = _pin(slug, pk)
+    alias = request.GET.get("alias", "").strip()
+    others = row.agent.pins.live().exclude(pk=row.pk).values_list("name", flat=True)
+    proposal = names.derive(alias or row.version.decoded().name, set(others))
+    context = {"alias": alias, "proposal": proposal, "is_legal": names.is_legal(alias)}
+    return render(request, "designer/_alias_says.html", context)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(slug, pk)
+    try:
+        renamed = pins.set_alias(row, actor=person(request), alias=request.POST.get("alias", ""))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"The model now knows this tool as “{renamed.name}”.")
+    return redirect("pin", slug, row.pk)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(slug, pk)
+    tunings.revert(row, actor=person(request))
+    messages.success(request, "Back to the words below yours.")
+    return redirect("pin", slug, row.pk)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(slug, pk)
+    pins.remove_pin(row, actor=person(request))
+    messages.success(request, f"“{row.name}” is no longer pinned. Published releases keep it.")
+    return redirect("agent", slug)
+
+
+@requires(Role.VIEWER)
+def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
+    agent = get_object_or_404(Agent.objects.live(), slug=slug)
+    behind: QuerySet[Pin] = attention.pins_behind().filter(agent=agent)
+    rows = behind.select_related("version", "tool__current", "tool__endpoint__vendor")
+    entries = [
+        (row, diff.compare(row.version.decoded(), row.tool.current.decoded()))
+        for row in rows
+        if row.tool.current is not None
+    ]
+    return render(request, "designer/upgrades.html", {"agent": agent, "entries": entries})
+
+
+def _pin(slug: str, pk: int) -> Pin:
+    rows = Pin.objects.live().select_related(
+        "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
+    )
+    return get_object_or_404(rows, pk=pk, agent__slug=slug)

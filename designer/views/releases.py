@@ -1,0 +1,116 @@
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+
+from designer import budget, exports, releases, sealed
+from designer.forms import PublishForm
+from designer.models import Agent, Release
+from designer.sealed import Sealed, SealedTool
+from designer.views.tools import pretty
+from people.errors import DomainError
+from people.keyset import Keyset
+from people.models import Role
+from people.permissions import person, requires
+
+PAGE_SIZE = 50
+SHOWN_BYTES = 30_000
+
+
+@requires(write=Role.DESIGNER)
+def release_list(request: HttpRequest, slug: str) -> HttpResponse:
+    agent = get_object_or_404(Agent.objects.live(), slug=slug)
+    form = PublishForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            release = releases.publish(agent, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"Release {release.number} is sealed. Runtimes can fetch it now.")
+            return redirect("release", agent.slug, release.number)
+    rows = agent.releases.select_related("created_by").defer("document")
+    page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
+    context = {"agent": agent, "form": form, "page": page, "remarks": _remarks(agent)}
+    return render(request, "designer/releases.html", context)
+
+
+def _remarks(agent: Agent) -> list[tuple[str, list[Any]]]:
+    """What each format would say to what is about to be published, the blocking ones first."""
+    said = releases.remarks_on(releases.draft(agent))
+    order = {"blocks": 0, "warns": 1, "loses": 2}
+    labels = {format_.name: format_.label for format_ in exports.FORMATS}
+    return [
+        (labels[name], sorted(found, key=lambda remark: order[remark.level]))
+        for name, found in said.items()
+        if any(remark.level != "loses" for remark in found)
+    ]
+
+
+@requires(Role.VIEWER)
+def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    agent = get_object_or_404(Agent.objects.live(), slug=slug)
+    row = get_object_or_404(agent.releases.select_related("created_by"), number=number)
+    before = agent.releases.filter(number__lt=number).order_by("-number").first()
+    document = sealed.decode(row.document)
+    context = {
+        "agent": agent,
+        "release": row,
+        "is_intact": sealed.digest(row.document.encode()) == row.digest,
+        "tools": [(tool, budget.tokens(tool.signature)) for tool in document.tools],
+        "before": before,
+        "differences": _differences(sealed.decode(before.document), document) if before else [],
+        "formats": exports.FORMATS,
+        **_shown_export(row, request.GET.get("format", "")),
+    }
+    return render(request, "designer/release.html", context)
+
+
+def _shown_export(row: Release, name: str) -> dict[str, Any]:
+    if name not in {format_.name for format_ in exports.FORMATS}:
+        return {}
+    try:
+        body = pretty(releases.export(row, name).decode())
+    except DomainError as error:
+        return {"format": name, "problem": error.message}
+    return {"format": name, "body": body[:SHOWN_BYTES], "is_cut": len(body) > SHOWN_BYTES}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One tool that is not in the release as it was in the one before."""
+
+    mark: str
+    tone: str
+    name: str
+    says: str
+
+
+def _differences(before: Sealed, after: Sealed) -> list[Difference]:
+    old = {tool.id: tool for tool in before.tools}
+    new = {tool.id: tool for tool in after.tools}
+    gone = [Difference("removed", "bad", t.signature.name, "") for pk, t in old.items() if pk not in new]
+    came = [Difference("added", "ok", t.signature.name, "") for pk, t in new.items() if pk not in old]
+    kept = [
+        Difference("changed", "warn", new[pk].signature.name, says)
+        for pk in new
+        if pk in old and (says := _says(old[pk], new[pk]))
+    ]
+    return [*gone, *came, *kept]
+
+
+def _says(old: SealedTool, new: SealedTool) -> str:
+    parts = []
+    if old.version != new.version:
+        parts.append(f"version {_word(old)} became version {_word(new)}")
+    if old.signature.name != new.signature.name:
+        parts.append(f"it was called “{old.signature.name}”")
+    if old.tuning != new.tuning:
+        parts.append("its words were tuned")
+    return ", ".join(parts)
+
+
+def _word(tool: SealedTool) -> str:
+    return tool.version.label or str(tool.version.ordinal)

@@ -1,0 +1,194 @@
+from typing import Any
+
+import msgspec
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from catalog import diff
+from catalog.models import Tool, ToolVersion
+from catalog.models.findings import FindingState
+from designer import agents, attention, pins, tunings
+from designer.effective import NOTHING
+from designer.forms import PinForm, WordsForm, version_words
+from designer.models import Agent, Pin
+from people.errors import DomainError
+from people.models import Role, User
+from people.permissions import person, requires
+
+VERSIONS_SHOWN = 100
+FINDINGS_SHOWN = 50
+
+
+@requires(Role.VIEWER)
+def tool(request: HttpRequest, pk: int) -> HttpResponse:
+    row = _tool(pk)
+    return _overview(request, row, PinForm(tool=row, initial={"agent": _only_agent()}))
+
+
+def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
+    tuning = tunings.of(row)
+    signature = row.current.decoded() if row.current else None
+    context = {
+        "signature": signature,
+        "tuning": tuning,
+        "words": tunings.words_of(tuning),
+        "form": form,
+        **_header(row),
+    }
+    return render(request, "designer/tool.html", context)
+
+
+def _only_agent() -> str | None:
+    """Where there is one agent, it is the one that is meant."""
+    slugs = list(Agent.objects.live().values_list("slug", flat=True)[:2])
+    return slugs[0] if len(slugs) == 1 else None
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
+    """From the form of the tool page, or by one press in the list while choosing tools for an agent."""
+    row = _tool(pk)
+    form = PinForm(request.POST, tool=row)
+    if form.is_valid():
+        try:
+            pin = _pin(form, row, person(request))
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.")
+            return _back(request, pin)
+    return _overview(request, row, form)
+
+
+@transaction.atomic
+def _pin(form: PinForm, row: Tool, actor: User) -> Pin:
+    given = form.cleaned_data
+    agent = given["agent"] or agents.create_agent(actor=actor, name=given["agent_name"])
+    return pins.pin_tool(agent, actor=actor, tool=row, ordinal=given["ordinal"])
+
+
+def _back(request: HttpRequest, pin: Pin) -> HttpResponse:
+    back = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure()):
+        return redirect(back)
+    return redirect("agent", pin.agent.slug)
+
+
+@requires(Role.VIEWER)
+def tool_versions(request: HttpRequest, pk: int) -> HttpResponse:
+    """All versions, and any two of them beside each other: the older one always at the left."""
+    row = _tool(pk)
+    versions = list(row.versions.defer("signature", "raw")[:VERSIONS_SHOWN])
+    old, new = _chosen(row, versions, request.GET.get("from", ""), request.GET.get("to", ""))
+    context: dict[str, Any] = {"versions": version_words(versions), "old": old, "new": new, **_header(row)}
+    if old and new:
+        context["comparison"] = diff.compare(old.decoded(), new.decoded())
+        context["show_raw"] = "raw" in request.GET
+    return render(request, "designer/tool_versions.html", context)
+
+
+def _chosen(
+    row: Tool, versions: list[ToolVersion], before: str, after: str
+) -> tuple[ToolVersion | None, ToolVersion | None]:
+    """Without a choice: the newest and the one before it. With one: that one and the one before it."""
+    order = [version.ordinal for version in versions]
+    new = int(after) if after.isdecimal() else (order[0] if order else 0)
+    previous = order[order.index(new) + 1 :] if new in order else []
+    old = int(before) if before.isdecimal() else (previous[0] if previous else 0)
+    # In the order of the list, which knows what the vendor's own labels mean.
+    found = list(row.versions.filter(ordinal__in=[old, new])) if old != new else []
+    return (found[1], found[0]) if len(found) == 2 else (None, None)
+
+
+@requires(Role.VIEWER)
+def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
+    row = _tool(pk)
+    users = attention.with_newer(Pin.objects.live().filter(tool=row))
+    context = {"pins": users.select_related("agent", "version", "created_by").order_by("agent__name")}
+    return render(request, "designer/tool_usage.html", {**context, **_header(row)})
+
+
+@requires(Role.VIEWER)
+def tool_findings(request: HttpRequest, pk: int) -> HttpResponse:
+    row = _tool(pk)
+    found = row.findings.select_related("version", "resolved_by")[:FINDINGS_SHOWN]
+    return render(request, "designer/tool_findings.html", {"findings": found, **_header(row)})
+
+
+@requires(Role.VIEWER)
+def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
+    row = _tool(pk)
+    ordinal = request.GET.get("version", "")
+    version = row.current
+    if ordinal.isdecimal():
+        version = get_object_or_404(row.versions, ordinal=int(ordinal))
+    versions = row.versions.defer("signature", "raw")[:VERSIONS_SHOWN]
+    context = {
+        "version": version,
+        "versions": version_words(versions),
+        "raw": pretty(version.raw) if version else "",
+    }
+    return render(request, "designer/tool_raw.html", {**context, **_header(row)})
+
+
+def pretty(document: str) -> str:
+    return msgspec.json.format(document, indent=2)
+
+
+@requires(write=Role.DESIGNER)
+def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
+    """Our words for a tool wherever it is pinned."""
+    row = _tool(pk)
+    if row.current is None:
+        return redirect("tool", row.pk)
+    tuning = tunings.of(row)
+    form = WordsForm(request.POST or None, version=row.current, below=NOTHING, words=tunings.words_of(tuning))
+    if request.method == "POST" and form.is_valid():
+        try:
+            tunings.tune(
+                row, actor=person(request), expected=request.POST.get("expected", "*"), **form.words()
+            )
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(
+                request, "Saved. Agents that pin this tool show your words after their next release."
+            )
+            return redirect("tool-tuning", row.pk)
+    history = tunings.history(row).select_related("actor")[:20]
+    context = {
+        "form": form,
+        "tuning": tuning,
+        "expected": tunings.etag(tuning),
+        "history": history,
+        **_header(row),
+    }
+    return render(request, "designer/tool_tuning.html", context)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
+    row = _tool(pk)
+    tunings.revert(row, actor=person(request))
+    messages.success(request, "Back to the vendor's words.")
+    return redirect("tool-tuning", row.pk)
+
+
+def _tool(pk: int) -> Tool:
+    return get_object_or_404(Tool.objects.select_related("current", "endpoint__vendor"), pk=pk)
+
+
+def _header(row: Tool) -> dict[str, Any]:
+    """What the head of each of the tool's pages shows."""
+    return {
+        "tool": row,
+        "is_offered": row.endpoint.is_live,
+        "usage_count": row.pins.filter(removed_at=None, agent__removed_at=None).count(),
+        "finding_count": row.findings.filter(state=FindingState.OPEN).count(),
+    }
