@@ -9,7 +9,6 @@ neither the broker nor the worker that died. docs/decisions/0004-enumeration.md 
 import logging
 import random
 import threading
-import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import timedelta
@@ -39,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=30)
 HEARTBEAT_SECONDS = 8.0
-PROGRESS_SECONDS = 0.5
 RESEND_AFTER = timedelta(seconds=20)
 MAX_ATTEMPTS = 3
 MAY_LOSE = 0.30
@@ -214,17 +212,11 @@ def _extend(run: Run, **progress: int) -> bool:
 
 
 def _read(run: Run, on_progress: OnProgress | None) -> Harvest:
-    last = time.monotonic()
-
     def progress(pages: int, seen: int, rejected: int) -> None:
-        nonlocal last
-        crashpoint("page")
         if on_progress:
             on_progress(pages, seen, rejected)
-        if time.monotonic() - last > PROGRESS_SECONDS:
-            last = time.monotonic()
-            if not _extend(run, pages=pages, seen=seen, rejected=rejected):
-                raise LostLeaseError
+        if not _extend(run, pages=pages, seen=seen, rejected=rejected):
+            raise LostLeaseError
 
     with credentials.open_session(run.endpoint) as session:
         harvest = reading.read(run, run.endpoint.speak(), session, progress)

@@ -9,8 +9,10 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from catalog import diff, recording
+from catalog.crashpoints import crashpoint
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
@@ -24,6 +26,7 @@ MAX_PAGES = 500
 MAX_TOOLS = 50_000
 MAX_SECONDS = 300
 CHUNK = 500
+PROGRESS_SECONDS = 0.5
 
 Progress = Callable[[int, int, int], None]
 
@@ -46,6 +49,7 @@ class RememberedPages:
     def __init__(self, endpoint: Endpoint, reader: str) -> None:
         rows = KnownPage.objects.filter(endpoint=endpoint, reader=reader)
         self.pages = {page.cursor: page for page in rows}
+        self.count = len(self.pages)
 
     def etag(self, cursor: str) -> str:
         page = self.pages.get(cursor)
@@ -86,13 +90,22 @@ class _StaleMemoryError(Exception):
 
 
 def read(run: Run, protocol: Protocol, session: base.Session, progress: Progress) -> Harvest:
-    """All of the endpoint. Raises ProtocolError when the listing cannot be read to its end."""
-    current = current_tools(run.endpoint)
+    """All of the endpoint; `progress` hears of pages, tools seen and tools refused twice a second.
+
+    Raises ProtocolError when the listing cannot be read to its end.
+    """
     remembered = RememberedPages(run.endpoint, reader_of(protocol))
     try:
-        return _Reading(run, protocol, current).read(session, remembered, progress)
+        return _read(run, protocol, session, remembered, progress)
     except _StaleMemoryError:
-        return _Reading(run, protocol, current).read(session, NothingKnown(), progress)
+        return _read(run, protocol, session, NothingKnown(), progress)
+
+
+def _read(
+    run: Run, protocol: Protocol, session: base.Session, known: base.KnownPages, progress: Progress
+) -> Harvest:
+    with recording.Stage() as stage:
+        return _Reading(run, protocol, stage).read(session, known, progress)
 
 
 @dataclass(slots=True)
@@ -134,10 +147,10 @@ class _Guard:
 class _Reading:
     """The state of one reading: what was seen so far and what is waiting to be staged."""
 
-    def __init__(self, run: Run, protocol: Protocol, current: dict[str, Current]) -> None:
+    def __init__(self, run: Run, protocol: Protocol, stage: recording.Stage) -> None:
         self.run = run
         self.protocol = protocol
-        self.current = current
+        self.stage = stage
         self.harvest = Harvest()
         self.seen: dict[str, str] = {}
         self.in_conflict: set[str] = set()
@@ -146,17 +159,30 @@ class _Reading:
         self.all_known = True
 
     def read(self, session: base.Session, known: base.KnownPages, progress: Progress) -> Harvest:
-        recording.clear_stage()
         guard = _Guard()
+        told = time.monotonic()
         for number, page in enumerate(self.protocol.enumerate(session, known), start=1):
             before = len(self.seen)
             self._take(page)
+            crashpoint("page")
             guard.check(page, number, seen=self.harvest.seen, is_progress=len(self.seen) > before)
             if len(self.waiting) >= CHUNK:
                 self._stage()
-            progress(number, self.harvest.seen, len(self.harvest.rejections))
+            if time.monotonic() - told > PROGRESS_SECONDS:
+                self.stage.settle()
+                progress(number, self.harvest.seen, len(self.harvest.rejections))
+                told = time.monotonic()
         self._stage()
-        return self._conclude()
+        self.stage.settle()
+        if not (self.all_known and known.count == self.harvest.pages):
+            self._conclude()
+        return self.harvest
+
+    @cached_property
+    def current(self) -> dict[str, Current]:
+        """Not read at all when every page is known from the last complete run."""
+        self.stage.settle()
+        return current_tools(self.run.endpoint)
 
     def _take(self, page: Page) -> None:
         self.harvest.pages += 1
@@ -262,7 +288,7 @@ class _Reading:
                 self._reject(item.tool_id, exc.code, exc.reason)
                 self._forget_page_of(item)
         self._judge([(item, tool) for item, tool in staged if tool.tool_pk is not None])
-        recording.stage(tool for _, tool in staged)
+        self.stage.put([tool for _, tool in staged])
         self.waiting = {}
 
     def _forget_page_of(self, item: Item) -> None:
@@ -292,6 +318,9 @@ class _Reading:
 
     def _judge(self, changed: list[tuple[Item, StagedTool]]) -> None:
         """A finding for each new version that breaks its callers, which the vendor promised not to do."""
+        if not changed:
+            return
+        self.stage.settle()
         held = {tool.tool_pk: self.current[item.tool_id] for item, tool in changed}
         rows = ToolVersion.objects.filter(pk__in=[current.version_pk for current in held.values()])
         before = {version.tool_id: version for version in rows}
@@ -315,10 +344,9 @@ class _Reading:
             f"{old.label or 'the one before'}: {' '.join(reasons[:3])}{more}",
         )
 
-    def _conclude(self) -> Harvest:
+    def _conclude(self) -> None:
         harvest = self.harvest
-        for tool_id in self.in_conflict:
-            recording.unstage(tool_id)
+        recording.unstage(self.in_conflict)
         harvest.added, harvest.changed = recording.count_staged()
         active = {tool_id: held.pk for tool_id, held in self.current.items() if held.is_active}
         harvest.was_active = len(active)
@@ -327,5 +355,4 @@ class _Reading:
         harvest.returned = [
             held.pk for tool_id, held in self.current.items() if not held.is_active and tool_id in accepted
         ]
-        harvest.known_pages = None if self.all_known and not harvest.missing else self.pages
-        return harvest
+        harvest.known_pages = self.pages

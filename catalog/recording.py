@@ -6,6 +6,7 @@ written once. No statement here runs per tool.
 """
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from django.db import connection, transaction
@@ -59,7 +60,7 @@ class Harvest:
     known_pages: list[KnownPage] | None = None
 
 
-COLUMNS = tuple(StagedTool.__dataclass_fields__)
+COLUMNS = ", ".join(StagedTool.__dataclass_fields__)
 
 CREATE = """
 CREATE TEMP TABLE IF NOT EXISTS staged_tool (
@@ -73,24 +74,57 @@ CREATE TEMP TABLE IF NOT EXISTS staged_tool (
 """
 
 
-def clear_stage() -> None:
+class Stage:
+    """The staging table of this connection. One COPY at a time runs beside the reading thread.
+
+    Leave the connection alone between `put` and `settle`: a COPY may be under way on it.
+    """
+
+    def __init__(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(CREATE)
+            cursor.execute("TRUNCATE staged_tool")
+        self._raw = connection.connection
+        self._copying: Future[None] | None = None
+
+    def __enter__(self) -> "Stage":
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="stage")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._thread.shutdown(wait=True)
+
+    def put(self, tools: Sequence[StagedTool]) -> None:
+        self.settle()
+        self._copying = self._thread.submit(self._copy, tools)
+
+    def settle(self) -> None:
+        """Wait until the last chunk is in the table; raises what went wrong with it."""
+        if self._copying:
+            copying, self._copying = self._copying, None
+            copying.result()
+
+    def _copy(self, tools: Sequence[StagedTool]) -> None:
+        with self._raw.cursor() as cursor, cursor.copy(f"COPY staged_tool ({COLUMNS}) FROM STDIN") as rows:
+            rows.write("".join([_copy_line(tool) for tool in tools]))
+
+
+COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+def _copy_line(tool: StagedTool) -> str:
+    """One row in the text format of COPY. Half the time of adapting every value by its type."""
+    tags = ",".join(['"' + tag.replace("\\", "\\\\").replace('"', '\\"') + '"' for tag in tool.tags])
+    texts = (
+        *(tool.tool_id, tool.label, f"{{{','.join(map(str, tool.label_key))}}}", tool.digest),
+        *(tool.name, tool.title, tool.description, f"{{{tags}}}", str(tool.tokens), tool.signature, tool.raw),
+    )
+    return "\t".join([str(tool.tool_pk or r"\N"), *(text.translate(COPY_ESCAPES) for text in texts)]) + "\n"
+
+
+def unstage(tool_ids: Iterable[str]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(CREATE)
-        cursor.execute("TRUNCATE staged_tool")
-
-
-def stage(tools: Iterable[StagedTool]) -> None:
-    """Outside any transaction: what is staged means nothing before `record`."""
-    with connection.cursor() as cursor:
-        copy = f"COPY staged_tool ({', '.join(COLUMNS)}) FROM STDIN"
-        with cursor.copy(copy) as rows:
-            for tool in tools:
-                rows.write_row([getattr(tool, column) for column in COLUMNS])
-
-
-def unstage(tool_id: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM staged_tool WHERE tool_id = %s", [tool_id])
+        cursor.execute("DELETE FROM staged_tool WHERE tool_id = ANY(%s)", [list(tool_ids)])
 
 
 def count_staged() -> tuple[int, int]:

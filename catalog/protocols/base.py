@@ -114,6 +114,8 @@ class Page:
 class KnownPages(Interface):
     """Pages as the last complete run read them, so that an unchanged page need not be parsed again."""
 
+    count: int
+
     def etag(self, cursor: str) -> str: ...
 
     def recall(self, cursor: str, reply: Reply) -> Page | None:
@@ -123,6 +125,8 @@ class KnownPages(Interface):
 
 class NothingKnown:
     """For the first run, and wherever remembering does not pay."""
+
+    count = 0
 
     def etag(self, cursor: str) -> str:
         return ""

@@ -43,5 +43,4 @@ class Command(BaseCommand):
         return run
 
     def show(self, pages: int, seen: int, rejected: int) -> None:
-        if pages % 10 == 0:
-            self.stdout.write(f"  page {pages}, {seen} tools so far")
+        self.stdout.write(f"  page {pages}, {seen} tools so far")
