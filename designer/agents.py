@@ -1,5 +1,6 @@
 """Agents and their tree. Each function is one change by one person, audited in its own transaction."""
 
+import re
 from typing import Any, Literal, TypedDict, Unpack
 
 from django.db import IntegrityError, connection, transaction
@@ -14,6 +15,7 @@ from people.models import User
 
 LONGEST_NAME = 120
 LONGEST_SLUG = 60
+SLUG = r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?"
 LONGEST_DESCRIPTION = 4_000
 
 
@@ -126,15 +128,15 @@ def _bad_parent(status: Literal[400, 409], code: str, message: str) -> DesignerE
 
 def _checked_slug(slug: str) -> str:
     slug = slug.strip()
-    if not slug or slug != slugify(slug) or len(slug) > LONGEST_SLUG:
-        message = "Use small letters, digits and hyphens, up to 60 characters."
+    if not re.fullmatch(SLUG, slug):
+        message = f"Use small letters, digits and hyphens, up to {LONGEST_SLUG} characters."
         raise DesignerError("invalid", "This address cannot be used.", fields={"slug": message})
     return slug
 
 
 def _free_slug(name: str) -> str:
-    wanted = slugify(name)[:LONGEST_SLUG].strip("-_") or "agent"
-    stem = wanted[: LONGEST_SLUG - 5]
+    wanted = slugify(name).replace("_", "-")[:LONGEST_SLUG].strip("-") or "agent"
+    stem = wanted[: LONGEST_SLUG - 5].strip("-")
     taken = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
     slug, number = wanted, 1
     while slug in taken:

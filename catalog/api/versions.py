@@ -15,6 +15,7 @@ from catalog.errors import CatalogError
 from catalog.models import Tool, ToolVersion
 
 LARGEST_ORDINAL = 2**31 - 1
+ORDINAL = {"type": "integer", "minimum": 1, "maximum": LARGEST_ORDINAL}
 
 
 class VersionRow(serializers.ModelSerializer[ToolVersion]):
@@ -108,8 +109,8 @@ class VersionDiff(GenericAPIView[ToolVersion]):
     @extend_schema(
         operation_id="tools_diff_retrieve",
         parameters=[
-            OpenApiParameter("from", int, required=True, description="An ordinal."),
-            OpenApiParameter("to", int, required=True, description="An ordinal."),
+            OpenApiParameter("from", ORDINAL, required=True, description="An ordinal."),
+            OpenApiParameter("to", ORDINAL, required=True, description="An ordinal."),
         ],
         responses=ComparisonOutput,
     )

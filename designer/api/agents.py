@@ -16,7 +16,7 @@ from people.permissions import person
 
 class AgentChange(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=agents.LONGEST_NAME, required=False)
-    slug = serializers.SlugField(max_length=agents.LONGEST_SLUG, required=False)
+    slug = serializers.RegexField(f"^{agents.SLUG}$", max_length=agents.LONGEST_SLUG, required=False)
     description = serializers.CharField(
         max_length=agents.LONGEST_DESCRIPTION, required=False, allow_blank=True
     )

@@ -21,11 +21,17 @@ from people.permissions import person
 LARGEST_ORDINAL = 2**31 - 1
 
 
+# `pins` checks it, because its error proposes an alias that can be had.
+@extend_schema_field({"type": "string", "pattern": "^([A-Za-z_][A-Za-z0-9_-]{0,63})?$"})
+class Alias(serializers.CharField):
+    pass
+
+
 class PinChange(serializers.Serializer[Any]):
     version = serializers.IntegerField(
         min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text="An ordinal."
     )
-    alias = serializers.CharField(
+    alias = Alias(
         required=False, allow_blank=True, help_text="Empty goes back to the name derived from the vendor's."
     )
 

@@ -17,7 +17,7 @@ from people.permissions import person
 
 IF_MATCH = OpenApiParameter(
     "If-Match",
-    str,
+    {"type": "string", "pattern": '^("[^"]+"|[*])$'},
     OpenApiParameter.HEADER,
     description="The ETag you started from: if somebody has saved since, the answer is 409.",
 )

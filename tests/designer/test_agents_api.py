@@ -1,8 +1,13 @@
-import pytest
+import threading
 
+import pytest
+from django.db import connection
+
+from designer import agents
+from designer.errors import DesignerError
 from designer.models import Agent
 from people.models import AuditEntry
-from tests.factories import make_agent, make_pin
+from tests.factories import make_agent, make_pin, make_user
 
 URL = "/api/v1/agents/"
 
@@ -125,3 +130,28 @@ def test_list_pages_and_costs_the_same_whatever_its_length(api, django_assert_ma
 
     assert [len(first["results"]), len(second["results"])] == [4, 2]
     assert sum(row["pins"] for row in first["results"] + second["results"]) == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_moves_cannot_close_a_circle_together():
+    one, two, actor = make_agent(), make_agent(), make_user()
+    together = threading.Barrier(2)
+    outcomes = []
+
+    def move(agent, parent):
+        together.wait(timeout=10)
+        try:
+            agents.update_agent(agent, actor=actor, parent=parent)
+            outcomes.append("moved")
+        except DesignerError as error:
+            outcomes.append(error.code)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=move, args=pair) for pair in ((one, two), (two, one))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(outcomes) == ["circular_parent", "moved"]
