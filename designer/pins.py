@@ -109,7 +109,7 @@ def _check_offered(tool: Tool) -> None:
 def _version(tool: Tool, ordinal: int | None) -> ToolVersion:
     version = tool.current if ordinal is None else tool.versions.filter(ordinal=ordinal).first()
     if version is None:
-        message = f"“{tool}” has no version {ordinal}."
+        message = f"“{tool}” has no version {ordinal or 'yet'}."
         raise DesignerError("unknown_version", message, fields={"version": message})
     if version.findings.filter(state=FindingState.BLOCKED).exists():
         message = f"Version {version.ordinal} of “{tool}” has been blocked in review. Choose another version."
