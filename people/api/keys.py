@@ -9,11 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from people import tokens
+from people.inputs import Input
 from people.models import ApiToken, Role, Scope
 from people.permissions import person
 
 
-class KeyInput(serializers.Serializer[ApiToken]):
+class KeyInput(Input):
     name = serializers.CharField(max_length=100)
     scopes = serializers.ListField(
         child=serializers.ChoiceField(choices=Scope.choices), allow_empty=False, max_length=len(Scope)

@@ -17,8 +17,10 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
         error_messages={"does_not_exist": "Nobody signs in with this name."},
         help_text="The name somebody signs in with.",
     )
-    kind = serializers.CharField(max_length=30, required=False)
-    q = serializers.CharField(max_length=200, required=False, help_text="Part of what was changed.")
+    kind = serializers.CharField(max_length=30, required=False, allow_blank=True)
+    q = serializers.CharField(
+        max_length=200, required=False, allow_blank=True, help_text="Part of what was changed."
+    )
 
 
 class AuditOutput(serializers.ModelSerializer[AuditEntry]):
@@ -39,7 +41,7 @@ class AuditList(ListAPIView[AuditEntry]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[AuditEntry]:
-        given = AuditFilter(data=self.request.query_params)
+        given = AuditFilter(data=self.request.query_params.dict())
         given.is_valid(raise_exception=True)
         return audit.entries(**given.validated_data)
 

@@ -7,18 +7,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from people import directory
+from people.inputs import Input
 from people.models import Role, User
 from people.permissions import person
 
 
-class UserInput(serializers.Serializer[User]):
+class UserInput(Input):
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=200, write_only=True, trim_whitespace=False)
     name = serializers.CharField(max_length=150, required=False, allow_blank=True)
     role = serializers.ChoiceField(choices=Role.choices, required=False)
 
 
-class UserChange(serializers.Serializer[User]):
+class UserChange(Input):
     name = serializers.CharField(max_length=150, required=False, allow_blank=True)
     role = serializers.ChoiceField(choices=Role.choices, required=False)
     is_active = serializers.BooleanField(required=False)
