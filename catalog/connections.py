@@ -191,9 +191,7 @@ def _checked_setting(setting: Setting, value: Any) -> Any:
     if not isinstance(value, expected) or (setting.kind == "integer" and isinstance(value, bool)):
         raise _invalid(settings=f"“{setting.label}” takes {setting.kind} values.")
     low, high = setting.minimum, setting.maximum
-    if setting.kind == "integer" and (
-        (low is not None and value < low) or (high is not None and value > high)
-    ):
+    if isinstance(value, int) and ((low is not None and value < low) or (high is not None and value > high)):
         raise _invalid(settings=f"“{setting.label}” takes a number from {low} to {high}.")
     return value
 

@@ -324,8 +324,8 @@ class _Reading:
         held = {tool.tool_pk: self.current[item.tool_id] for item, tool in changed}
         rows = ToolVersion.objects.filter(pk__in=[current.version_pk for current in held.values()])
         before = {version.tool_id: version for version in rows}
-        for _, tool in changed:
-            old = before[tool.tool_pk or 0]
+        for item, tool in changed:
+            old = before[self.current[item.tool_id].pk]
             comparison = diff.compare(old.decoded(), signature.from_json(tool.signature))
             if comparison.class_ == "breaking" and tool.label != old.label:
                 self.harvest.findings.append(self._breaking(tool, old, comparison))
@@ -335,7 +335,7 @@ class _Reading:
         more = f" And {len(reasons) - 3} more." if len(reasons) > 3 else ""
         return Finding(
             endpoint=self.run.endpoint,
-            tool_id=tool.tool_pk,
+            tool_id=old.tool_id,
             run=self.run,
             code="BREAKING",
             severity=Severity.MEDIUM,

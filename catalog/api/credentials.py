@@ -11,10 +11,12 @@ from rest_framework.response import Response
 from catalog import connections
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
+from people.inputs import Input
 from people.models import Role
+from people.permissions import person
 
 
-class CredentialInput(serializers.Serializer[Credential]):
+class CredentialInput(Input):
     name = serializers.CharField(max_length=100)
     kind = serializers.ChoiceField(choices=CredentialKind.choices)
     url = serializers.CharField(max_length=2048, help_text="An address of the origin it may be sent to.")
@@ -23,7 +25,7 @@ class CredentialInput(serializers.Serializer[Credential]):
     username = serializers.CharField(max_length=200, required=False, allow_blank=True)
 
 
-class SecretInput(serializers.Serializer[Any]):
+class SecretInput(Input):
     secret = serializers.CharField(max_length=8_000, write_only=True, trim_whitespace=False)
 
 
@@ -48,7 +50,7 @@ class CredentialList(ListAPIView[Credential]):
     def post(self, request: Request) -> Response:
         given = CredentialInput(data=request.data)
         given.is_valid(raise_exception=True)
-        credential = connections.create_credential(actor=request.user, **given.validated_data)
+        credential = connections.create_credential(actor=person(request), **given.validated_data)
         return Response(CredentialOutput(credential).data, status=201)
 
 
@@ -66,11 +68,11 @@ class CredentialDetail(GenericAPIView[Credential]):
         given = SecretInput(data=request.data)
         given.is_valid(raise_exception=True)
         credential = get_object_or_404(self.get_queryset(), pk=pk)
-        credential = connections.replace_secret(credential, actor=request.user, **given.validated_data)
+        credential = connections.replace_secret(credential, actor=person(request), **given.validated_data)
         return Response(CredentialOutput(credential).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
         credential = get_object_or_404(self.get_queryset(), pk=pk)
-        connections.remove_credential(credential, actor=request.user)
+        connections.remove_credential(credential, actor=person(request))
         return Response(status=204)

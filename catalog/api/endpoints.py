@@ -14,7 +14,9 @@ from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
+from people.inputs import Input
 from people.models import Role
+from people.permissions import person
 
 
 class ErrorOutput(serializers.Serializer[Any]):
@@ -22,7 +24,7 @@ class ErrorOutput(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
-class EndpointChange(serializers.Serializer[Endpoint]):
+class EndpointChange(Input):
     url = serializers.CharField(max_length=2048, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
     credential = serializers.UUIDField(required=False, allow_null=True)
@@ -109,7 +111,7 @@ class EndpointList(ListAPIView[Endpoint]):
     def post(self, request: Request) -> Response:
         given = EndpointInput(data=request.data)
         given.is_valid(raise_exception=True)
-        endpoint = connections.create_endpoint(actor=request.user, **given.validated_data)
+        endpoint = connections.create_endpoint(actor=person(request), **given.validated_data)
         return Response(EndpointOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
 
 
@@ -126,12 +128,12 @@ class EndpointDetail(GenericAPIView[Endpoint]):
         given = EndpointChange(data=request.data)
         given.is_valid(raise_exception=True)
         endpoint = get_object_or_404(endpoints(), pk=pk)
-        connections.update_endpoint(endpoint, actor=request.user, **given.validated_data)
+        connections.update_endpoint(endpoint, actor=person(request), **given.validated_data)
         return Response(EndpointOutput(endpoints().get(pk=pk)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
-        connections.remove_endpoint(get_object_or_404(endpoints(), pk=pk), actor=request.user)
+        connections.remove_endpoint(get_object_or_404(endpoints(), pk=pk), actor=person(request))
         return Response(status=204)
 
 
@@ -145,5 +147,5 @@ class EndpointEnumerate(GenericAPIView[Endpoint]):
     @extend_schema(request=None, responses={202: RunStarted})
     def post(self, request: Request, pk: int) -> Response:
         endpoint = get_object_or_404(endpoints(), pk=pk)
-        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=request.user)
+        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=person(request))
         return Response({"run": run.pk}, status=202)

@@ -11,7 +11,9 @@ from rest_framework.response import Response
 from catalog import findings
 from catalog.models import Finding
 from catalog.models.findings import FindingState
+from people.inputs import Input
 from people.models import Role
+from people.permissions import person
 
 
 class FindingOutput(serializers.ModelSerializer[Finding]):
@@ -42,7 +44,7 @@ class FindingFilter(serializers.Serializer[Any]):
     tool = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
 
 
-class DecisionInput(serializers.Serializer[Any]):
+class DecisionInput(Input):
     decision = serializers.ChoiceField(choices=["accept", "block"])
     note = serializers.CharField(required=False, allow_blank=True, max_length=2000)
 
@@ -74,5 +76,5 @@ class FindingResolve(GenericAPIView[Finding]):
         given.is_valid(raise_exception=True)
         finding = get_object_or_404(Finding, pk=pk)
         return Response(
-            FindingOutput(findings.resolve(finding, actor=request.user, **given.validated_data)).data
+            FindingOutput(findings.resolve(finding, actor=person(request), **given.validated_data)).data
         )

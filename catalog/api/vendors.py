@@ -10,16 +10,18 @@ from rest_framework.response import Response
 
 from catalog import connections
 from catalog.models import Vendor
+from people.inputs import Input
 from people.models import Role
+from people.permissions import person
 
 
-class VendorInput(serializers.Serializer[Vendor]):
+class VendorInput(Input):
     name = serializers.CharField(max_length=120)
     slug = serializers.RegexField(r"^[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?$", required=False, max_length=60)
     homepage = serializers.CharField(max_length=500, required=False, allow_blank=True)
 
 
-class VendorChange(serializers.Serializer[Vendor]):
+class VendorChange(Input):
     name = serializers.CharField(max_length=120, required=False)
     homepage = serializers.CharField(max_length=500, required=False, allow_blank=True)
 
@@ -46,7 +48,7 @@ class VendorList(ListAPIView[Vendor]):
     def post(self, request: Request) -> Response:
         given = VendorInput(data=request.data)
         given.is_valid(raise_exception=True)
-        vendor = connections.create_vendor(actor=request.user, **given.validated_data)
+        vendor = connections.create_vendor(actor=person(request), **given.validated_data)
         return Response(VendorOutput(self.get_queryset().get(pk=vendor.pk)).data, status=201)
 
 
@@ -68,12 +70,12 @@ class VendorDetail(GenericAPIView[Vendor]):
     def patch(self, request: Request, slug: str) -> Response:
         given = VendorChange(data=request.data)
         given.is_valid(raise_exception=True)
-        connections.update_vendor(self.vendor(slug), actor=request.user, **given.validated_data)
+        connections.update_vendor(self.vendor(slug), actor=person(request), **given.validated_data)
         return Response(VendorOutput(self.vendor(slug)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
-        connections.remove_vendor(self.vendor(slug), actor=request.user)
+        connections.remove_vendor(self.vendor(slug), actor=person(request))
         return Response(status=204)
 
 
