@@ -27,6 +27,7 @@ class VendorChange(Input):
 
 
 class VendorOutput(serializers.ModelSerializer[Vendor]):
+    homepage = serializers.CharField(read_only=True, help_text="An address, or empty.")
     endpoints = serializers.IntegerField(source="endpoint_count", read_only=True)
     tools = serializers.IntegerField(source="tool_count", read_only=True)
 
