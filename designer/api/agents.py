@@ -1,4 +1,3 @@
-from typing import Any
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.shortcuts import get_object_or_404
@@ -10,11 +9,12 @@ from rest_framework.response import Response
 
 from designer import agents
 from designer.models import Agent, Release
+from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 
 
-class AgentChange(serializers.Serializer[Any]):
+class AgentChange(Input):
     name = serializers.CharField(max_length=agents.LONGEST_NAME, required=False)
     slug = serializers.RegexField(f"^{agents.SLUG}$", max_length=agents.LONGEST_SLUG, required=False)
     description = serializers.CharField(

@@ -15,6 +15,7 @@ from designer import effective, pins
 from designer.api.agents import chosen_agent
 from designer.models import Pin
 from designer.releases import effective_of, misfits_of, pinned
+from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 
@@ -27,7 +28,7 @@ class Alias(serializers.CharField):
     pass
 
 
-class PinChange(serializers.Serializer[Any]):
+class PinChange(Input):
     version = serializers.IntegerField(
         min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text="An ordinal."
     )

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from designer import exports, releases, sealed
 from designer.api.agents import chosen_agent
 from designer.models import Release
+from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 
@@ -37,7 +38,7 @@ SEALED_HEADERS = [
 UNCHANGED = OpenApiResponse(description="The caller has it already.")
 
 
-class ReleaseInput(serializers.Serializer[Any]):
+class ReleaseInput(Input):
     note = serializers.CharField(required=False, allow_blank=True, max_length=releases.LONGEST_NOTE)
 
 

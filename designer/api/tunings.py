@@ -12,6 +12,7 @@ from designer import tunings
 from designer.api.pins import chosen_pin
 from designer.errors import DesignerError
 from designer.models import Pin, Tuning
+from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 
@@ -23,7 +24,7 @@ IF_MATCH = OpenApiParameter(
 )
 
 
-class ParameterTuning(serializers.Serializer[Any]):
+class ParameterTuning(Input):
     description = serializers.CharField(required=False, trim_whitespace=False)
     hidden = serializers.BooleanField(required=False)
     preset = serializers.JSONField(
@@ -31,7 +32,7 @@ class ParameterTuning(serializers.Serializer[Any]):
     )
 
 
-class TuningInput(serializers.Serializer[Any]):
+class TuningInput(Input):
     """Replaces the tuning as a whole; what is left out keeps the vendor's words."""
 
     description = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
