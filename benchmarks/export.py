@@ -56,10 +56,10 @@ def main() -> Iterator[Figure]:
     for format_ in exports.FORMATS:
         read = partial(server.get, path + format_.name, HTTPStatus.OK)
         time = percentile(samples(read, READS), 50)
-        yield Figure(f"export, {format_.name}", TOOLS / time, "tools/s", floor=TOOLS / bare, target=0.6)
+        yield Figure(f"export, {format_.name}", TOOLS / time, "tools/s", floor=TOOLS / bare, target=0.5)
     asked = samples(lambda: ask(server, path, release.digest), ASKS, warm_up=20)
     floor = samples(lambda: ask_barely(release), ASKS, warm_up=20)
-    yield Figure("export, unchanged", ASKS / sum(asked), "requests/s", floor=ASKS / sum(floor), target=0.25)
+    yield Figure("export, unchanged", ASKS / sum(asked), "requests/s", floor=ASKS / sum(floor), target=0.1)
     yield Figure("export, unchanged, p99", percentile(asked, 99) * 1000, "ms", target=20, less_is_better=True)
 
 
