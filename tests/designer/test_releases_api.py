@@ -265,19 +265,19 @@ def test_bad_note_is_named(api, pin):
 
 
 def test_format_added_later_is_written_on_first_request_and_kept(api, release, monkeypatch):
-    toy = Format(
-        name="toy",
-        label="Toy",
+    added = Format(
+        name="added-later",
+        label="Added later",
         limits=Limits(source="here", date="2026-11-21", carries=frozenset()),
         write=lambda sealed: [tool.signature.name for tool in sealed.tools],
     )
-    monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, toy))
+    monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, added))
 
-    first = api.get(f"{URL}1/tools/", {"format": "toy"})
+    first = api.get(f"{URL}1/tools/", {"format": "added-later"})
 
     assert first.json() == [Pin.objects.get().name]
-    assert Export.objects.get(format="toy").as_bytes() == first.content
-    assert "toy" in [row["name"] for row in api.get(f"{URL}1/").json()["formats"]]
+    assert Export.objects.get(format="added-later").as_bytes() == first.content
+    assert "added-later" in [row["name"] for row in api.get(f"{URL}1/").json()["formats"]]
 
 
 def test_verify_finds_what_is_not_as_it_was_sealed(release):
