@@ -66,9 +66,6 @@ def _squeezed(name: str, illegal: str, fallback: str) -> str:
 def _free(wanted: str, name: str, taken: set[str]) -> str:
     if wanted.lower() not in taken:
         return wanted
-    for salt in count():
-        tail = hashlib.sha256(f"{name}\0{salt}".encode()).hexdigest()[:_TAIL]
-        candidate = f"{wanted[: LONGEST - 1 - _TAIL]}_{tail}"
-        if candidate.lower() not in taken:
-            return candidate
-    raise AssertionError("unreachable: salts do not run out")
+    tails = (hashlib.sha256(f"{name}\0{salt}".encode()).hexdigest()[:_TAIL] for salt in count())
+    candidates = (f"{wanted[: LONGEST - 1 - _TAIL]}_{tail}" for tail in tails)
+    return next(candidate for candidate in candidates if candidate.lower() not in taken)

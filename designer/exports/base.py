@@ -1,7 +1,7 @@
 """What an export format is: one function and its target's limits as data.
 
-How to add one: docs/decisions has the reasons, `json_schema.py` is the plainest example. A format
-knows no Django and no database; it sees a sealed release and returns a document.
+How to add one: docs/exports.md. A format knows no Django and no database; it sees a sealed release
+and returns a document.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The result of an MCP `tools/list`, valid in the revisions 2025-06-18 to 2026-07-28."""
+"""The result of an MCP `tools/list`, valid in the revisions 2025-11-25 and 2026-07-28."""
 
 from typing import Any
 

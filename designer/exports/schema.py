@@ -1,4 +1,4 @@
-"""Parameters as JSON Schema, shared by the formats that speak it. The mapping is in docs/protocols.md."""
+"""Parameters as JSON Schema, shared by the formats that speak it. The mapping is in docs/exports.md."""
 
 import re
 from typing import Any
