@@ -54,7 +54,7 @@ class FindingList(ListAPIView[Finding]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Finding]:
-        given = FindingFilter(data=self.request.query_params)
+        given = FindingFilter(data=self.request.query_params.dict())
         given.is_valid(raise_exception=True)
         return Finding.objects.filter(**given.validated_data).select_related("tool")
 

@@ -77,7 +77,7 @@ class RunList(ListAPIView[Run]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Run]:
-        given = EndpointFilter(data=self.request.query_params)
+        given = EndpointFilter(data=self.request.query_params.dict())
         given.is_valid(raise_exception=True)
         first = Prefetch("rejections", Rejection.objects.order_by("id")[:REJECTIONS_IN_A_LIST])
         return Run.objects.filter(**given.validated_data).prefetch_related(first)

@@ -116,7 +116,7 @@ class VersionDiff(GenericAPIView[ToolVersion]):
     )
     def get(self, request: Request, pk: int) -> Response:
         tool = get_object_or_404(Tool, pk=pk)
-        given = DiffQuery(data=request.query_params)
+        given = DiffQuery(data=request.query_params.dict())
         given.is_valid(raise_exception=True)
         old, new = (version_at(tool, given.validated_data[name]) for name in ("from", "to"))
         comparison = diff.compare(old.decoded(), new.decoded())
