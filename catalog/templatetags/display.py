@@ -23,6 +23,7 @@ UNSEEN = re.compile(
     "|[\ufe00-\ufe0f]{2,}"
 )
 CHIP_LIMIT = 3
+BRIEF, HOVER = 160, 240
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
 TONES = {
     word: name
@@ -62,6 +63,14 @@ def shown(text: str) -> SafeString:
         pieces += [escape(text[end : match.start()]), _chip(match.group())]
         end = match.end()
     return mark_safe("".join([*pieces, escape(text[end:])]))  # noqa: S308 - every piece is escaped above
+
+
+@register.simple_tag
+def brief(text: str) -> SafeString:
+    """A vendor's text in a list: two lines of it, and some more on hover."""
+    text = " ".join(text.split())
+    hover = format_html(' title="{}"', text[:HOVER]) if len(text) > BRIEF else ""
+    return format_html('<div class="muted small clamp"{}>{}</div>', hover, shown(text[:BRIEF]))
 
 
 def _chip(run: str) -> SafeString:

@@ -5,6 +5,7 @@ from django.shortcuts import render
 
 from catalog.models import Tool
 from catalog.protocols.signature import Parameter, Signature
+from catalog.views.asked import numbers
 from people.models import Role
 from people.permissions import requires
 
@@ -27,7 +28,7 @@ class Line:
 
 @requires(Role.VIEWER)
 def tool_compare(request: HttpRequest) -> HttpResponse:
-    wanted = [int(pk) for pk in request.GET.getlist("tool") if pk.isdecimal()][:LIMIT]
+    wanted = numbers(request.GET.getlist("tool"))[:LIMIT]
     found = (
         Tool.objects.filter(current__isnull=False)
         .select_related("current", "endpoint__vendor")

@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from catalog import diff, findings
 from catalog.models import Finding, ToolVersion
 from catalog.models.findings import FindingState
+from catalog.views.asked import numbers
 from people.errors import DomainError
 from people.keyset import Keyset
 from people.models import Role, User
@@ -42,7 +43,7 @@ def review(request: HttpRequest) -> HttpResponse:
 
 def _decide(request: HttpRequest) -> None:
     decision, chosen = _asked(request.POST)
-    rows = Finding.objects.filter(pk__in=[pk for pk in chosen if pk.isdecimal()])
+    rows = Finding.objects.filter(pk__in=numbers(chosen))
     try:
         count = _resolve(rows, person(request), decision, request.POST)
     except DomainError as error:

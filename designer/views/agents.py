@@ -16,6 +16,8 @@ from people.permissions import person, requires
 if TYPE_CHECKING:
     from designer.attention import PinWithNewer
 
+PARTS_SHOWN = 11
+
 
 @requires(write=Role.DESIGNER)
 def agent_list(request: HttpRequest) -> HttpResponse:
@@ -75,12 +77,16 @@ def _line(pin: "PinWithNewer") -> dict[str, Any]:
 
 
 def _budget(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the tools cost a model in each request, and each tool's part of the bar, biggest first."""
-    total = sum(line["tokens"] for line in lines)
+    """What the tools cost a model in each request: the biggest parts of the bar, and the rest as one."""
+    sizes = sorted(((line["tokens"], line["pin"].name) for line in lines), reverse=True)
+    total = sum(tokens for tokens, _ in sizes)
+    shown, rest = sizes[:PARTS_SHOWN], sizes[PARTS_SHOWN:]
+    if rest:
+        shown.append((sum(tokens for tokens, _ in rest), f"{len(rest)} smaller ones"))
     bar, start = [], 0.0
-    for line in sorted(lines, key=lambda line: -line["tokens"]):
-        width = 100 * line["tokens"] / total
-        bar.append({"name": line["pin"].name, "tokens": line["tokens"], "start": start, "width": width})
+    for tokens, name in shown:
+        width = 100 * tokens / total
+        bar.append({"name": name, "tokens": tokens, "start": start, "width": width})
         start += width
     return {"total": total, "bar": bar}
 

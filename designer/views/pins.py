@@ -8,6 +8,7 @@ from django.views.decorators.http import require_POST
 
 from catalog import diff
 from catalog.models import ToolVersion
+from catalog.views.asked import number
 from designer import attention, budget, names, pins, releases, tunings
 from designer.effective import misfits
 from designer.forms import WordsForm, version_choices
@@ -62,8 +63,7 @@ def _about(row: Pin) -> dict[str, Any]:
 def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """What changes if this pin moves: a part of the editor, asked for while a version is being chosen."""
     row = _pin(slug, pk)
-    ordinal = request.GET.get("ordinal", "")
-    version = row.tool.versions.filter(ordinal=int(ordinal)).first() if ordinal.isdecimal() else None
+    version = row.tool.versions.filter(ordinal=number(request.GET.get("ordinal", ""))).first()
     return render(request, "designer/_move_preview.html", {"pin": row, **_moved(row, version)})
 
 
@@ -82,9 +82,8 @@ def _moved(row: Pin, version: ToolVersion | None) -> dict[str, Any]:
 @require_POST
 def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(slug, pk)
-    ordinal = request.POST.get("ordinal", "")
     try:
-        moved = pins.move_pin(row, actor=person(request), ordinal=int(ordinal) if ordinal.isdecimal() else 0)
+        moved = pins.move_pin(row, actor=person(request), ordinal=number(request.POST.get("ordinal", "")))
     except DomainError as error:
         messages.error(request, error.message)
     else:

@@ -16,7 +16,7 @@ from people.models import Role
 from people.permissions import person, requires
 
 PAGE_SIZE = 50
-SHOWN_BYTES = 30_000
+SHOWN_CHARACTERS = 8_000
 
 
 @requires(write=Role.DESIGNER)
@@ -75,7 +75,7 @@ def _shown_export(row: Release, name: str) -> dict[str, Any]:
         body = pretty(releases.export(row, name).decode())
     except DomainError as error:
         return {"format": name, "problem": error.message}
-    return {"format": name, "body": body[:SHOWN_BYTES], "is_cut": len(body) > SHOWN_BYTES}
+    return {"format": name, "body": body[:SHOWN_CHARACTERS], "is_cut": len(body) > SHOWN_CHARACTERS}
 
 
 @dataclass(frozen=True)

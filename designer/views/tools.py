@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST
 from catalog import diff
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
+from catalog.views.asked import number
 from designer import agents, attention, pins, tunings
 from designer.effective import NOTHING
 from designer.forms import PinForm, WordsForm, version_words
@@ -97,9 +98,9 @@ def _chosen(
 ) -> tuple[ToolVersion | None, ToolVersion | None]:
     """Without a choice: the newest and the one before it. With one: that one and the one before it."""
     order = [version.ordinal for version in versions]
-    new = int(after) if after.isdecimal() else (order[0] if order else 0)
+    new = number(after) or (order[0] if order else 0)
     previous = order[order.index(new) + 1 :] if new in order else []
-    old = int(before) if before.isdecimal() else (previous[0] if previous else 0)
+    old = number(before) or (previous[0] if previous else 0)
     # In the order of the list, which knows what the vendor's own labels mean.
     found = list(row.versions.filter(ordinal__in=[old, new])) if old != new else []
     return (found[1], found[0]) if len(found) == 2 else (None, None)
@@ -123,10 +124,9 @@ def tool_findings(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.VIEWER)
 def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
     row = _tool(pk)
-    ordinal = request.GET.get("version", "")
     version = row.current
-    if ordinal.isdecimal():
-        version = get_object_or_404(row.versions, ordinal=int(ordinal))
+    if "version" in request.GET:
+        version = get_object_or_404(row.versions, ordinal=number(request.GET["version"]))
     versions = row.versions.defer("signature", "raw")[:VERSIONS_SHOWN]
     context = {
         "version": version,

@@ -1,0 +1,12 @@
+"""Numbers that somebody may have typed into an address."""
+
+LONGEST = 18  # digits that a bigint holds whatever they are
+
+
+def number(text: str) -> int:
+    """0, which is no row's id and no version's ordinal, for everything that is not a number."""
+    return int(text) if text.isdecimal() and len(text) <= LONGEST else 0
+
+
+def numbers(texts: list[str]) -> list[int]:
+    return [found for text in texts if (found := number(text))]

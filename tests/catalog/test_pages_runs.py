@@ -1,0 +1,118 @@
+import pytest
+from django.utils import timezone
+
+from catalog.models import Rejection, Run, Withdrawal
+from people.models import Role
+from tests.factories import make_endpoint, make_tool, make_version
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin():
+    return signed_in()
+
+
+def make_run(**fields):
+    endpoint = fields.pop("endpoint", None) or make_endpoint()
+    return Run.objects.create(endpoint=endpoint, **{"status": "succeeded"} | fields)
+
+
+def test_an_active_run_asks_for_its_own_progress(admin):
+    run = make_run(status="running", pages=3, seen=300)
+
+    page = admin.get(f"/runs/{run.pk}/")
+
+    assert f'hx-get="/runs/{run.pk}/" hx-trigger="every 1s"' in page.content.decode()
+    assert "Reading. 3 pages and 300 tools so far." in text_of(page)
+
+
+def test_progress_is_the_same_part_that_the_page_holds(admin):
+    run = make_run(status="running")
+
+    part = admin.get(f"/runs/{run.pk}/", headers={"HX-Request": "true"}).content.decode()
+
+    assert "<html" not in part
+    assert 'id="run"' in part
+
+
+def test_a_finished_run_no_longer_asks(admin):
+    run = make_run(seen=40, unchanged=40)
+
+    page = admin.get(f"/runs/{run.pk}/")
+
+    assert "hx-trigger" not in page.content.decode()
+    assert "Read 40 tools. Nothing has changed." in text_of(page)
+
+
+def test_a_run_lists_what_it_added_changed_and_withdrew(admin):
+    endpoint = make_endpoint()
+    run = make_run(endpoint=endpoint, seen=3, added=1, changed=1, withdrawn=1)
+    new = make_tool(endpoint=endpoint, name="brand_new")
+    changed = make_tool(endpoint=endpoint, name="older_tool")
+    make_version(changed, run=run)
+    gone = make_tool(endpoint=endpoint, name="gone_tool")
+    make_version(new, run=run)
+    Withdrawal.objects.create(tool=gone, run=run)
+
+    page = admin.get(f"/runs/{run.pk}/")
+
+    assert "1 new, 1 changed, 1 withdrawn" in text_of(page)
+    assert f"/tools/{changed.pk}/versions/?to=2" in page.content.decode()
+    assert "gone_tool" in text_of(page)
+
+
+def test_rejected_items_are_listed_with_their_reasons(admin):
+    run = make_run(seen=2, rejected=1)
+    Rejection.objects.create(run=run, tool="#2", code="NAME_TOO_LONG", reason="Its name has 300 characters.")
+
+    assert "#2 Its name has 300 characters. NAME_TOO_LONG" in text_of(admin.get(f"/runs/{run.pk}/"))
+
+
+def test_a_failed_run_says_what_to_do(admin):
+    run = make_run(status="failed", error_code="TIMEOUT", error_message="The vendor did not answer.")
+
+    page = admin.get(f"/runs/{run.pk}/")
+
+    assert "The vendor did not answer." in text_of(page)
+    assert f"/endpoints/{run.endpoint_id}/#settings" in page.content.decode()
+
+
+@pytest.fixture
+def held():
+    run = make_run(
+        status="failed",
+        error_code="SHRINK_HELD",
+        error_message="88 of 100 tools are missing.",
+        would_withdraw=88,
+        finished_at=timezone.now(),
+    )
+    run.endpoint.held_run = run
+    run.endpoint.save()
+    return run
+
+
+def test_a_held_run_asks_before_it_withdraws(admin, held):
+    assert "Yes, withdraw 88 tools" in text_of(admin.get(f"/runs/{held.pk}/"))
+
+
+def test_confirming_starts_a_run_that_may_withdraw(admin, held):
+    response = admin.post(f"/runs/{held.pk}/confirm/")
+
+    run = Run.objects.latest("pk")
+    assert response["Location"] == f"/runs/{run.pk}/"
+    assert run.may_withdraw == 88
+
+
+def test_confirming_too_late_says_so(admin, held):
+    held.endpoint.held_run = None
+    held.endpoint.save()
+
+    response = admin.post(f"/runs/{held.pk}/confirm/", follow=True)
+
+    assert "does not wait for a decision any more" in text_of(response)
+
+
+def test_only_an_administrator_may_confirm(held):
+    assert signed_in(Role.DESIGNER).post(f"/runs/{held.pk}/confirm/").status_code == 403

@@ -1,0 +1,167 @@
+import pytest
+
+from designer import agents, pins, releases
+from designer.models import Agent, Release
+from people.models import Role
+from tests.factories import make_agent, make_signature, make_tool, make_user, make_version
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def designer():
+    return signed_in(Role.DESIGNER)
+
+
+@pytest.fixture
+def alice():
+    return make_user(Role.DESIGNER, username="alice", name="Alice")
+
+
+@pytest.fixture
+def desk():
+    return make_agent(slug="desk", name="Desk")
+
+
+def test_an_agent_is_made_on_the_list(designer):
+    response = designer.post("/agents/", {"name": "Travel desk", "slug": "", "description": "", "parent": ""})
+
+    assert response["Location"] == "/agents/travel-desk/"
+
+
+def test_a_refused_agent_is_explained_beside_the_field(designer, desk):
+    response = designer.post("/agents/", {"name": "Desk", "slug": "desk"})
+
+    assert response.context["form"].errors["slug"]
+
+
+def test_sub_agents_stand_below_their_parents(designer, alice, desk):
+    below = agents.create_agent(actor=alice, name="Aardvark", parent=desk)
+    agents.create_agent(actor=alice, name="Deeper", parent=below)
+    agents.create_agent(actor=alice, name="Zebra")
+
+    rows = designer.get("/agents/").context["agents"]
+
+    assert [(depth, agent.name) for depth, agent in rows] == [
+        (0, "Desk"),
+        (1, "Aardvark"),
+        (2, "Deeper"),
+        (0, "Zebra"),
+    ]
+
+
+def test_an_agent_shows_each_pin_with_its_version_and_cost(designer, alice, desk):
+    tool = make_tool(name="forecast")
+    pins.pin_tool(desk, actor=alice, tool=tool)
+    make_version(tool)
+
+    page = designer.get("/agents/desk/")
+
+    assert "1 1 behind" in text_of(page)
+    assert page.context["budget"]["total"] > 10
+
+
+def test_fifty_pins_make_a_small_and_cheap_page(designer, alice, desk, django_assert_max_num_queries):
+    for number in range(50):
+        signature = make_signature(
+            f"tool_with_a_usual_name_{number}", description="What it does and when. " * 30
+        )
+        pins.pin_tool(desk, actor=alice, tool=make_tool(signature))
+
+    with django_assert_max_num_queries(12):
+        response = designer.get("/agents/desk/")
+
+    assert len(response.content) < 60_000
+
+
+def test_an_agent_is_edited(designer, desk):
+    designer.post(
+        "/agents/desk/edit/", {"name": "Help desk", "slug": "help", "description": "Helps", "parent": ""}
+    )
+
+    desk.refresh_from_db()
+    assert (desk.name, desk.slug) == ("Help desk", "help")
+
+
+def test_an_agent_with_sub_agents_is_not_removed(designer, alice, desk):
+    agents.create_agent(actor=alice, name="Below", parent=desk)
+
+    assert "has sub-agents" in text_of(designer.post("/agents/desk/remove/", follow=True))
+
+
+def test_a_removed_agent_is_gone(designer, desk):
+    designer.post("/agents/desk/remove/")
+
+    assert not Agent.objects.live().exists()
+    assert designer.get("/agents/desk/").status_code == 404
+
+
+def test_publishing_leads_to_the_sealed_release(designer, alice, desk):
+    pins.pin_tool(desk, actor=alice, tool=make_tool())
+
+    response = designer.post("/agents/desk/releases/", {"note": "The first"}, follow=True)
+
+    assert "Release 1 is sealed." in text_of(response)
+    assert Release.objects.get().note == "The first"
+
+
+def test_publishing_nothing_says_what_is_missing(designer, desk):
+    response = designer.post("/agents/desk/releases/", {"note": ""})
+
+    assert "has no tools. Pin one, then publish." in text_of(response)
+
+
+def test_what_a_format_cannot_carry_is_said_before_publishing(designer, alice, desk):
+    pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature(description="long " * 500)))
+
+    assert "cannot carry" in text_of(designer.get("/agents/desk/releases/"))
+
+
+def test_a_release_offers_every_format(designer, alice, desk):
+    pins.pin_tool(desk, actor=alice, tool=make_tool(name="forecast"))
+    releases.publish(desk, actor=alice)
+
+    page = designer.get("/agents/desk/releases/1/?format=json-schema")
+
+    assert page.content.decode().count("/api/v1/agents/desk/releases/1/tools/?format=") >= 5
+    assert '"forecast"' in text_of(page)
+    assert "Sealed" in text_of(page)
+
+
+def test_a_release_says_what_differs_from_the_one_before(designer, alice, desk):
+    stays = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
+    goes = pins.pin_tool(desk, actor=alice, tool=make_tool(name="goes"))
+    releases.publish(desk, actor=alice)
+    make_version(stays.tool)
+    pins.move_pin(stays, actor=alice, ordinal=2)
+    pins.remove_pin(goes, actor=alice)
+    pins.pin_tool(desk, actor=alice, tool=make_tool(name="comes"))
+    releases.publish(desk, actor=alice)
+
+    said = {
+        (one.mark, one.name): one.says
+        for one in designer.get("/agents/desk/releases/2/").context["differences"]
+    }
+
+    assert said == {
+        ("removed", "goes"): "",
+        ("added", "comes"): "",
+        ("changed", "stays"): "version 1 became version 2",
+    }
+
+
+def test_an_unknown_format_shows_no_export(designer, alice, desk):
+    pins.pin_tool(desk, actor=alice, tool=make_tool())
+    releases.publish(desk, actor=alice)
+
+    assert "format" not in designer.get("/agents/desk/releases/1/?format=nothing").context
+
+
+def test_a_viewer_reads_and_does_not_publish(alice, desk):
+    viewer = signed_in(Role.VIEWER)
+
+    assert (
+        'disabled title="You need the designer role' in viewer.get("/agents/desk/releases/").content.decode()
+    )
+    assert viewer.post("/agents/desk/releases/", {"note": ""}).status_code == 403

@@ -1,0 +1,115 @@
+import pytest
+
+from catalog.models import Finding
+from designer import pins, releases
+from people import tokens
+from people.models import Role, Scope
+from tests.factories import make_agent, make_endpoint, make_tool, make_user, make_version
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin():
+    return signed_in()
+
+
+@pytest.fixture
+def alice():
+    return make_user(Role.DESIGNER, username="alice")
+
+
+def test_a_fresh_installation_begins_with_connecting_a_vendor(admin):
+    said = text_of(admin.get("/"))
+
+    assert "Five steps" in said
+    assert said.index("Connect a vendor Give the address") < said.index("Read its tools")
+
+
+def test_each_step_done_is_ticked(admin, alice):
+    pins.pin_tool(make_agent(), actor=alice, tool=make_tool())
+
+    page = admin.get("/")
+
+    assert page.context["steps"] == {
+        "connected": True,
+        "read": True,
+        "pinned": True,
+        "published": False,
+        "fetched": False,
+    }
+    assert page.context["now"] == "published"
+
+
+def test_the_steps_end_with_the_first_fetch_of_a_runtime(admin, alice, client):
+    agent = make_agent(slug="desk")
+    pins.pin_tool(agent, actor=alice, tool=make_tool())
+    releases.publish(agent, actor=alice)
+    _, token = tokens.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
+
+    client.get("/api/v1/agents/desk/releases/1/", headers={"Authorization": f"Bearer {token}"})
+
+    assert admin.get("/").context["now"] == ""
+    assert "Nothing needs you" in text_of(admin.get("/"))
+
+
+def test_broken_endpoints_come_first(admin):
+    make_endpoint(failures=2, error_message="The vendor did not answer.")
+
+    assert "Endpoints that need action" in text_of(admin.get("/"))
+    assert "The vendor did not answer." in text_of(admin.get("/"))
+
+
+def test_findings_wait_on_the_first_page_and_in_the_navigation(admin):
+    tool = make_tool(name="forecast")
+    Finding.objects.create(
+        endpoint=tool.endpoint, tool=tool, code="DRIFT", severity="high", subject="x", message="It drifted."
+    )
+
+    said = text_of(admin.get("/"))
+
+    assert "Review 1 waiting for review" in said
+    assert "It drifted." in said
+
+
+def test_a_newer_version_of_a_pinned_tool_is_mentioned(admin, alice):
+    tool = make_tool(name="forecast")
+    pins.pin_tool(make_agent(name="Desk"), actor=alice, tool=tool)
+    make_version(tool)
+
+    assert "forecast Desk 1 newer version" in text_of(admin.get("/"))
+
+
+def test_an_agent_that_was_edited_after_its_release_is_mentioned(admin, alice):
+    agent = make_agent(name="Desk")
+    pin = pins.pin_tool(agent, actor=alice, tool=make_tool())
+    releases.publish(agent, actor=alice)
+    assert "Changed since release" not in text_of(admin.get("/"))
+
+    pins.set_alias(pin, actor=alice, alias="another_name")
+
+    assert "Desk 1 tool Changed since release" in text_of(admin.get("/"))
+
+
+def test_the_first_page_costs_the_same_however_much_waits(admin, alice, django_assert_max_num_queries):
+    agent = make_agent()
+    for number in range(30):
+        tool = make_tool(name=f"tool_{number}")
+        pins.pin_tool(agent, actor=alice, tool=tool)
+        make_version(tool)
+        make_endpoint(failures=1)
+
+    with django_assert_max_num_queries(12):
+        admin.get("/")
+
+
+def test_the_chosen_theme_is_kept_without_a_script(admin):
+    response = admin.post("/theme/", {"theme": "dark", "next": "/agents/"})
+
+    assert response["Location"] == "/agents/"
+    assert '<html lang="en" data-theme="dark">' in admin.get("/").content.decode()
+
+
+def test_the_theme_leads_to_no_other_site(admin):
+    assert admin.post("/theme/", {"theme": "dark", "next": "https://evil.example/"})["Location"] == "/"

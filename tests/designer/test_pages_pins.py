@@ -1,0 +1,199 @@
+import pytest
+
+from catalog.protocols.signature import AllowedValue
+from designer import pins, tunings
+from designer.models import Tuning
+from people.models import Role
+from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user, make_version
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+INPUTS = (
+    make_parameter("city"),
+    make_parameter("days", type="int", required=False, description="How many days\r\nahead"),
+    make_parameter(
+        "units", type="enum", required=False, allowed_values=(AllowedValue("METRIC"), AllowedValue("US"))
+    ),
+)
+# What the editor sends when nobody has touched a box; a browser writes line ends as CR LF.
+UNTOUCHED = {
+    "version": "1",
+    "description": "Tomorrow's weather\r\nfor a city",
+    "description-0": "The city",
+    "description-1": "How many days\r\nahead",
+    "description-2": "The units",
+    "preset-0": "",
+    "preset-1": "",
+    "preset-2": "",
+}
+
+
+@pytest.fixture
+def designer():
+    return signed_in(Role.DESIGNER)
+
+
+@pytest.fixture
+def pin():
+    tool = make_tool(make_signature("forecast", description="Tomorrow's weather\nfor a city", inputs=INPUTS))
+    return pins.pin_tool(make_agent(slug="desk", name="Desk"), actor=make_user(), tool=tool)
+
+
+def page_of(pin):
+    return f"/agents/desk/pins/{pin.pk}/"
+
+
+def test_vendor_and_own_words_stand_side_by_side(designer, pin):
+    tunings.tune(pin, actor=make_user(), description="Ask for the city first.")
+
+    page = designer.get(page_of(pin))
+
+    assert "Tomorrow's weather for a city" in text_of(page)
+    assert page.context["form"]["description"].value() == "Ask for the city first."
+
+
+def test_saving_untouched_words_tunes_nothing(designer, pin):
+    designer.post(page_of(pin), UNTOUCHED)
+
+    assert not Tuning.objects.exists()
+
+
+def test_only_what_differs_is_kept(designer, pin):
+    designer.post(
+        page_of(pin),
+        UNTOUCHED | {"description-0": "Ask for it", "hidden-1": "on", "preset-1": "3", "preset-2": "US"},
+    )
+
+    tuning = Tuning.objects.get(pin=pin)
+    assert tuning.description is None
+    assert tuning.parameters == {
+        "city": {"description": "Ask for it"},
+        "days": {"hidden": True, "preset": 3},
+        "units": {"preset": "US"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("typed", "field"),
+    [
+        ({"description": ""}, "description"),
+        ({"description-0": "  "}, "description-0"),
+        ({"preset-1": "many"}, "preset-1"),
+        ({"preset-2": "KELVIN"}, "preset-2"),
+        ({"hidden-0": "on"}, "preset-0"),
+    ],
+)
+def test_what_cannot_be_kept_is_explained_at_its_box(designer, pin, typed, field):
+    page = designer.post(page_of(pin), UNTOUCHED | typed)
+
+    assert page.context["form"].errors[field]
+    assert not Tuning.objects.exists()
+
+
+def test_words_typed_against_another_version_are_not_saved(designer, pin):
+    make_version(pin.tool, make_signature("forecast", inputs=INPUTS))
+    pins.move_pin(pin, actor=make_user(), ordinal=2)
+
+    page = designer.post(page_of(pin), UNTOUCHED | {"description": "Ours"})
+
+    assert "moved this to another version" in text_of(page)
+    assert not Tuning.objects.exists()
+
+
+def test_a_second_editor_is_told_that_somebody_saved_meanwhile(designer, pin):
+    opened = designer.get(page_of(pin)).context["expected"]
+    tunings.tune(pin, actor=make_user(), description="Theirs")
+
+    page = designer.post(page_of(pin), UNTOUCHED | {"description": "Ours", "expected": opened})
+
+    assert "Somebody else has changed these words" in text_of(page)
+    assert Tuning.objects.get().description == "Theirs"
+
+
+def test_words_are_reverted_in_one_step_and_the_history_keeps_them(designer, pin):
+    tunings.tune(pin, actor=make_user(), description="Ours for a while")
+
+    designer.post(f"{page_of(pin)}revert/")
+
+    assert not Tuning.objects.exists()
+    assert "Ours for a while" in text_of(designer.get(page_of(pin)))
+
+
+@pytest.mark.parametrize(
+    ("alias", "said"),
+    [
+        ("look_ahead", "Free and allowed everywhere"),
+        ("look ahead", "Try look_ahead"),
+        ("Other", "Another tool of this agent has that name"),
+        ("", "Empty takes the vendor's name: forecast"),
+    ],
+)
+def test_a_name_is_judged_while_it_is_typed(designer, pin, alias, said):
+    pins.pin_tool(pin.agent, actor=make_user(), tool=make_tool(name="other"))
+
+    assert said in text_of(designer.get(f"{page_of(pin)}alias/", {"alias": alias}))
+
+
+def test_a_tool_is_renamed_for_the_model(designer, pin):
+    designer.post(f"{page_of(pin)}rename/", {"alias": "look_ahead"})
+
+    pin.refresh_from_db()
+    assert pin.name == "look_ahead"
+
+
+def test_a_refused_name_says_why(designer, pin):
+    response = designer.post(f"{page_of(pin)}rename/", {"alias": "no spaces"}, follow=True)
+
+    assert "A name starts with a letter" in text_of(response)
+
+
+def test_a_move_is_previewed_before_it_is_made(designer, pin):
+    make_version(pin.tool, make_signature("forecast", inputs=INPUTS[1:]))
+
+    said = text_of(designer.get(f"{page_of(pin)}preview/", {"ordinal": 2}))
+
+    assert "Breaks callers" in said
+    assert "The input “city” was removed." in said
+
+
+def test_a_preview_says_which_words_lose_their_place(designer, pin):
+    tunings.tune(pin, actor=make_user(), parameters={"city": {"description": "Ours"}})
+    make_version(pin.tool, make_signature("forecast", inputs=INPUTS[1:]))
+
+    assert "This version has no input “city”." in text_of(
+        designer.get(f"{page_of(pin)}preview/", {"ordinal": 2})
+    )
+
+
+@pytest.mark.parametrize("ordinal", ["", "1", "99", "x"])
+def test_a_preview_of_no_other_version_says_to_choose_one(designer, pin, ordinal):
+    assert "Choose another version" in text_of(designer.get(f"{page_of(pin)}preview/", {"ordinal": ordinal}))
+
+
+def test_a_pin_is_moved_from_the_list_of_upgrades(designer, pin):
+    make_version(pin.tool, make_signature("forecast", inputs=INPUTS))
+    assert "version 1 → 2" in text_of(designer.get("/agents/desk/upgrades/"))
+
+    response = designer.post(f"{page_of(pin)}move/", {"ordinal": 2, "from": "upgrades"}, follow=True)
+
+    assert "Everything is up to date" in text_of(response)
+
+
+def test_a_move_to_nowhere_says_so(designer, pin):
+    response = designer.post(f"{page_of(pin)}move/", {"ordinal": "x"}, follow=True)
+
+    assert "has no version" in text_of(response)
+
+
+def test_an_unpinned_tool_leaves_the_agent(designer, pin):
+    designer.post(f"{page_of(pin)}remove/")
+
+    assert "No tool pinned yet" in text_of(designer.get("/agents/desk/"))
+    assert designer.get(page_of(pin)).status_code == 404
+
+
+def test_a_pin_of_another_agent_is_not_found(designer, pin):
+    make_agent(slug="other")
+
+    assert designer.get(f"/agents/other/pins/{pin.pk}/").status_code == 404

@@ -1,0 +1,175 @@
+import pytest
+
+from catalog.protocols.signature import AllowedValue, Annotations
+from designer import tunings
+from designer.models import Agent, Pin, Tuning
+from people.models import Role
+from tests.factories import (
+    make_agent,
+    make_parameter,
+    make_pin,
+    make_signature,
+    make_tool,
+    make_user,
+    make_version,
+)
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def designer():
+    return signed_in(Role.DESIGNER)
+
+
+def test_a_tool_shows_its_interface_in_words(designer):
+    enum = make_parameter(
+        "size", type="enum", required=False, allowed_values=(AllowedValue("SMALL"), AllowedValue("BIG"))
+    )
+    limited = make_parameter("days", type="int", min=1, max=14, default=3)
+    tool = make_tool(make_signature(inputs=(enum, limited), annotations=Annotations(read_only=True)))
+
+    said = text_of(designer.get(f"/tools/{tool.pk}/"))
+
+    assert "size enum optional SMALL BIG The size" in said
+    assert "days int required 3 1 to 14 The days" in said
+    assert "Effect Only reads" in said
+    assert "Danger" not in said
+
+
+def test_a_missing_tool_is_not_found(designer):
+    assert designer.get("/tools/999999/").status_code == 404
+
+
+def test_our_words_stand_before_the_vendors(designer):
+    tool = make_tool()
+    tunings.tune(tool, actor=make_user(), description="Use it before a trip.")
+
+    said = text_of(designer.get(f"/tools/{tool.pk}/"))
+
+    assert said.index("Use it before a trip.") < said.index("The vendor's own words Tomorrow's weather")
+
+
+def test_a_tool_is_pinned_to_an_agent_in_the_chosen_version(designer):
+    tool = make_tool()
+    make_version(tool)
+    agent = make_agent(slug="desk")
+
+    response = designer.post(f"/tools/{tool.pk}/pin/", {"agent": "desk", "ordinal": 1})
+
+    assert response["Location"] == "/agents/desk/"
+    assert Pin.objects.get(agent=agent).version.ordinal == 1
+
+
+def test_pinning_makes_the_agent_when_there_is_none_yet(designer):
+    tool = make_tool()
+
+    designer.post(f"/tools/{tool.pk}/pin/", {"agent": "", "agent_name": "Travel desk", "ordinal": 1})
+
+    assert Agent.objects.get().pins.get().tool == tool
+
+
+def test_a_refused_pin_leaves_no_agent_behind(designer):
+    tool = make_tool(status="withdrawn")
+
+    response = designer.post(f"/tools/{tool.pk}/pin/", {"agent": "", "agent_name": "Desk", "ordinal": 1})
+
+    assert "has withdrawn" in text_of(response)
+    assert not Agent.objects.exists()
+
+
+def test_a_tool_that_is_pinned_already_says_so(designer):
+    pin = make_pin(make_agent(slug="desk", name="Desk"))
+
+    response = designer.post(f"/tools/{pin.tool_id}/pin/", {"agent": "desk", "ordinal": 1})
+
+    assert "“Desk” has" in text_of(response)
+
+
+def test_the_newest_version_is_compared_with_the_one_before_it(designer):
+    tool = make_tool()
+    make_version(tool, make_signature(description="Second words"))
+    make_version(tool, make_signature(description="Third words"))
+
+    page = designer.get(f"/tools/{tool.pk}/versions/")
+
+    assert (page.context["old"].ordinal, page.context["new"].ordinal) == (2, 3)
+
+
+@pytest.mark.parametrize("query", ["from=1&to=3", "from=3&to=1"])
+def test_the_older_version_is_always_at_the_left(designer, query):
+    tool = make_tool()
+    make_version(tool)
+    make_version(tool)
+
+    page = designer.get(f"/tools/{tool.pk}/versions/?{query}")
+
+    assert (page.context["old"].ordinal, page.context["new"].ordinal) == (1, 3)
+
+
+def test_an_older_version_that_was_read_later_still_counts_as_older(designer):
+    tool = make_tool()
+    make_version(tool, label="5")
+    make_version(tool, label="3", is_current=False)
+
+    page = designer.get(f"/tools/{tool.pk}/versions/?from=2&to=3")
+
+    assert (page.context["old"].label, page.context["new"].label) == ("3", "5")
+
+
+@pytest.mark.parametrize("query", ["from=x&to=-1", "to=99", "from=1&to=1"])
+def test_a_choice_that_makes_no_pair_shows_the_list(designer, query):
+    tool = make_tool()
+
+    page = designer.get(f"/tools/{tool.pk}/versions/?{query}")
+
+    assert page.status_code == 200
+    assert "All versions" in text_of(page)
+
+
+def test_two_versions_under_one_label_can_be_told_apart(designer):
+    tool = make_tool()
+    drifted = make_version(tool, label="1")
+
+    assert f"Version 1, {drifted.digest[:6]}" in text_of(designer.get(f"/tools/{tool.pk}/versions/"))
+
+
+def test_the_raw_document_is_shown_on_request_only(designer):
+    tool = make_tool(make_signature(description="Words\u200b"))
+
+    assert "U+200B" in designer.get(f"/tools/{tool.pk}/raw/").content.decode()
+    assert designer.get(f"/tools/{tool.pk}/raw/?version=7").status_code == 404
+
+
+def test_users_of_a_tool_are_listed_with_how_far_they_are_behind(designer):
+    pin = make_pin(make_agent(name="Desk"))
+    make_version(pin.tool)
+
+    assert "Desk" in text_of(designer.get(f"/tools/{pin.tool_id}/used-by/"))
+    assert "1 behind" in text_of(designer.get(f"/tools/{pin.tool_id}/used-by/"))
+
+
+def test_catalog_wide_words_are_saved_and_reverted(designer):
+    tool = make_tool()
+    form = {"version": 1, "description": "Ours", "description-0": "The city", "preset-0": ""}
+
+    designer.post(f"/tools/{tool.pk}/tuning/", form)
+    assert Tuning.objects.get(tool=tool).description == "Ours"
+
+    designer.post(f"/tools/{tool.pk}/tuning/revert/")
+    assert not Tuning.objects.exists()
+
+
+@pytest.mark.parametrize("page", ["", "versions/", "used-by/", "findings/", "tuning/", "raw/"])
+def test_pages_of_a_tool_stay_small_and_cheap(designer, page, django_assert_max_num_queries):
+    inputs = tuple(make_parameter(f"input_{n}", description="What it is for. " * 6) for n in range(20))
+    tool = make_tool(make_signature(inputs=inputs))
+    for number in range(50):
+        make_version(tool, make_signature(description=f"Words {number}", inputs=inputs))
+        make_pin(tool=tool)
+
+    with django_assert_max_num_queries(12):
+        response = designer.get(f"/tools/{tool.pk}/{page}")
+
+    assert len(response.content) < 60_000

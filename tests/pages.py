@@ -1,0 +1,22 @@
+"""A signed-in browser without a screen, for tests of pages."""
+
+import html
+import re
+
+from django.http import HttpResponse
+from django.test import Client
+
+from people.models import Role
+from tests.factories import make_user
+
+
+def signed_in(role: str = Role.ADMIN) -> Client:
+    client = Client()
+    client.force_login(make_user(role))
+    return client
+
+
+def text_of(response: HttpResponse) -> str:
+    """What a person reads: no tags, no runs of white space."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", response.content.decode(), flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
