@@ -3,7 +3,7 @@
 ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
-FAST := --quiet --disable-pip-version-check --require-hashes
+FAST := --quiet --quiet --disable-pip-version-check --require-hashes
 WORKERS ?= auto
 
 # Settings as they are in production, for the checks that ask about them.
@@ -19,7 +19,7 @@ help: ## this list
 	@echo "make run obeys PORT (8000), DATA (.data), DEMO=0, DATABASE_URL, REDIS_URL; docs/operations.md has the rest."
 
 run: $(VENV)/.runs ## the whole product on this machine, with demo vendors; Ctrl-C stops it and keeps the data
-	@exec $(PY) manage.py up
+	@exec $(PY) manage.py up --with-parent
 
 test: $(VENV)/.tests ## every test, on real servers and a real browser; ARGS="-k search" chooses
 	@exec $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 $(ARGS)

@@ -1,4 +1,5 @@
 import os
+import signal
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -7,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from pegboard.embedded import EmbeddedError
 from pegboard.local import LocalError, LocalProduct, Wishes
+from pegboard.processes import die_with_parent
 
 
 class Command(BaseCommand):
@@ -20,7 +22,11 @@ class Command(BaseCommand):
         parser.add_argument("--data", type=Path, default=Path(env.get("DATA") or ".data"))
         parser.add_argument("--no-demo", action="store_false", dest="demo", default=env.get("DEMO") != "0")
 
+        parser.add_argument("--with-parent", action="store_true", help="stop when what started this dies")
+
     def handle(self, *args: object, port: int, data: Path, demo: bool, **options: object) -> None:
+        if options["with_parent"]:
+            die_with_parent(os.getppid(), signal.SIGTERM)
         try:
             LocalProduct(Wishes(data, port, demo), self._say).run()
         except (EmbeddedError, LocalError) as error:
