@@ -156,6 +156,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "pegboard.rest.schema.Schema",
     "EXCEPTION_HANDLER": "pegboard.rest.errors.exception_handler",
     "DEFAULT_METADATA_CLASS": None,
+    "URL_FORMAT_OVERRIDE": None,
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
