@@ -29,14 +29,14 @@ lint: $(VENV)/.tests ## style, types, layers, templates, migrations, production 
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
-	find templates -name '*.html' -exec $(PY) -m djade --check --target-version 5.2 {} +
+	find templates -name '*.html' -exec $(VENV)/bin/djade --check --target-version 5.2 {} +
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	$(PRODUCTION) $(PY) manage.py check --deploy --fail-level WARNING
 
 format: $(VENV)/.tests ## put code and templates into shape
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
-	find templates -name '*.html' -exec $(PY) -m djade --target-version 5.2 {} +
+	find templates -name '*.html' -exec $(VENV)/bin/djade --target-version 5.2 {} +
 
 bench: $(VENV)/.tests ## the figures, each beside its floor from the same run; ARGS="search" chooses
 	@exec $(PY) -m benchmarks $(ARGS)
