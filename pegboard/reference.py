@@ -44,12 +44,23 @@ class Call:
     replies: list[Reply]
     example: dict[str, Any] | None
 
+    @property
+    def successes(self) -> list[Reply]:
+        return [reply for reply in self.replies if reply.code < "400"]
+
+    @property
+    def errors(self) -> list[Reply]:
+        return [reply for reply in self.replies if reply.code >= "400"]
+
     def curl(self, base: str) -> str:
         lines = [f"curl {base}{self.path}", '-H "Authorization: Bearer $PEGBOARD_TOKEN"']
         if self.method != "GET":
             lines[0] = f"curl -X {self.method} {base}{self.path}"
         if self.example is not None:
-            lines += ['-H "Content-Type: application/json"', f"-d '{json.dumps(self.example)}'"]
+            lines += [
+                '-H "Content-Type: application/json"',
+                f"-d '{json.dumps(self.example, ensure_ascii=False)}'",
+            ]
         return " \\\n  ".join(lines)
 
 

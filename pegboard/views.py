@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 
 from pegboard import reference
 from pegboard.celery import app as celery_app
+from pegboard.rest.schema import ERRORS
 from people.models import Role
 from people.permissions import public, requires
 
@@ -95,7 +96,7 @@ class ApiSchema(APIView):
 
 @requires(Role.VIEWER)
 def api_docs(request: HttpRequest) -> HttpResponse:
-    return render(request, "people/api_docs.html", {"groups": reference.groups()})
+    return render(request, "people/api_docs.html", {"groups": reference.groups(), "errors": ERRORS})
 
 
 @requires(Role.VIEWER)

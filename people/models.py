@@ -185,9 +185,10 @@ class AuditEntry(models.Model):
 
     @property
     def changes(self) -> list[tuple[str, Any, Any]]:
-        """Each member with its value before and after; None where there was none."""
+        """Each member in words, with its value before and after; None where there was none."""
         before, after = self.before or {}, self.after or {}
-        return [(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())]
+        names = sorted(before.keys() | after.keys())
+        return [(name.replace("_", " "), before.get(name), after.get(name)) for name in names]
 
     @property
     def kind_name(self) -> str:

@@ -87,7 +87,7 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime) ->
 
 
 def _facts(token: ApiToken) -> dict[str, object]:
-    expires_at = token.expires_at.isoformat() if token.expires_at else None
+    expires_at = token.expires_at.isoformat("T", "seconds") if token.expires_at else None
     return {"name": token.name, "scopes": token.scopes, "expires_at": expires_at}
 
 

@@ -46,11 +46,16 @@ class KeysetPagination(BasePagination):
     def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
         limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
         return [
-            {"name": "limit", "in": "query", "description": "Rows on a page.", "schema": limit},
+            {
+                "name": "limit",
+                "in": "query",
+                "description": "Rows on a page: 1 to 200, 50 unless told.",
+                "schema": limit,
+            },
             {
                 "name": "cursor",
                 "in": "query",
-                "description": "Taken from `next` or `previous` of another page.",
+                "description": "Taken from the links of another page.",
                 "schema": {"type": "string"},
             },
         ]
