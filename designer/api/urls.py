@@ -1,6 +1,6 @@
 from django.urls import path
 
-from designer.api import agents, pins, releases, tools, tunings
+from designer.api import agents, pins, releases, tools, tunings, upgrades
 
 AGENT = "agents/<slug:slug>/"
 
@@ -10,6 +10,7 @@ urlpatterns = [
     path(f"{AGENT}pins/", pins.PinList.as_view(), name="api-pin-list"),
     path(f"{AGENT}pins/<int:pk>/", pins.PinDetail.as_view(), name="api-pin"),
     path(f"{AGENT}pins/<int:pk>/tuning/", tunings.PinTuning.as_view(), name="api-pin-tuning"),
+    path(f"{AGENT}upgrades/", upgrades.UpgradeList.as_view(), name="api-upgrade-list"),
     path(f"{AGENT}releases/", releases.ReleaseList.as_view(), name="api-release-list"),
     path(f"{AGENT}releases/<str:number>/", releases.ReleaseDetail.as_view(), name="api-release"),
     path(f"{AGENT}releases/<str:number>/tools/", releases.ReleaseTools.as_view(), name="api-release-tools"),

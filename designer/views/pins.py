@@ -1,7 +1,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
@@ -9,7 +8,7 @@ from django.views.decorators.http import require_POST
 from catalog import diff
 from catalog.models import ToolVersion
 from catalog.views.asked import number
-from designer import attention, budget, names, pins, releases, tunings
+from designer import budget, names, pins, releases, tunings, upgrades
 from designer.effective import misfits
 from designer.forms import WordsForm, version_choices
 from designer.models import Agent, Pin
@@ -139,14 +138,7 @@ def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @requires(Role.VIEWER)
 def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.live(), slug=slug)
-    behind: QuerySet[Pin] = attention.pins_behind().filter(agent=agent)
-    rows = behind.select_related("version", "tool__current", "tool__endpoint__vendor")
-    entries = [
-        (row, diff.compare(row.version.decoded(), row.tool.current.decoded()))
-        for row in rows
-        if row.tool.current is not None
-    ]
-    return render(request, "designer/upgrades.html", {"agent": agent, "entries": entries})
+    return render(request, "designer/upgrades.html", {"agent": agent, "upgrades": upgrades.of(agent)})
 
 
 def _pin(slug: str, pk: int) -> Pin:

@@ -1,0 +1,70 @@
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import diff
+from designer import upgrades
+from designer.api.agents import chosen_agent
+from designer.models import Pin
+
+
+class ImpactOutput(serializers.Serializer[Any]):
+    """`procedure` and `line` are null where a tool's own text is concerned."""
+
+    agent = serializers.SlugField()
+    procedure = serializers.CharField(allow_null=True)
+    line = serializers.IntegerField(allow_null=True)
+    message = serializers.CharField()
+
+
+UpgradeOutput = type(
+    "UpgradeOutput",
+    (serializers.Serializer,),
+    {
+        "pin": serializers.IntegerField(),
+        "name": serializers.CharField(),
+        "tool": serializers.IntegerField(),
+        "from": serializers.IntegerField(help_text="The pinned ordinal."),
+        "to": serializers.IntegerField(help_text="The ordinal of the vendor's current version."),
+        "class": serializers.ChoiceField(choices=diff.CLASSES),
+        "impact": ImpactOutput(many=True),
+    },
+)
+
+
+class UpgradesOutput(serializers.Serializer[Any]):
+    results = UpgradeOutput(many=True)
+    next = serializers.CharField(allow_null=True)
+    previous = serializers.CharField(allow_null=True)
+
+
+class UpgradeList(GenericAPIView[Pin]):
+    """Pins that are behind, and what moving each of them would break. All on one page."""
+
+    serializer_class = UpgradesOutput
+    pagination_class = None
+
+    @extend_schema(responses={200: UpgradesOutput})
+    def get(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(slug)
+        results = [_row(upgrade, agent.slug) for upgrade in upgrades.of(agent)]
+        return Response({"results": results, "next": None, "previous": None})
+
+
+def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
+    return {
+        "pin": upgrade.pin.pk,
+        "name": upgrade.pin.name,
+        "tool": upgrade.pin.tool_id,
+        "from": upgrade.pin.version.ordinal,
+        "to": upgrade.version.ordinal,
+        "class": upgrade.comparison.class_,
+        "impact": [
+            {"agent": agent, "procedure": None, "line": None, "message": message}
+            for message in upgrade.impact
+        ],
+    }
