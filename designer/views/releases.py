@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from designer import budget, exports, releases, sealed
+from designer.exports.base import Remark
 from designer.forms import PublishForm
 from designer.models import Agent, Release
 from designer.sealed import Sealed, SealedTool
@@ -37,16 +38,15 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/releases.html", context)
 
 
-def _remarks(agent: Agent) -> list[tuple[str, list[Any]]]:
-    """What each format would say to what is about to be published, the blocking ones first."""
+def _remarks(agent: Agent) -> list[tuple[str, list[Remark]]]:
+    """What each format would refuse of what is about to be published, the worst first; nothing is well."""
     said = releases.remarks_on(releases.draft(agent))
-    order = {"blocks": 0, "warns": 1, "loses": 2}
     labels = {format_.name: format_.label for format_ in exports.FORMATS}
-    return [
-        (labels[name], sorted(found, key=lambda remark: order[remark.level]))
+    serious = {
+        labels[name]: sorted((r for r in found if r.level != "loses"), key=lambda remark: remark.level)
         for name, found in said.items()
-        if any(remark.level != "loses" for remark in found)
-    ]
+    }
+    return [(label, found) for label, found in serious.items() if found]
 
 
 @requires(Role.VIEWER)
