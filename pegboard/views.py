@@ -131,4 +131,5 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
     # A page that explains a failure must not need what may have failed: 400 and 500 use no database.
     with_person = request if status in (403, 404) else None
     template = loader.select_template([f"{status}.html", "400.html"])
-    return HttpResponse(template.render({"message": message}, with_person), status=status)
+    context = {"message": message, "again": request.path}
+    return HttpResponse(template.render(context, with_person), status=status)

@@ -39,7 +39,7 @@ class SignInForm(AuthenticationForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("label_suffix", "")
         super().__init__(*args, **kwargs)
-        self.fields["username"].label = "Name"
+        self.fields["username"].label = "User name"
 
 
 class ExplainedChoiceField(forms.ChoiceField):

@@ -77,6 +77,28 @@ def test_body_over_a_megabyte_is_refused(program):
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("users/", {**PERSON, "name": 5}, "name"),
+        ("users/1/", {"is_active": "yes"}, "is_active"),
+        ("keys/", {"name": "ci", "scopes": [5]}, "scopes.0"),
+        ("keys/", {"name": ["ci"], "scopes": ["read"]}, "name"),
+    ],
+)
+def test_value_of_another_json_type_is_refused(program, path, body, field):
+    admin = make_user(id=1)
+    client = program(admin)
+    send = client.patch if path == "users/1/" else client.post
+    answer = send(f"/api/v1/{path}", body)
+    assert answer.status_code == 400
+    assert field in answer.json()["fields"]
+
+
+def test_format_in_the_address_picks_no_renderer(program):
+    assert program(make_user()).get("/api/v1/users/?format=xml").status_code == 200
+
+
 def test_fields_carry_one_sentence_each(program):
     answer = program(make_user()).post("/api/v1/users/", {"role": "owner"}).json()
     assert set(answer["fields"]) == {"username", "password", "role"}
