@@ -65,7 +65,7 @@ def _database_answers() -> bool:
 def _queue_answers() -> bool:
     with celery_app.connection_for_read() as queue:
         try:
-            queue.ensure_connection(max_retries=1, timeout=2)
+            queue.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=2)
         except OperationalError:
             return False
     return True
