@@ -5,8 +5,9 @@ hides; tools, versions and what was published stay.
 """
 
 import re
+import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
@@ -17,11 +18,10 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from catalog import credentials, protocols
-from catalog.addresses import check_url
-from catalog.credentials import Secret, origin_of
+from catalog.credentials import Secret
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Tool, Vendor
-from catalog.models.runs import ACTIVE
+from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.protocols.base import Setting
@@ -32,36 +32,69 @@ from people.models import User
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 RESERVED_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"}
 LONGEST_INTERVAL = 7 * 24 * 60
+HOW_IT_IS_READ = ("url", "credential_id", "interval_minutes", "settings")
+KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
+    "text": (str, "text"),
+    "integer": (int, "a whole number"),
+    "boolean": (bool, "yes or no"),
+}
+
+Row = TypeVar("Row", Vendor, Endpoint, Credential)
 
 
 def _invalid(**fields: str) -> CatalogError:
     return CatalogError("invalid", "Please correct what is marked.", fields=fields)
 
 
+def _locked(row: Row, live: QuerySet[Row]) -> Row:
+    """The row as it is now, and ours until the transaction ends; workers may go on pointing at it."""
+    found = live.select_for_update(of=("self",), no_key=True).filter(pk=row.pk).first()
+    if found is None:
+        raise CatalogError(f"{row._meta.model_name}_removed", f"“{row}” has been removed.", status=409)
+    return found
+
+
 @transaction.atomic
 def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: str = "") -> Vendor:
     """`slug` is made from the name when it is not given."""
-    vendor = Vendor(name=name.strip(), slug=slug or slugify(name)[:60], homepage=homepage)
+    vendor = Vendor(name=name.strip(), slug=slug or _slug_for(name), homepage=homepage.strip())
     _check_vendor(vendor)
-    _save_vendor(vendor)
+    try:
+        with transaction.atomic():
+            vendor.save()
+    except IntegrityError as exc:
+        raise CatalogError(
+            "slug_taken",
+            f"There is a vendor “{vendor.slug}” already.",
+            fields={"slug": "Choose another short name."},
+            status=409,
+        ) from exc
     audit.record(actor, "connect", vendor, after=_vendor_facts(vendor))
     return vendor
 
 
+def _slug_for(name: str) -> str:
+    """A name without any Latin letter gets one that says nothing rather than being refused."""
+    return slugify(name).replace("_", "-")[:60].strip("-") or f"vendor-{secrets.token_hex(4)}"
+
+
 @transaction.atomic
 def update_vendor(vendor: Vendor, *, actor: User, **changes: str) -> Vendor:
+    vendor = _locked(vendor, Vendor.objects.live())
     before = _vendor_facts(vendor)
     for field in changes.keys() & {"name", "homepage"}:
         setattr(vendor, field, changes[field].strip())
     _check_vendor(vendor)
-    _save_vendor(vendor)
-    audit.record(actor, "edit", vendor, before=before, after=_vendor_facts(vendor))
+    if (after := _vendor_facts(vendor)) != before:
+        vendor.save(update_fields=["name", "homepage"])
+        audit.record(actor, "edit", vendor, before=before, after=after)
     return vendor
 
 
 @transaction.atomic
 def remove_vendor(vendor: Vendor, *, actor: User) -> None:
     """Removes its endpoints too. What agents have pinned and published stays."""
+    vendor = _locked(vendor, Vendor.objects.live())
     for endpoint in vendor.endpoints.filter(removed_at=None):
         remove_endpoint(endpoint, actor=actor)
     vendor.removed_at = timezone.now()
@@ -74,24 +107,13 @@ def _check_vendor(vendor: Vendor) -> None:
         raise _invalid(name="Give a name of up to 120 characters.")
     if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?", vendor.slug):
         raise _invalid(slug="Use small letters, digits and hyphens, up to 60 characters.")
+    if len(vendor.homepage) > 500:
+        raise _invalid(homepage="Give a web address of up to 500 characters.")
     if vendor.homepage:
         try:
             URLValidator(["http", "https"])(vendor.homepage)
         except ValidationError as exc:
             raise _invalid(homepage="Give a web address that starts with https://.") from exc
-
-
-def _save_vendor(vendor: Vendor) -> None:
-    try:
-        with transaction.atomic():
-            vendor.save()
-    except IntegrityError as exc:
-        raise CatalogError(
-            "slug_taken",
-            f"There is a vendor “{vendor.slug}” already.",
-            fields={"slug": "Choose another short name."},
-            status=409,
-        ) from exc
 
 
 def _vendor_facts(vendor: Vendor) -> dict[str, Any]:
@@ -112,7 +134,7 @@ def create_endpoint(
 ) -> Endpoint:
     """Checked, saved and due at once; the caller asks for the first run."""
     endpoint = Endpoint(
-        vendor=vendor,
+        vendor=_locked(vendor, Vendor.objects.live()),
         protocol=protocol,
         url=url.strip(),
         name=name.strip(),
@@ -129,29 +151,47 @@ def create_endpoint(
 @transaction.atomic
 def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpoint:
     """Moving to another origin takes the credential off: it was entered for the old address only."""
+    endpoint = _locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = _endpoint_facts(endpoint)
-    for field in changes.keys() & {"url", "name", "credential", "interval_minutes", "settings", "is_paused"}:
+    for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused"}:
         setattr(endpoint, field, changes[field])
+    for field in changes.keys() & {"url", "name"}:
+        setattr(endpoint, field, changes[field].strip())
     _check_endpoint(endpoint, keeps_credential="credential" in changes)
-    if "interval_minutes" in changes or (before["is_paused"] and not endpoint.is_paused):
+    after = _endpoint_facts(endpoint)
+    if after == before:
+        return endpoint
+    if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:
         endpoint.next_due_at = timezone.now()
-    endpoint.save()
-    audit.record(actor, "edit", endpoint, before=before, after=_endpoint_facts(endpoint))
+    endpoint.save(
+        update_fields=[
+            *("url", "name", "credential", "interval_minutes", "settings"),
+            *("is_paused", "next_due_at"),
+        ]
+    )
+    audit.record(actor, "edit", endpoint, before=before, after=after)
     return endpoint
 
 
 @transaction.atomic
 def remove_endpoint(endpoint: Endpoint, *, actor: User) -> None:
     """Stops reading it and withdraws its tools. Pins and releases go on."""
-    endpoint.removed_at = timezone.now()
-    endpoint.save(update_fields=["removed_at"])
+    now = timezone.now()
+    # The run before the endpoint, as workers lock them, so that neither waits for the other for ever.
     endpoint.runs.filter(status__in=ACTIVE).update(
-        status="failed",
-        finished_at=timezone.now(),
+        status=RunStatus.FAILED,
+        finished_at=now,
         error_code="ENDPOINT_REMOVED",
         error_message="The endpoint was removed while this run was active. Nothing was written.",
     )
-    Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE).update(status=ToolStatus.WITHDRAWN)
+    endpoint = _locked(
+        endpoint, Endpoint.objects.filter(removed_at=None).select_related("vendor", "credential")
+    )
+    endpoint.removed_at = now
+    endpoint.save(update_fields=["removed_at"])
+    Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE).update(
+        status=ToolStatus.WITHDRAWN, changed_at=now
+    )
     audit.record(actor, "remove", endpoint, before=_endpoint_facts(endpoint))
 
 
@@ -159,21 +199,27 @@ def _check_endpoint(endpoint: Endpoint, *, keeps_credential: bool = True) -> Non
     if endpoint.protocol not in dict(protocols.choices()):
         names = ", ".join(name for name, _ in protocols.choices())
         raise _invalid(protocol=f"Choose one of: {names}.")
-    try:
-        check_url(endpoint.url, credentials.outbound_policy())
-    except RefusedError as exc:
-        raise _invalid(url=exc.message) from exc
+    origin = _origin_of(endpoint.url)
     if len(endpoint.name) > 120:
         raise _invalid(name="Give a name of up to 120 characters.")
     if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
         raise _invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     endpoint.settings = _checked_settings(protocols.get(endpoint.protocol).settings, endpoint.settings)
-    _check_binding(endpoint, keeps_credential=keeps_credential)
+    _check_binding(endpoint, origin, keeps_credential=keeps_credential)
 
 
-def _check_binding(endpoint: Endpoint, *, keeps_credential: bool) -> None:
-    credential = endpoint.credential
-    if credential is None or credential.origin == origin_of(endpoint.url):
+def _origin_of(url: str) -> str:
+    try:
+        return credentials.origin_of(url)
+    except RefusedError as exc:
+        raise _invalid(url=exc.message) from exc
+
+
+def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -> None:
+    if endpoint.credential is None:
+        return
+    credential = _locked(endpoint.credential, Credential.objects.filter(removed_at=None))
+    if credential.origin == origin:
         return
     if keeps_credential:
         raise _invalid(credential=f"“{credential}” was entered for {credential.origin} and stays there.")
@@ -183,16 +229,20 @@ def _check_binding(endpoint: Endpoint, *, keeps_credential: bool) -> None:
 def _checked_settings(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := given.keys() - {setting.name for setting in known}:
         raise _invalid(settings=f"There is no setting “{sorted(unknown)[0][:60]}” here.")
-    return {s.name: _checked_setting(s, given[s.name]) for s in known if given.get(s.name) not in (None, "")}
+    stated = {name: value for name, value in given.items() if value not in (None, "")}
+    if missing := [setting for setting in known if setting.required and setting.name not in stated]:
+        raise _invalid(settings=f"“{missing[0].label}” is needed.")
+    return {s.name: _checked_setting(s, stated[s.name]) for s in known if s.name in stated}
 
 
 def _checked_setting(setting: Setting, value: Any) -> Any:
-    expected = {"text": str, "integer": int, "boolean": bool}[setting.kind]
-    if not isinstance(value, expected) or (setting.kind == "integer" and isinstance(value, bool)):
-        raise _invalid(settings=f"“{setting.label}” takes {setting.kind} values.")
-    low, high = setting.minimum, setting.maximum
-    if isinstance(value, int) and ((low is not None and value < low) or (high is not None and value > high)):
-        raise _invalid(settings=f"“{setting.label}” takes a number from {low} to {high}.")
+    expected, words = KINDS_OF_SETTING[setting.kind]
+    if type(value) is not expected:
+        raise _invalid(settings=f"“{setting.label}” takes {words}.")
+    if setting.minimum is not None and value < setting.minimum:
+        raise _invalid(settings=f"“{setting.label}” takes a number from {setting.minimum} up.")
+    if setting.maximum is not None and value > setting.maximum:
+        raise _invalid(settings=f"“{setting.label}” takes a number up to {setting.maximum}.")
     return value
 
 
@@ -203,6 +253,7 @@ def _endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "url": endpoint.url,
         "name": endpoint.name,
         "credential": endpoint.credential.name if endpoint.credential else None,
+        "credential_id": str(endpoint.credential_id) if endpoint.credential_id else None,
         "interval_minutes": endpoint.interval_minutes,
         "settings": endpoint.settings,
         "is_paused": endpoint.is_paused,
@@ -214,12 +265,13 @@ def create_credential(
     *, actor: User, name: str, kind: str, url: str, secret: str, header: str = "", username: str = ""
 ) -> Credential:
     """`url` is any address of the origin that the secret may be sent to; it goes nowhere else."""
-    try:
-        check_url(url, credentials.outbound_policy())
-    except RefusedError as exc:
-        raise _invalid(url=exc.message) from exc
     credential = Credential(
-        name=name.strip(), kind=kind, header=header, username=username, origin=origin_of(url), set_by=actor
+        name=name.strip(),
+        kind=kind,
+        header=header if kind == CredentialKind.HEADER else "",
+        username=username if kind == CredentialKind.BASIC else "",
+        origin=_origin_of(url.strip()),
+        set_by=actor,
     )
     _check_credential(credential)
     _seal(credential, secret)
@@ -230,10 +282,11 @@ def create_credential(
 
 @transaction.atomic
 def replace_secret(credential: Credential, *, actor: User, secret: str) -> Credential:
+    credential = _locked(credential, Credential.objects.filter(removed_at=None))
     before = _credential_facts(credential)
     _seal(credential, secret)
     credential.set_at, credential.set_by = timezone.now(), actor
-    credential.save()
+    credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by"])
     audit.record(actor, "replace", credential, before=before, after=_credential_facts(credential))
     return credential
 
@@ -241,6 +294,7 @@ def replace_secret(credential: Credential, *, actor: User, secret: str) -> Crede
 @transaction.atomic
 def remove_credential(credential: Credential, *, actor: User) -> None:
     """Forgets the secret. Refused while an endpoint uses it."""
+    credential = _locked(credential, Credential.objects.filter(removed_at=None))
     if used := credential.endpoints.filter(removed_at=None).first():
         raise CatalogError(
             "credential_in_use",

@@ -6,22 +6,22 @@ PEGBOARD_CREDENTIAL_KEYS ("id:base64 of 32 bytes", the first one seals) and from
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
-from catalog.addresses import Policy
+from catalog.addresses import Policy, check_url
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
 from catalog.outbound import Session
+
+KEY_BYTES = 32
 
 
 class Secret:
@@ -56,22 +56,31 @@ class UndecryptableError(CatalogError):
 
 @lru_cache
 def _keyring(entries: tuple[str, ...]) -> dict[str, AESGCM]:
+    """Raises ValueError for an entry that is no key."""
     ring = {}
     for entry in entries:
-        key_id, _, key = entry.partition(":")
-        ring[key_id] = AESGCM(base64.b64decode(key, validate=True))
+        key_id, _, text = entry.partition(":")
+        key = base64.b64decode(text, validate=True)
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes")
+        ring[key_id] = AESGCM(key)
     return ring
+
+
+def _sealing_key() -> tuple[str, AESGCM]:
+    try:
+        return next(iter(_keyring(tuple(settings.CREDENTIAL_KEYS)).items()))
+    except (StopIteration, ValueError) as exc:
+        raise CatalogError(
+            "no_credential_key",
+            "This installation has no usable key for secrets. "
+            "Ask whoever runs it to look at PEGBOARD_CREDENTIAL_KEYS.",
+        ) from exc
 
 
 def seal(credential: Credential, secret: Secret) -> None:
     """Put `secret` into the row (not saved). Raises CatalogError when the installation has no key."""
-    ring = _keyring(tuple(settings.CREDENTIAL_KEYS))
-    if not ring:
-        raise CatalogError(
-            "no_credential_key",
-            "This installation has no key for secrets. Ask whoever runs it to set PEGBOARD_CREDENTIAL_KEYS.",
-        )
-    key_id, key = next(iter(ring.items()))
+    key_id, key = _sealing_key()
     nonce = os.urandom(12)
     text = nonce + key.encrypt(nonce, secret.reveal().encode(), _bound_to(credential))
     credential.sealed = f"v1:{key_id}:{base64.b64encode(text).decode()}"
@@ -89,7 +98,7 @@ def unseal(credential: Credential) -> Secret:
         if version != "v1":
             raise UndecryptableError(credential.name)
         return Secret(key.decrypt(data[:12], data[12:], _bound_to(credential)).decode())
-    except (ValueError, KeyError, InvalidTag, binascii.Error) as exc:
+    except (ValueError, KeyError, InvalidTag) as exc:
         raise UndecryptableError(credential.name) from exc
 
 
@@ -98,10 +107,8 @@ def _bound_to(credential: Credential) -> bytes:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a checked URL: what a credential is bound to."""
-    parts = urlsplit(url)
-    default = {"https": 443, "http": 80}[parts.scheme]
-    return f"{parts.scheme}://{parts.hostname}:{parts.port or default}"
+    """Scheme, host and port: what a credential is bound to. Raises RefusedError for what is no address."""
+    return check_url(url, outbound_policy()).origin
 
 
 def authorization(credential: Credential) -> dict[str, str]:

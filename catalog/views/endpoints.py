@@ -92,7 +92,7 @@ def endpoint_read(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
     row = _live(pk)
-    connections.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
+    row = connections.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
     messages.success(
         request,
         "Paused. It is read only when somebody asks." if row.is_paused else "Reading on schedule again.",

@@ -1,0 +1,447 @@
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from catalog import connections, enumeration, protocols
+from catalog.errors import CatalogError
+from catalog.models import Credential, Endpoint, Run, Tool, ToolVersion, Vendor
+from catalog.models.runs import Trigger
+from catalog.protocols.a2t import A2T
+from catalog.protocols.base import Setting
+from people.models import AuditEntry
+from tests.factories import make_endpoint, make_pin, make_tool, make_user, make_vendor
+
+pytestmark = pytest.mark.django_db
+URL = "http://127.0.0.1:9100/api"
+
+
+@pytest.fixture
+def admin():
+    return make_user(username="ada")
+
+
+def make_credential(url: str = URL, **fields) -> Credential:
+    given = {"name": "Main key", "kind": "bearer", "secret": "s3cret", **fields}
+    return connections.create_credential(actor=make_user(), url=url, **given)
+
+
+def last_audit() -> tuple[str, str, dict | None, dict | None]:
+    row = AuditEntry.objects.latest("pk")
+    return row.action, row.actor_name, row.before, row.after
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("Acme Weather", "acme-weather"),
+        ("Größe_1", "groe-1"),
+        ("--Acme--", "acme"),
+        ("x" * 59 + " yz", "x" * 59),
+    ],
+)
+def test_short_name_of_a_vendor_is_made_from_its_name(admin, name, slug):
+    assert connections.create_vendor(actor=admin, name=name).slug == slug
+
+
+def test_name_without_a_latin_letter_is_no_dead_end(admin):
+    slugs = {connections.create_vendor(actor=admin, name="天気").slug for _ in range(2)}
+
+    assert len(slugs) == 2
+    assert all(slug.startswith("vendor-") for slug in slugs)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", ""),
+        ("name", "   "),
+        ("name", "x" * 300),
+        ("slug", "Not Good"),
+        ("slug", "-x"),
+        ("slug", "x" * 61),
+        ("homepage", "nope"),
+        ("homepage", "javascript:alert(1)"),
+        ("homepage", "https://vendor.example/" + "a" * 500),
+    ],
+)
+def test_what_is_wrong_with_a_vendor_is_said_at_its_field(admin, field, value):
+    with pytest.raises(CatalogError) as refused:
+        connections.create_vendor(actor=admin, **{"name": "Acme", field: value})
+
+    assert (refused.value.code, refused.value.status) == ("invalid", 400)
+    assert refused.value.fields[field].endswith(".")
+    assert not Vendor.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+def test_short_name_is_taken_while_its_vendor_lives(admin):
+    first = connections.create_vendor(actor=admin, name="Acme")
+    with pytest.raises(CatalogError) as refused:
+        connections.create_vendor(actor=admin, name="ACME")
+    assert (refused.value.code, refused.value.status) == ("slug_taken", 409)
+
+    connections.remove_vendor(first, actor=admin)
+
+    assert connections.create_vendor(actor=admin, name="ACME").slug == "acme"
+
+
+def test_audit_row_of_an_edit_holds_what_differs(admin):
+    vendor = connections.create_vendor(actor=admin, name="Acme", homepage="https://acme.example/")
+    assert last_audit() == (
+        "connect",
+        "ada",
+        None,
+        {"name": "Acme", "slug": "acme", "homepage": "https://acme.example/"},
+    )
+
+    connections.update_vendor(vendor, actor=admin, name=" Acme Ltd ")
+
+    assert last_audit() == ("edit", "ada", {"name": "Acme"}, {"name": "Acme Ltd"})
+
+
+def test_edit_that_changes_nothing_leaves_no_trace(admin):
+    vendor, endpoint = make_vendor(), make_endpoint(url=URL)
+
+    connections.update_vendor(vendor, actor=admin, name=vendor.name)
+    connections.update_endpoint(endpoint, actor=admin, url=URL, interval_minutes=60, settings={})
+
+    assert not AuditEntry.objects.exists()
+
+
+def test_two_people_who_edit_different_members_both_keep_their_words(admin):
+    vendor, endpoint = make_vendor(), make_endpoint(url=URL)
+    same_vendor, same_endpoint = Vendor.objects.get(pk=vendor.pk), Endpoint.objects.get(pk=endpoint.pk)
+
+    connections.update_vendor(vendor, actor=admin, name="New name")
+    connections.update_vendor(same_vendor, actor=make_user(), homepage="https://new.example/")
+    connections.update_endpoint(endpoint, actor=admin, name="Main")
+    connections.update_endpoint(same_endpoint, actor=make_user(), interval_minutes=5)
+
+    vendor.refresh_from_db()
+    endpoint.refresh_from_db()
+    assert (vendor.name, vendor.homepage) == ("New name", "https://new.example/")
+    assert (endpoint.name, endpoint.interval_minutes) == ("Main", 5)
+
+
+def test_edit_does_not_undo_what_a_worker_wrote_meanwhile(admin):
+    endpoint = make_endpoint(url=URL)
+    due = timezone.now() + timedelta(hours=1)
+    Endpoint.objects.update(failures=3, error_code="AUTH", error_message="No.", next_due_at=due)
+
+    connections.update_endpoint(endpoint, actor=admin, name="Main")
+
+    endpoint.refresh_from_db()
+    assert (endpoint.name, endpoint.failures, endpoint.error_code) == ("Main", 3, "AUTH")
+    assert endpoint.next_due_at == due
+
+
+EDITS = {
+    "vendor": lambda vendor, endpoint, credential: connections.update_vendor(
+        vendor, actor=make_user(), name="Late"
+    ),
+    "endpoint": lambda vendor, endpoint, credential: connections.update_endpoint(
+        endpoint, actor=make_user(), name="Late"
+    ),
+    "secret": lambda vendor, endpoint, credential: connections.replace_secret(
+        credential, actor=make_user(), secret="late"
+    ),
+    "new endpoint": lambda vendor, endpoint, credential: connections.create_endpoint(
+        actor=make_user(), vendor=vendor, protocol="a2t", url=URL
+    ),
+    "vendor twice": lambda vendor, endpoint, credential: connections.remove_vendor(vendor, actor=make_user()),
+    "endpoint twice": lambda vendor, endpoint, credential: connections.remove_endpoint(
+        endpoint, actor=make_user()
+    ),
+    "credential twice": lambda vendor, endpoint, credential: connections.remove_credential(
+        credential, actor=make_user()
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_somebody_removed_meanwhile_is_neither_edited_nor_revived(admin, edit):
+    endpoint, credential = make_endpoint(url=URL), make_credential()
+    vendor = Vendor.objects.get(pk=endpoint.vendor_id)
+    stale = (vendor, Endpoint.objects.get(pk=endpoint.pk), Credential.objects.get(pk=credential.pk))
+    connections.remove_vendor(Vendor.objects.get(pk=vendor.pk), actor=admin)
+    connections.remove_credential(credential, actor=admin)
+    trail = AuditEntry.objects.count()
+
+    with pytest.raises(CatalogError) as late:
+        EDITS[edit](*stale)
+
+    assert late.value.status == 409
+    assert late.value.code in ("vendor_removed", "endpoint_removed", "credential_removed")
+    assert AuditEntry.objects.count() == trail
+    assert not Vendor.objects.live().exists()
+    assert not Endpoint.objects.filter(removed_at=None).exists()
+    assert Credential.objects.get().sealed == ""
+
+
+def test_removed_vendor_takes_its_endpoints_along_and_nothing_that_was_pinned(admin):
+    tool = make_tool()
+    pin = make_pin(tool=tool)
+    Run.objects.create(endpoint=tool.endpoint, status="running", attempt=1)
+
+    connections.remove_vendor(tool.endpoint.vendor, actor=admin)
+
+    tool.refresh_from_db()
+    assert tool.status == "withdrawn"
+    assert ToolVersion.objects.get() == pin.version
+    assert not Endpoint.objects.live().exists()
+    assert [row.kind for row in AuditEntry.objects.order_by("pk")] == ["endpoint", "vendor"]
+    run = Run.objects.get()
+    assert (run.status, run.error_code) == ("failed", "ENDPOINT_REMOVED")
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"url": "not a url"}, "url"),
+        ({"url": "ftp://127.0.0.1/"}, "url"),
+        ({"url": "http://user:pw@127.0.0.1/"}, "url"),
+        ({"url": "http://127.0.0.1:99999/"}, "url"),
+        ({"url": "http://127.0.0.1/?key=1"}, "url"),
+        ({"url": "http://127.0.0.1/" + "a" * 2048}, "url"),
+        ({"url": "http://127.0.0.1/\x00"}, "url"),
+        ({"url": ""}, "url"),
+        ({"name": "x" * 300}, "name"),
+        ({"protocol": "carrier-pigeon"}, "protocol"),
+        ({"interval_minutes": 0}, "interval_minutes"),
+        ({"interval_minutes": -5}, "interval_minutes"),
+        ({"interval_minutes": 10_081}, "interval_minutes"),
+        ({"settings": {"colour": "red"}}, "settings"),
+        ({"settings": {"page_size": "100"}}, "settings"),
+        ({"settings": {"page_size": True}}, "settings"),
+        ({"settings": {"page_size": 0}}, "settings"),
+        ({"settings": {"page_size": 1001}}, "settings"),
+        ({"settings": {"page_size": [5]}}, "settings"),
+    ],
+)
+def test_what_is_wrong_with_an_endpoint_is_said_at_its_field(admin, given, field):
+    vendor = make_vendor()
+
+    with pytest.raises(CatalogError) as refused:
+        connections.create_endpoint(
+            actor=admin, vendor=vendor, **{"protocol": "a2t", "url": "http://127.0.0.1/", **given}
+        )
+
+    assert list(refused.value.fields) == [field]
+    assert refused.value.fields[field].endswith(".")
+    assert not Endpoint.objects.exists()
+
+
+def test_setting_that_a_protocol_needs_is_asked_for(admin, monkeypatch):
+    class Keyed(A2T):
+        name = "keyed"
+        settings = (
+            Setting(name="region", label="Region", required=True),
+            Setting(name="depth", label="Depth", kind="integer", minimum=1),
+            Setting(name="deep", label="Deep", kind="boolean"),
+        )
+
+    monkeypatch.setattr(protocols, "PROTOCOLS", (*protocols.PROTOCOLS, Keyed))
+
+    def connect(**settings):
+        return connections.create_endpoint(
+            actor=admin, vendor=make_vendor(), protocol="keyed", url=URL, settings=settings
+        )
+
+    for settings, part in [
+        ({}, "“Region” is needed"),
+        ({"region": ""}, "“Region” is needed"),
+        ({"region": 5}, "takes text"),
+        ({"region": "eu", "depth": 0}, "from 1 up"),
+        ({"region": "eu", "deep": "yes"}, "yes or no"),
+    ]:
+        with pytest.raises(CatalogError) as refused:
+            connect(**settings)
+        assert part in refused.value.fields["settings"]
+    assert connect(region="eu", depth=99, deep=None).settings == {"region": "eu", "depth": 99}
+
+
+def test_credential_goes_with_its_own_origin_only(admin):
+    elsewhere = make_credential("http://127.0.0.1:9200/")
+
+    with pytest.raises(CatalogError) as refused:
+        connections.create_endpoint(
+            actor=admin, vendor=make_vendor(), protocol="a2t", url=URL, credential=elsewhere
+        )
+
+    assert "http://127.0.0.1:9200" in refused.value.fields["credential"]
+
+
+def test_removed_credential_is_not_bound_again(admin):
+    credential = make_credential()
+    stale = Credential.objects.get(pk=credential.pk)
+    connections.remove_credential(credential, actor=admin)
+
+    with pytest.raises(CatalogError, match="has been removed"):
+        connections.update_endpoint(make_endpoint(url=URL), actor=admin, credential=stale)
+
+
+@pytest.mark.parametrize(
+    ("url", "keeps"),
+    [
+        ("http://127.0.0.1:9100/elsewhere", True),
+        ("HTTP://127.0.0.1:9100", True),
+        ("http://127.0.0.1:9101/api", False),
+        ("http://127.0.0.2:9100/api", False),
+        ("https://127.0.0.1:9100/api", False),
+    ],
+)
+def test_endpoint_that_moves_to_another_origin_loses_its_credential(admin, url, keeps):
+    endpoint = make_endpoint(url=URL, credential=make_credential())
+
+    moved = connections.update_endpoint(endpoint, actor=admin, url=url)
+
+    assert (moved.credential is not None) is keeps
+    assert last_audit()[2] == {"url": URL} | ({} if keeps else lost(endpoint))
+
+
+def lost(endpoint: Endpoint) -> dict[str, str]:
+    return {"credential": "Main key", "credential_id": str(endpoint.credential_id)}
+
+
+def test_moving_and_keeping_the_credential_is_refused(admin):
+    credential = make_credential()
+    endpoint = make_endpoint(url=URL, credential=credential)
+
+    with pytest.raises(CatalogError) as refused:
+        connections.update_endpoint(
+            endpoint, actor=admin, url="http://127.0.0.1:9101/", credential=credential
+        )
+
+    assert "stays there" in refused.value.fields["credential"]
+    endpoint.refresh_from_db()
+    assert endpoint.url == URL
+
+
+def test_credentials_of_one_name_are_told_apart(admin):
+    first, second = make_credential(), make_credential()
+    endpoint = make_endpoint(url=URL, credential=first)
+
+    connections.update_endpoint(endpoint, actor=admin, credential=second)
+
+    endpoint.refresh_from_db()
+    assert endpoint.credential == second
+    assert last_audit()[3] == {"credential_id": str(second.pk)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_due"),
+    [
+        ({"name": "Main"}, False),
+        ({"interval_minutes": 60}, False),
+        ({"interval_minutes": 5}, True),
+        ({"url": URL + "/v2"}, True),
+        ({"settings": {"page_size": 10}}, True),
+    ],
+)
+def test_endpoint_is_read_soon_when_how_it_is_read_has_changed(admin, changes, is_due):
+    endpoint = make_endpoint(url=URL, next_due_at=timezone.now() + timedelta(hours=1))
+
+    connections.update_endpoint(endpoint, actor=admin, **changes)
+
+    assert Endpoint.objects.due().filter(pk=endpoint.pk).exists() is is_due
+
+
+def test_paused_endpoint_is_not_due_until_it_is_resumed(admin):
+    endpoint = make_endpoint(url=URL)
+
+    endpoint = connections.update_endpoint(endpoint, actor=admin, is_paused=True)
+    assert not Endpoint.objects.due().exists()
+    Endpoint.objects.update(next_due_at=timezone.now() + timedelta(hours=1))
+    connections.update_endpoint(endpoint, actor=admin, is_paused=False)
+
+    assert Endpoint.objects.due().exists()
+    assert last_audit()[2:] == ({"is_paused": True}, {"is_paused": False})
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "x" * 300}, "name"),
+        ({"kind": "ticket"}, "kind"),
+        ({"url": "nope"}, "url"),
+        ({"secret": ""}, "secret"),
+        ({"secret": "two\nlines"}, "secret"),
+        ({"secret": "nul\x00"}, "secret"),
+        ({"secret": "schlüssel"}, "secret"),
+        ({"secret": "x" * 8_001}, "secret"),
+        ({"kind": "header"}, "header"),
+        ({"kind": "header", "header": "X Key"}, "header"),
+        ({"kind": "header", "header": "X-Key\r\nX-Evil"}, "header"),
+        ({"kind": "header", "header": "Host"}, "header"),
+        ({"kind": "basic"}, "username"),
+        ({"kind": "basic", "username": "a:b"}, "username"),
+        ({"kind": "basic", "username": "a" * 201}, "username"),
+    ],
+)
+def test_what_is_wrong_with_a_credential_is_said_at_its_field(admin, given, field):
+    with pytest.raises(CatalogError) as refused:
+        make_credential(**given)
+
+    assert list(refused.value.fields) == [field]
+    assert not Credential.objects.exists()
+
+
+def test_credential_keeps_only_what_its_kind_uses(admin):
+    bearer = make_credential(header="X-Api-Key", username="ada")
+    header = make_credential(kind="header", header="X-Api-Key", username="ada")
+    basic = make_credential(kind="basic", header="X-Api-Key", username="ada")
+
+    assert [(row.header, row.username) for row in (bearer, header, basic)] == [
+        ("", ""),
+        ("X-Api-Key", ""),
+        ("", "ada"),
+    ]
+
+
+def test_credential_in_use_is_not_removed(admin):
+    credential = make_credential()
+    endpoint = make_endpoint(url=URL, credential=credential, name="Main")
+
+    with pytest.raises(CatalogError) as refused:
+        connections.remove_credential(credential, actor=admin)
+    assert (refused.value.code, refused.value.status) == ("credential_in_use", 409)
+    assert "“Main”" in refused.value.message
+
+    connections.remove_endpoint(endpoint, actor=admin)
+    connections.remove_credential(credential, actor=admin)
+    credential.refresh_from_db()
+    assert credential.sealed == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_endpoint_is_removed_while_its_run_is_being_recorded(vendor, admin, monkeypatch):
+    endpoint = make_endpoint(url=vendor.url)
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    finish = enumeration.recording.finish
+    removing = threading.Thread(target=remove, args=(endpoint.pk, admin))
+
+    def finish_slowly(run, **changes):
+        is_ours = finish(run, **changes)
+        removing.start()
+        removing.join(0.3)
+        return is_ours
+
+    monkeypatch.setattr(enumeration.recording, "finish", finish_slowly)
+    enumeration.perform(run.pk)
+    removing.join()
+
+    run.refresh_from_db()
+    assert (run.status, run.error_code) == ("succeeded", "")
+    assert Endpoint.objects.get().removed_at
+    assert set(Tool.objects.values_list("status", flat=True)) == {"withdrawn"}
+
+
+def remove(pk: int, actor) -> None:
+    try:
+        connections.remove_endpoint(Endpoint.objects.get(pk=pk), actor=actor)
+    finally:
+        connection.close()
