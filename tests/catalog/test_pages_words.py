@@ -1,0 +1,110 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from catalog.protocols.signature import Annotations
+from catalog.templatetags.differences import diff_sides
+from catalog.templatetags.display import ago, brief, compact, shown
+from catalog.templatetags.signatures import claims, default_value, limits
+from tests.factories import make_parameter
+
+NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["plain", "日本語", "مرحبا", "नमस्ते", "👩🏽‍🚀 and ☂️", "a\nb\tc", ""])
+def test_ordinary_text_of_any_script_is_left_alone(text):
+    assert shown(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        ("a\u200bb", "U+200B"),
+        ("a\u202eb", "U+202E"),
+        ("a\u200db", "U+200D"),
+        ("a\x1b[0m", "U+001B"),
+        ("a\ue000", "U+E000"),
+        ("a\ufe0f\ufe0f\ufe0f", "U+FE0F U+FE0F U+FE0F"),
+        ("a" + "\u200b" * 5, "U+200B U+200B U+200B and 2 more"),
+        ("a" + "".join(chr(0xE0000 + ord(c)) for c in "obey"), "hidden text: obey"),
+    ],
+)
+def test_what_draws_nothing_becomes_visible(text, drawn):
+    assert f">{drawn}</span>" in shown(text)
+
+
+def test_markup_stays_text_beside_a_chip():
+    assert shown("<b>\u200b</b>").startswith("&lt;b&gt;<span")
+
+
+def test_a_list_shows_the_beginning_of_a_long_text():
+    text = "word " * 200
+
+    assert len(brief(text)) < 550
+    assert brief("short") == '<div class="muted small clamp">short</div>'
+
+
+def test_words_that_came_and_went_are_marked():
+    sides = diff_sides("A city in Europe", "A town in Europe")
+
+    assert sides == {"old": "A <del>city</del> in Europe", "new": "A <ins>town</ins> in Europe"}
+
+
+def test_texts_with_little_in_common_are_not_chopped_up():
+    assert diff_sides("The city", "Any number you like")["new"] == "Any number you like"
+
+
+def test_a_side_that_was_not_there_is_none():
+    assert diff_sides(None, {"a": 1}) == {"old": None, "new": "{&quot;a&quot;: 1}"}
+
+
+@pytest.mark.parametrize(
+    ("span", "words"),
+    [
+        (timedelta(seconds=10), "just now"),
+        (timedelta(minutes=3), "3 min ago"),
+        (timedelta(hours=5), "5 h ago"),
+        (timedelta(days=40), "1 mo ago"),
+        (-timedelta(minutes=20), "in 20 min"),
+        (-timedelta(seconds=10), "in a moment"),
+    ],
+)
+def test_a_moment_is_told_by_its_distance(time_machine, span, words):
+    time_machine.move_to(NOW, tick=False)
+
+    assert f">{words}</time>" in ago(NOW - span)
+
+
+def test_what_never_happened_says_so():
+    assert ago(None) == "never"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(7, "7"), (1_250, "1.2k"), (12_000, "12k"), (3_400_000, "3.4M")]
+)
+def test_large_numbers_are_short(number, words):
+    assert compact(number) == words
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, ""),
+        ({"max_length": 40}, "at most 40 characters"),
+        ({"min": 1, "max": 9}, "1 to 9"),
+        ({"max": 65_535, "max_defaulted": True}, ""),
+        ({"max": 10}, "at most 10"),
+        ({"min": 5}, "5 or more"),
+    ],
+)
+def test_limits_are_said_in_words(fields, words):
+    assert limits(make_parameter(**fields)) == words
+
+
+def test_no_default_is_not_null():
+    assert default_value(make_parameter()) == ""
+    assert default_value(make_parameter(default=None)) == "null"
+
+
+def test_what_a_vendor_does_not_claim_is_left_out():
+    assert claims(Annotations(destructive=False)) == [("Danger", "Does not destroy")]
