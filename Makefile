@@ -42,9 +42,9 @@ bench: $(VENV)/.tests ## the figures, each beside its floor from the same run; A
 	@exec $(PY) -m benchmarks $(ARGS)
 
 requirements: $(VENV)/.tests ## compile requirements*.in into exact pins with hashes
-	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make requirements" \
 		requirements.in -o requirements.txt
-	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make requirements" \
 		requirements-dev.in -o requirements-dev.txt
 
 clean: ## remove the virtual environment and caches; .data stays
