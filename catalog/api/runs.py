@@ -31,7 +31,7 @@ class NoteOutput(serializers.Serializer[Any]):
 
 
 class RunOutput(serializers.ModelSerializer[Run]):
-    """`rejections` holds at most 1,000 rows, and at most 20 a run in a list; `rejected` counts them all."""
+    """`rejections` holds at most 1,000 rows; `rejected` counts them all."""
 
     error = serializers.SerializerMethodField()
     notes = NoteOutput(many=True, read_only=True)
@@ -68,18 +68,26 @@ class RunOutput(serializers.ModelSerializer[Run]):
         return run.error
 
 
+class RunRow(RunOutput):
+    """A run in a list, with the first 20 of its `rejections`."""
+
+    rejections = RejectionOutput(source="first_rejections", many=True, read_only=True)
+
+
 class EndpointFilter(serializers.Serializer[Any]):
     endpoint = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
 
 
 class RunList(ListAPIView[Run]):
-    serializer_class = RunOutput
+    serializer_class = RunRow
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Run]:
         given = EndpointFilter(data=self.request.query_params.dict())
         given.is_valid(raise_exception=True)
-        first = Prefetch("rejections", Rejection.objects.order_by("id")[:REJECTIONS_IN_A_LIST])
+        first = Prefetch(
+            "rejections", Rejection.objects.order_by("id")[:REJECTIONS_IN_A_LIST], to_attr="first_rejections"
+        )
         return Run.objects.filter(**given.validated_data).prefetch_related(first)
 
     @extend_schema(parameters=[OpenApiParameter("endpoint", int)])
