@@ -325,7 +325,7 @@ def _check_credential(credential: Credential) -> None:
 
 
 def _seal(credential: Credential, secret: str) -> None:
-    if not secret or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
+    if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
         raise _invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
     credentials.seal(credential, Secret(secret))
 

@@ -128,6 +128,7 @@ def authorization(credential: Credential) -> dict[str, str]:
 def open_session(endpoint: Endpoint) -> Session:
     """The only way to speak with an endpoint: its address rule, and its credential if it is bound there."""
     headers: dict[str, str] = {}
+    secrets: list[str] = []
     if credential := endpoint.credential:
         if credential.removed_at or credential.origin != origin_of(endpoint.url):
             raise CatalogError(
@@ -136,7 +137,8 @@ def open_session(endpoint: Endpoint) -> Session:
                 "Choose or enter a credential for this address.",
             )
         headers = authorization(credential)
-    return Session(endpoint.url, policy=outbound_policy(), authorization=headers)
+        secrets = [unseal(credential).reveal(), *(value.split()[-1] for value in headers.values())]
+    return Session(endpoint.url, policy=outbound_policy(), authorization=headers, secrets=secrets)
 
 
 def outbound_policy() -> Policy:

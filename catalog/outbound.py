@@ -49,10 +49,14 @@ _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
 
 
 class Session:
-    """See `catalog.protocols.base.Session`. `authorization` are the headers that carry the credential."""
+    """See `catalog.protocols.base.Session`. `authorization` are the headers that carry the credential.
+
+    A reply that holds one of `secrets` is refused, so that nothing that is kept or shown can hold it.
+    """
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Session:
         *,
         policy: Policy,
         authorization: Mapping[str, str] = _NO_HEADERS,
+        secrets: Sequence[str] = (),
         limits: Limits = DEFAULT_LIMITS,
         resolver: Resolver = system_resolver,
         authorities: str = "",
@@ -69,6 +74,7 @@ class Session:
         self.bytes_read = 0
         self._url = url
         self._authorization = _checked(authorization)
+        self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
         self._limits = limits
         self._ends: float | None = None
         self._connection = Connection(url, policy, resolver, authorities)
@@ -125,6 +131,25 @@ class Session:
         return (self._url.path + path or "/") + query
 
     def _exchange(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, accept: Sequence[int]
+    ) -> Reply:
+        try:
+            reply = self._ask(method, target, headers, body, accept)
+        except ProtocolError as error:
+            if any(secret in error.message for secret in self._secrets):
+                raise self._echo() from None
+            raise
+        texts = (reply.body, *(value.encode() for value in reply.headers.values()))
+        if any(secret.encode() in text for secret in self._secrets for text in texts):
+            raise self._echo()
+        return reply
+
+    def _echo(self) -> RefusedError:
+        return RefusedError(
+            "ECHO", f"{self._url.authority} sent our own credential back, so its reply was not taken."
+        )
+
+    def _ask(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, accept: Sequence[int]
     ) -> Reply:
         sent = self._headers(headers)

@@ -369,6 +369,7 @@ def test_paused_endpoint_is_not_due_until_it_is_resumed(admin):
         ({"kind": "ticket"}, "kind"),
         ({"url": "nope"}, "url"),
         ({"secret": ""}, "secret"),
+        ({"secret": "  "}, "secret"),
         ({"secret": "two\nlines"}, "secret"),
         ({"secret": "nul\x00"}, "secret"),
         ({"secret": "schlüssel"}, "secret"),
