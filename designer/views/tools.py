@@ -55,15 +55,18 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     """From the form of the tool page, or by one press in the list while choosing tools for an agent."""
     row = _tool(pk)
     form = PinForm(request.POST, tool=row)
+    pin = None
     if form.is_valid():
         try:
             pin = _pin(form, row, person(request))
         except DomainError as error:
             form.refuse(error)
-        else:
-            messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.")
-            return _back(request, pin)
-    return _overview(request, row, form)
+    if request.headers.get("HX-Request"):
+        return render(request, "designer/_pin_made.html", {"pin": pin, "form": form})
+    if pin is None:
+        return _overview(request, row, form)
+    messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.")
+    return _back(request, pin)
 
 
 @transaction.atomic
