@@ -1,0 +1,158 @@
+import pytest
+
+from catalog import credentials
+from catalog.models import Credential
+from people.models import AuditEntry
+from tests.factories import make_endpoint
+
+pytestmark = pytest.mark.django_db
+URL = "/api/v1/credentials/"
+GIVEN = {"name": "Main key", "kind": "bearer", "url": "https://api.acme.example/v1", "secret": "s3cret"}
+
+
+def refusal(answer) -> tuple[int, str, set[str]]:
+    body = answer.json()
+    return answer.status_code, body["code"], set(body.get("fields", {}))
+
+
+def test_credential_shows_its_state_and_never_its_secret(admin_api):
+    made = admin_api.post(URL, GIVEN)
+
+    assert made.status_code == 201
+    row = made.json()
+    assert row == {
+        "id": str(Credential.objects.get().pk),
+        "name": "Main key",
+        "kind": "bearer",
+        "origin": "https://api.acme.example",
+        "header": "",
+        "username": "",
+        "fingerprint": Credential.objects.get().fingerprint,
+        "set_at": row["set_at"],
+    }
+    assert admin_api.get(f"{URL}{row['id']}/").json() == row
+    assert admin_api.get(URL).json()["results"] == [row]
+
+
+def test_secret_is_replaced_and_the_trail_says_so_without_it(admin_api):
+    row = admin_api.post(URL, GIVEN).json()
+
+    replaced = admin_api.put(f"{URL}{row['id']}/", {"secret": "an0ther one"}).json()
+
+    assert credentials.unseal(Credential.objects.get()).reveal() == "an0ther one"
+    assert replaced["fingerprint"] != row["fingerprint"]
+    assert replaced["set_at"] > row["set_at"]
+    entry = AuditEntry.objects.latest("pk")
+    assert (entry.action, entry.before, entry.after) == (
+        "replace",
+        {"fingerprint": row["fingerprint"]},
+        {"fingerprint": replaced["fingerprint"]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "x" * 300}, "name"),
+        ({"kind": "ticket"}, "kind"),
+        ({"kind": None}, "kind"),
+        ({"url": "nope"}, "url"),
+        ({"url": "https://user:pw@api.acme.example/"}, "url"),
+        ({"secret": ""}, "secret"),
+        ({"secret": "two\nlines"}, "secret"),
+        ({"secret": "tab\there"}, "secret"),
+        ({"secret": "x" * 8_001}, "secret"),
+        ({"secret": 12345}, "secret"),
+        ({"secret": None}, "secret"),
+        ({"kind": "header"}, "header"),
+        ({"kind": "header", "header": "Content-Length"}, "header"),
+        ({"kind": "header", "header": "x" * 65}, "header"),
+        ({"kind": "header", "header": "X-Key: 1"}, "header"),
+        ({"kind": "basic"}, "username"),
+        ({"kind": "basic", "username": "ada:x"}, "username"),
+    ],
+)
+def test_bad_member_is_refused_at_its_field(admin_api, body, field):
+    answer = admin_api.post(URL, GIVEN | body)
+
+    assert refusal(answer) == (400, "invalid", {field})
+    assert not Credential.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+def test_body_with_a_nul_byte_is_refused(admin_api):
+    answer = admin_api.generic("POST", URL, b'{"secret": "s3cret\\u0000"}', content_type="application/json")
+
+    assert refusal(answer) == (400, "invalid_json", set())
+    assert not Credential.objects.exists()
+
+
+def test_bad_new_secret_leaves_the_old_one(admin_api):
+    pk = admin_api.post(URL, GIVEN).json()["id"]
+
+    assert refusal(admin_api.put(f"{URL}{pk}/", {"secret": "two\nlines"})) == (400, "invalid", {"secret"})
+    assert refusal(admin_api.put(f"{URL}{pk}/", {})) == (400, "invalid", {"secret"})
+    assert credentials.unseal(Credential.objects.get()).reveal() == "s3cret"
+
+
+def test_installation_without_a_key_takes_no_secret(admin_api, settings):
+    settings.CREDENTIAL_KEYS = []
+
+    answer = admin_api.post(URL, GIVEN)
+
+    assert refusal(answer) == (400, "no_credential_key", set())
+    assert "PEGBOARD_CREDENTIAL_KEYS" in answer.json()["message"]
+
+
+def test_credential_in_use_is_kept(admin_api):
+    pk = admin_api.post(URL, GIVEN).json()["id"]
+    endpoint = make_endpoint(url=GIVEN["url"], credential_id=pk, name="Main")
+
+    assert refusal(admin_api.delete(f"{URL}{pk}/")) == (409, "credential_in_use", set())
+
+    admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", {"credential": None})
+    assert admin_api.delete(f"{URL}{pk}/").status_code == 204
+    assert Credential.objects.get().sealed == ""
+    for answer in (
+        admin_api.get(f"{URL}{pk}/"),
+        admin_api.put(f"{URL}{pk}/", {"secret": "x"}),
+        admin_api.delete(f"{URL}{pk}/"),
+    ):
+        assert answer.status_code == 404
+    assert refusal(admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", {"credential": pk})) == (
+        400,
+        "invalid",
+        {"credential"},
+    )
+
+
+def test_designer_reads_the_state_and_changes_nothing(admin_api, designer_api):
+    pk = admin_api.post(URL, GIVEN).json()["id"]
+    path = f"{URL}{pk}/"
+
+    assert designer_api.get(path).status_code == 200
+    for method, where in (("post", URL), ("put", path), ("delete", path)):
+        answer = getattr(designer_api, method)(where, GIVEN)
+        assert refusal(answer) == (403, "role_required", set())
+    assert admin_api.patch(path, {"name": "x"}).status_code == 405
+
+
+def test_schema_never_offers_a_secret_to_read(admin_api):
+    components = admin_api.get("/api/schema/?format=json").json()["components"]["schemas"]
+
+    shown = {name: schema for name, schema in components.items() if not name.endswith("Request")}
+    assert "CredentialOutput" in shown
+    assert not [name for name, schema in shown.items() if "secret" in schema.get("properties", {})]
+
+
+def test_list_pages_and_costs_the_same_however_long(admin_api, django_assert_max_num_queries):
+    made = [admin_api.post(URL, GIVEN | {"name": name}).json()["id"] for name in "CABBD"]
+
+    with django_assert_max_num_queries(4):
+        first = admin_api.get(f"{URL}?limit=3").json()
+    second = admin_api.get(first["next"]).json()
+
+    rows = first["results"] + second["results"]
+    assert [row["name"] for row in rows] == ["A", "B", "B", "C", "D"]
+    assert {row["id"] for row in rows} == set(made)
