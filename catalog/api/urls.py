@@ -1,8 +1,9 @@
 from django.urls import path
 
-from catalog.api import credentials, endpoints, findings, runs, vendors, versions
+from catalog.api import credentials, endpoints, findings, runs, tools, vendors, versions
 
 urlpatterns = [
+    path("tools/", tools.ToolList.as_view(), name="api-tool-list"),
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
     path("vendors/<slug:slug>/", vendors.VendorDetail.as_view(), name="api-vendor"),
     path("endpoints/", endpoints.EndpointList.as_view(), name="api-endpoint-list"),

@@ -1,5 +1,12 @@
 from catalog.models.findings import Finding
 from catalog.models.runs import KnownPage, Rejection, Run, Withdrawal
+from catalog.models.search_index import (
+    SearchDocument,
+    SearchLexeme,
+    SearchPosting,
+    SearchSegment,
+    SearchWord,
+)
 from catalog.models.tools import Tool, ToolVersion
 from catalog.models.vendors import Credential, Endpoint, Vendor
 
@@ -10,6 +17,11 @@ __all__ = [
     "KnownPage",
     "Rejection",
     "Run",
+    "SearchDocument",
+    "SearchLexeme",
+    "SearchPosting",
+    "SearchSegment",
+    "SearchWord",
     "Tool",
     "ToolVersion",
     "Vendor",

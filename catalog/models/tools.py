@@ -3,7 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models.functions import Left
+from django.db.models.functions import Left, Lower
 from django.utils import timezone
 
 from catalog.models.runs import Run
@@ -42,7 +42,7 @@ class Tool(models.Model):
             models.UniqueConstraint(fields=["endpoint", "tool_id"], name="one_tool_per_vendor_id"),
         ]
         indexes = [
-            models.Index(Left("name", 100), "id", name="tool_by_name"),
+            models.Index(Lower(Left("name", 100)), "id", name="tool_by_name"),
             models.Index(fields=["-changed_at", "-id"], name="tool_by_change"),
             GinIndex(fields=["tags"], name="tool_by_tag"),
         ]

@@ -1,0 +1,105 @@
+"""The list of tools: what the page /tools/ shows, for programs."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+from rest_framework.views import APIView
+
+from catalog import protocols
+from catalog.models.tools import ToolStatus
+from catalog.search import Query, search
+from catalog.search.listing import LONGEST_QUESTION, SORT_NAMES
+from people.errors import DomainError
+
+DEFAULT_LIMIT, MAX_LIMIT = 50, 200
+
+
+class ToolRow(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    tool_id = serializers.CharField(help_text="The vendor's own id.")
+    name = serializers.CharField()
+    title = serializers.CharField()
+    description = serializers.CharField()
+    vendor = serializers.SlugField()
+    vendor_name = serializers.CharField()
+    endpoint = serializers.IntegerField()
+    protocol = serializers.CharField()
+    version = serializers.CharField(help_text="The vendor's label of the current version.")
+    ordinal = serializers.IntegerField()
+    status = serializers.ChoiceField(choices=ToolStatus.choices)
+    tags = serializers.ListField(child=serializers.CharField())
+    tokens = serializers.IntegerField()
+    changed_at = serializers.DateTimeField()
+
+
+class ToolRows(serializers.Serializer[Any]):
+    """`unmatched` are asked words that no tool holds; `repaired` maps a misspelt word to the one searched."""
+
+    results = ToolRow(many=True)
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    unmatched = serializers.ListField(child=serializers.CharField())
+    repaired = serializers.DictField(child=serializers.CharField())
+
+
+PARAMETERS = [
+    OpenApiParameter("q", str, description=f"Words or a question, up to {LONGEST_QUESTION} characters."),
+    OpenApiParameter("vendor", str, description="A vendor's slug. May be given more than once.", many=True),
+    OpenApiParameter("protocol", str, enum=[name for name, _ in protocols.choices()], many=True),
+    OpenApiParameter("tag", str, description="The tool has all that are given.", many=True),
+    OpenApiParameter("status", str, enum=ToolStatus.values),
+    OpenApiParameter("endpoint", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
+    OpenApiParameter("sort", str, enum=SORT_NAMES),
+    OpenApiParameter(
+        "limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
+    ),
+    OpenApiParameter("cursor", str, description="Taken from the links of another page."),
+]
+
+
+class ToolList(APIView):
+    """Searches names, titles, descriptions, tags, vendors and parameters of all tools at once."""
+
+    @extend_schema(parameters=PARAMETERS, responses=ToolRows)
+    def get(self, request: Request) -> Response:
+        page = search(_query(request))
+        url = request.build_absolute_uri()
+        return Response(
+            {
+                "results": page.rows,
+                "next": replace_query_param(url, "cursor", page.next) if page.next else None,
+                "previous": replace_query_param(url, "cursor", page.previous) if page.previous else None,
+                "unmatched": page.unmatched,
+                "repaired": page.repaired,
+            }
+        )
+
+
+def _query(request: Request) -> Query:
+    given = request.query_params
+    return Query(
+        q=given.get("q", ""),
+        vendor=tuple(given.getlist("vendor")),
+        protocol=tuple(given.getlist("protocol")),
+        tag=tuple(given.getlist("tag")),
+        status=given.get("status", ""),
+        endpoint=_whole(given.get("endpoint"), "endpoint", 2**63 - 1),
+        sort=given.get("sort", ""),
+        limit=_whole(given.get("limit"), "limit", MAX_LIMIT) or DEFAULT_LIMIT,
+        cursor=given.get("cursor", ""),
+    )
+
+
+def _whole(text: str | None, name: str, most: int) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= most):
+        sentence = (
+            f"Give a whole number from 1 to {most}." if name == "limit" else "Give the number of an endpoint."
+        )
+        raise DomainError("invalid", "Please correct what is marked.", fields={name: sentence})
+    return int(text)

@@ -1,0 +1,177 @@
+"""Makes tools searchable: reads those whose current version is not indexed and counts their words.
+
+A batch is one transaction, safe to run twice and beside others. Nothing here touches what enumeration
+writes, so neither waits for the other's rows.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from django.db import connection, transaction
+
+from catalog.search import ranking, segments, words
+from catalog.search.lexicon import Lexicon
+from catalog.search.segments import Document
+
+BATCH = 5_000
+# An endpoint with fewer tools shares its segments with other small ones.
+LARGE = 1_000
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Parameter(msgspec.Struct):
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    allowed_values: list[_Named] = []
+
+
+class _Signature(msgspec.Struct):
+    """The members of a signature that are searched."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    tags: list[str] = []
+    inputs: list[_Parameter] = []
+    outputs: list[_Parameter] = []
+
+
+_decode = msgspec.json.Decoder(_Signature).decode
+
+
+class _Entry(msgspec.Struct):
+    """One tool on its way into the index: its texts by how much a word in them weighs."""
+
+    tool: int
+    version: int
+    endpoint: int
+    name: str
+    tags: set[str]
+    prose: tuple[tuple[float, str], ...]
+    fields: tuple[tuple[float, str], ...]
+
+
+def index_pending(endpoint_id: int | None = None) -> int:
+    """Index every tool of live endpoints whose current version is not indexed; how many there were."""
+    lexicon = Lexicon()
+    done = 0
+    if endpoint_id is None:
+        segments.forget_removed()
+    while indexed := _index_batch(endpoint_id, lexicon):
+        done += indexed
+    return done
+
+
+@transaction.atomic
+def _index_batch(endpoint: int | None, lexicon: Lexicon) -> int:
+    entries = [_entry(*row) for row in _pending(endpoint)]
+    if entries:
+        segments.take_turn()
+        _learn(entries, lexicon)
+        large = _large({entry.endpoint for entry in entries})
+        homes: defaultdict[int | None, list[Document]] = defaultdict(list)
+        for entry in entries:
+            homes[entry.endpoint if entry.endpoint in large else None].append(_document(entry, lexicon))
+        for home, documents in homes.items():
+            segments.add(home, documents)
+            segments.merge(home)
+    return len(entries)
+
+
+def _pending(endpoint: int | None) -> list[tuple[int, int, int, str, str]]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT pending.id, v.id, pending.endpoint_id, pending.vendor, v.signature::text FROM (
+                SELECT t.id, t.current_id, t.endpoint_id, vendor.name || ' ' || vendor.slug AS vendor
+                FROM catalog_tool t
+                JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL
+                JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
+                LEFT JOIN catalog_searchdocument d ON d.tool_id = t.id
+                WHERE d.version_id IS DISTINCT FROM t.current_id
+                    AND (%(endpoint)s::bigint IS NULL OR t.endpoint_id = %(endpoint)s)
+                ORDER BY t.endpoint_id, t.id LIMIT %(batch)s
+            ) pending JOIN catalog_toolversion v ON v.id = pending.current_id
+            """,
+            {"endpoint": endpoint, "batch": BATCH},
+        )
+        return cursor.fetchall()
+
+
+def _large(endpoints: Iterable[int]) -> set[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT e.id FROM unnest(%s::bigint[]) e (id) WHERE %s <= (
+                SELECT count(*) FROM (SELECT FROM catalog_tool t WHERE t.endpoint_id = e.id LIMIT %s) few)
+            """,
+            [list(endpoints), LARGE, LARGE],
+        )
+        return {endpoint for (endpoint,) in cursor.fetchall()}
+
+
+def _entry(tool: int, version: int, endpoint: int, vendor: str, document: str) -> _Entry:
+    signature = _decode(document)
+    name = signature.name
+    title = "" if words.name_key(signature.title) == words.name_key(name) else signature.title
+    inputs, outputs = signature.inputs, signature.outputs
+    return _Entry(
+        tool,
+        version,
+        endpoint,
+        name,
+        {words.tag_word(tag) for tag in signature.tags},
+        (
+            (ranking.NAME, f"{name} {title}"),
+            (ranking.TEXT, " ".join((signature.description, *signature.tags, vendor))),
+        ),
+        (
+            (ranking.PARAMETER, " ".join([f"{each.name} {each.title}" for each in inputs])),
+            (ranking.DETAIL, " ".join(_details(signature))),
+            (ranking.OUTPUT_DETAIL, " ".join([each.description for each in outputs])),
+        ),
+    )
+
+
+def _details(signature: _Signature) -> Iterator[str]:
+    for parameter in signature.inputs:
+        yield parameter.description
+        yield from (value.name for value in parameter.allowed_values)
+    for parameter in signature.outputs:
+        yield parameter.name
+        yield parameter.title
+
+
+def _learn(entries: Iterable[_Entry], lexicon: Lexicon) -> None:
+    runs: set[str] = set()
+    for entry in entries:
+        for _, text in (*entry.prose, *entry.fields):
+            runs.update(words.runs(text))
+    lexicon.learn(runs, {tag for entry in entries for tag in entry.tags})
+
+
+def _frequencies(entry: _Entry, lexicon: Lexicon) -> dict[int, float]:
+    found: defaultdict[int, float] = defaultdict(float)
+    for texts, lexemes_of in ((entry.prose, lexicon.prose), (entry.fields, lexicon.fields)):
+        for weight, text in texts:
+            for run in words.runs(text):
+                for lexeme in lexemes_of[run]:
+                    found[lexeme] += weight
+    return found
+
+
+def _name_lexemes(entry: _Entry, lexicon: Lexicon) -> list[int]:
+    return [lexeme for run in words.runs(entry.name) for lexeme in lexicon.fields[run]]
+
+
+def _document(entry: _Entry, lexicon: Lexicon) -> Document:
+    strengths = ranking.impacts(_frequencies(entry, lexicon), lexicon.stops)
+    # Tags can be asked for as they stand; among the words they weigh nothing.
+    strengths |= {lexicon.tags[tag]: 1 for tag in entry.tags}
+    vector = ranking.pack(_name_lexemes(entry, lexicon), strengths)
+    return Document(entry.tool, entry.version, entry.endpoint, words.name_key(entry.name), vector, strengths)

@@ -1,0 +1,140 @@
+"""From what somebody typed to weighed lexemes. Pure: what the catalog knows comes in as arguments."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from catalog.search import words
+from catalog.search.vocabulary import Known, Spelling
+
+LONGEST = 1_000
+_MOST_RUNS = 250
+_LONG = 5
+_MOST_BEGINNINGS = 5
+_SHORTEST_TYPED, _SHORTEST_BEGINNING = 2, 4
+# How much a word counts that only asks, that is another verb for one in the question, that only begins so
+# or that was put in for a misspelt one: in a long question that is more often a word no tool has.
+_ASKING, _SYNONYM, _BEGINNING, _REPAIRED, _GUESSED = 0.3, 0.2, 0.7, 0.8, 0.5
+# A word asked n times counts as n to this power.
+_REPEATED = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The runs of a text and the words in each; a tool may be meant by the whole of it."""
+
+    runs: tuple[str, ...]
+    key: str
+    acronyms: frozenset[str]
+
+    @property
+    def words(self) -> set[str]:
+        """Everything to look up; of verbs, also the others for the same action."""
+        return {word for run in self.runs for word in words.with_compound(run)} | words.SYNONYMS.keys()
+
+    @property
+    def last(self) -> str:
+        """The word that may still be being typed."""
+        return words.parts(self.runs[-1])[-1] if self.runs and words.parts(self.runs[-1]) else ""
+
+
+@dataclass(slots=True)
+class Terms:
+    """Lexemes with their stress, and what to tell the person about the words."""
+
+    stress: dict[int, float] = field(default_factory=dict)
+    found_in: dict[int, int] = field(default_factory=dict)
+    unmatched: list[str] = field(default_factory=list)
+    repaired: dict[str, str] = field(default_factory=dict)
+    is_typing: bool = False
+
+    def add(self, lexeme: int | None, found_in: int, stress: float) -> bool:
+        if lexeme is None:
+            return False
+        self.stress[lexeme] = max(stress, self.stress.get(lexeme, 0.0))
+        self.found_in[lexeme] = found_in
+        return True
+
+
+def read(text: str) -> Question:
+    text = text[:LONGEST]
+    return Question(
+        tuple(words.runs(text)[:_MOST_RUNS]), words.name_key(text), frozenset(words.acronyms(text))
+    )
+
+
+def unknown(question: Question, known: Mapping[str, Known]) -> list[str]:
+    """Words to look for in other spellings. Other verbs for the same action do as well."""
+    return sorted(
+        word
+        for word in {piece for run in question.runs for piece in words.parts(run)}
+        if known[word].lexeme is None
+        and _is_telling(word, known)
+        and not any(other.lexeme for other in _others(word, known))
+    )
+
+
+def _is_telling(word: str, known: Mapping[str, Known]) -> bool:
+    return not known[word].is_stop and word not in words.ASKING
+
+
+def _others(word: str, known: Mapping[str, Known]) -> list[Known]:
+    stem = known[word].stem
+    verbs = (verb for verb in words.SYNONYMS if known[verb].stem == stem)
+    return [known[other] for verb in verbs for other in words.SYNONYMS[verb]]
+
+
+def weigh(
+    question: Question, known: Mapping[str, Known], spellings: Mapping[str, Sequence[Spelling]]
+) -> Terms:
+    terms = Terms()
+    asked = _asked(question, known)
+    times = Counter(known[word].stem for run in question.runs for word in words.with_compound(run))
+    for run, pieces in asked:
+        matched = False
+        for word in pieces:
+            stress = _stress(word, times[known[word].stem])
+            matched |= terms.add(known[word].lexeme, known[word].found_in, stress)
+            matched |= _respell(terms, word, spellings.get(word, ()), question)
+            for other in _others(word, known):
+                matched |= terms.add(other.lexeme, other.found_in, stress * _SYNONYM)
+        if not matched and any(_is_telling(word, known) for word in pieces):
+            terms.unmatched.append(run)
+    return terms
+
+
+def _asked(question: Question, known: Mapping[str, Known]) -> list[tuple[str, list[str]]]:
+    """Each run with the words in it. Stop words only if there is nothing else, or as acronyms: "IT"."""
+    everything = [(run, list(words.with_compound(run))) for run in dict.fromkeys(question.runs)]
+    telling = [
+        (run, [word for word in found if not known[word].is_stop or word in question.acronyms])
+        for run, found in everything
+    ]
+    return telling if any(found for _, found in telling) else everything
+
+
+def _stress(word: str, times: int) -> float:
+    return (_ASKING if word in words.ASKING else 1.0) * times**_REPEATED
+
+
+def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Question) -> bool:
+    """What begins so, if it may still be being typed or is long enough; else the likeliest repair."""
+    begins = [each for each in spellings if each.distance is None]
+    is_last = word == question.last
+    if begins and len(word) >= (_SHORTEST_TYPED if is_last else _SHORTEST_BEGINNING):
+        terms.is_typing |= is_last
+        for each in sorted(begins, key=lambda each: -each.found_in)[:_MOST_BEGINNINGS]:
+            terms.add(each.lexeme, each.found_in, _BEGINNING)
+        return True
+    repairs = [each for each in spellings if each.distance is not None]
+    if not repairs:
+        return False
+    best = max(repairs, key=lambda each: _likelihood(word, each))
+    terms.repaired[word] = best.word
+    return terms.add(best.lexeme, best.found_in, _GUESSED if len(question.runs) > _LONG else _REPAIRED)
+
+
+def _likelihood(typed: str, spelling: Spelling) -> float:
+    """People mistype common words more often than rare ones, and seldom make two mistakes in one."""
+    return math.log(spelling.found_in) - 4 * (spelling.distance or 0) - 2 * (typed[0] != spelling.word[0])

@@ -1,0 +1,224 @@
+"""How documents and postings lie in the database: written a segment at a time, merged, dropped.
+
+A segment never changes. The documents of an endpoint with many tools have segments of their own, so that
+searching one vendor reads only that vendor's postings; all others share segments (home None).
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from django.db import connection, transaction
+
+from catalog.search import ranking
+
+# Segments of about one size are merged when there are so many, up to a size where it stops to pay.
+FAN, LARGEST = 8, 5_000
+# What postings call home when documents of many endpoints share it.
+SHARED = 0
+_WRITING = 0x70656762
+# While a segment is in memory a posting is one number, impact above document: quick to sort.
+_IMPACT = 32
+_DOCUMENT = 2**_IMPACT - 1
+
+
+class Document(NamedTuple):
+    """One tool as indexed; `strengths` repeats what `vector` says."""
+
+    tool: int
+    version: int
+    endpoint: int
+    name_key: str
+    vector: bytes
+    strengths: Mapping[int, int]
+
+
+class Segment(NamedTuple):
+    """`live` of its documents are still those of their tools."""
+
+    id: int
+    documents: int
+    live: int
+
+
+def take_turn() -> None:
+    """One writer at a time, until its transaction ends; a batch takes about a second."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '60s'")
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_WRITING])
+
+
+def add(home: int | None, documents: Sequence[Document]) -> None:
+    """A new segment of these documents, in place of whatever was indexed of their tools before."""
+    first, segment = _make_room(home, documents)
+    shared_by = "\\N" if home is not None else None
+    _copy(
+        "catalog_searchdocument (id, tool_id, version_id, segment_id, shared_by_id, name_key, vector)",
+        (
+            f"{number}\t{each.tool}\t{each.version}\t{segment}\t{shared_by or each.endpoint}\t{each.name_key}"
+            f"\t\\\\x{each.vector.hex()}\n"
+            for number, each in enumerate(documents, first)
+        ),
+    )
+    _post(home, segment, ((number, each.strengths) for number, each in enumerate(documents, first)))
+
+
+def _make_room(home: int | None, documents: Sequence[Document]) -> tuple[int, int]:
+    """The first of as many free document ids, and a new segment."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM catalog_searchdocument WHERE tool_id = ANY(%s)", [[each.tool for each in documents]]
+        )
+        # Under the lock nobody else draws ids, so the last of so many is also the highest.
+        cursor.execute(
+            "SELECT max(nextval(pg_get_serial_sequence('catalog_searchdocument', 'id'))) "
+            "FROM generate_series(1, %s)",
+            [len(documents)],
+        )
+        (last,) = cursor.fetchone()
+    return last - len(documents) + 1, _new_segment(home, len(documents))
+
+
+def _new_segment(home: int | None, documents: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO catalog_searchsegment (endpoint_id, documents) VALUES (%s, %s) RETURNING id",
+            [home, documents],
+        )
+        return int(cursor.fetchone()[0])
+
+
+def _post(home: int | None, segment: int, documents: Iterable[tuple[int, Mapping[int, int]]]) -> None:
+    postings: defaultdict[int, list[int]] = defaultdict(list)
+    for number, strengths in documents:
+        for lexeme, impact in strengths.items():
+            postings[lexeme].append(impact << _IMPACT | number)
+    where = f"{home or SHARED}\t{segment}"
+    _copy(
+        "catalog_searchposting (lexeme_id, home, segment_id, top, count, documents, impacts)",
+        (f"{lexeme}\t{where}\t{_posting(found)}" for lexeme, found in sorted(postings.items())),
+    )
+    _count({lexeme: len(found) for lexeme, found in postings.items()})
+
+
+def _posting(found: list[int]) -> str:
+    """Columns of one row: the strongest impact, how many, the documents and their impacts."""
+    found.sort(reverse=True)
+    documents = str([each & _DOCUMENT for each in found])[1:-1]
+    impacts = str([each >> _IMPACT for each in found])[1:-1]
+    return f"{found[0] >> _IMPACT}\t{len(found)}\t{{{documents}}}\t{{{impacts}}}\n"
+
+
+def _copy(table: str, lines: Iterable[str]) -> None:
+    with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as copy:
+        copy.write("".join(lines))
+
+
+def _count(found: Mapping[int, int]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE catalog_searchlexeme l SET found_in = found_in + more.n "
+            "FROM unnest(%s::int[], %s::int[]) more (id, n) WHERE l.id = more.id",
+            [list(found), list(found.values())],
+        )
+
+
+def merge(home: int | None) -> None:
+    """Keep a home's segments few and mostly live; what is rewritten was never larger than one batch."""
+    segments = _segments(home)
+    dead = [each.id for each in segments if not each.live]
+    worn = choose_worn([each for each in segments if each.live])
+    if worn:
+        _rewrite(home, worn)
+    _drop([*dead, *worn])
+
+
+def choose_worn(segments: Collection[Segment]) -> list[int]:
+    """Those of which more than half has moved on; else a full fan of about one size."""
+    half_gone = [each.id for each in segments if each.live * 2 < each.documents]
+    if half_gone:
+        return half_gone
+    sizes: defaultdict[int, list[int]] = defaultdict(list)
+    for each in segments:
+        if each.live < LARGEST:
+            sizes[int(math.log(each.live, FAN))].append(each.id)
+    return next((same for same in sizes.values() if len(same) >= FAN), [])
+
+
+def _segments(home: int | None) -> list[Segment]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT s.id, s.documents, count(d.id) FROM catalog_searchsegment s
+            LEFT JOIN catalog_searchdocument d ON d.segment_id = s.id
+            WHERE s.endpoint_id IS NOT DISTINCT FROM %s GROUP BY s.id
+            """,
+            [home],
+        )
+        return [Segment(*row) for row in cursor.fetchall()]
+
+
+def _rewrite(home: int | None, worn: list[int]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id, vector FROM catalog_searchdocument WHERE segment_id = ANY(%s)", [worn])
+        documents = [(number, ranking.unpack(vector)) for number, vector in cursor.fetchall()]
+        segment = _new_segment(home, len(documents))
+        cursor.execute(
+            "UPDATE catalog_searchdocument SET segment_id = %s WHERE segment_id = ANY(%s)", [segment, worn]
+        )
+    _post(home, segment, documents)
+
+
+def _drop(segments: list[int]) -> None:
+    if not segments:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM catalog_searchsegment WHERE id = ANY(%s)", [segments])
+        cursor.execute(
+            """
+            WITH dropped AS (
+                DELETE FROM catalog_searchposting WHERE segment_id = ANY(%s) RETURNING lexeme_id, count
+            ), less AS (SELECT lexeme_id, sum(count) AS n FROM dropped GROUP BY lexeme_id)
+            UPDATE catalog_searchlexeme l SET found_in = found_in - less.n
+            FROM less WHERE l.id = less.lexeme_id
+            """,
+            [segments],
+        )
+
+
+def read_again(endpoint: int) -> None:
+    """Let an endpoint's tools be indexed again; until then they are found as they were."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE catalog_searchdocument d SET version_id = NULL FROM catalog_tool t "
+            "WHERE t.id = d.tool_id AND t.endpoint_id = %s",
+            [endpoint],
+        )
+
+
+@transaction.atomic
+def forget_removed() -> None:
+    """Take what belonged to removed endpoints and vendors out of the index."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT d.id FROM catalog_endpoint e JOIN catalog_vendor v ON v.id = e.vendor_id
+            JOIN catalog_tool t ON t.endpoint_id = e.id JOIN catalog_searchdocument d ON d.tool_id = t.id
+            WHERE e.removed_at IS NOT NULL OR v.removed_at IS NOT NULL
+            """
+        )
+        documents = [document for (document,) in cursor.fetchall()]
+        if not documents:
+            return
+        take_turn()
+        cursor.execute(
+            """
+            WITH gone AS (DELETE FROM catalog_searchdocument WHERE id = ANY(%s) RETURNING segment_id)
+            SELECT DISTINCT s.endpoint_id FROM gone JOIN catalog_searchsegment s ON s.id = gone.segment_id
+            """,
+            [documents],
+        )
+        homes = [home for (home,) in cursor.fetchall()]
+    for home in homes:
+        merge(home)

@@ -1,0 +1,183 @@
+"""Text as words, the same way for tools and for questions.
+
+PostgreSQL's parser keeps `SendMessage` and `repos/get-content` whole, so identifiers are taken apart
+here and only single words go to its stemmer. Scripts that write no spaces become pairs of characters.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+# Longer runs are keys and encoded data; their beginning is enough.
+LONGEST, _LONGEST_TAG = 50, 200
+_RUN = re.compile(r"[^\W_]+")
+# Several times faster than the pattern, and most text is ASCII.
+_SPACED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+# Han, kana and their relatives, Thai, Lao, Burmese, Khmer.
+_UNSPACED = re.compile("[\u2e80-\u312f\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
+# What is left of "I'd", "I'm", "we'll"; the stemmer knows "s" and "t" itself.
+_CLITICS = frozenset(("d", "m", "ll", "re", "ve"))
+_SHORTEST_ACRONYM = 2
+
+# Words that ask without saying what for. A catalog hardly ever writes them, which would make them look rare
+# and therefore telling.
+ASKING = frozenset(
+    (
+        *(
+            "able",
+            "additionally",
+            "also",
+            "anyone",
+            "assist",
+            "could",
+            "curious",
+            "enjoy",
+            "finally",
+            "furthermore",
+        ),
+        *(
+            "hello",
+            "help",
+            "hey",
+            "hi",
+            "hope",
+            "interested",
+            "kindly",
+            "know",
+            "lastly",
+            "let",
+            "like",
+            "looking",
+        ),
+        *(
+            "love",
+            "moreover",
+            "need",
+            "please",
+            "provide",
+            "sure",
+            "tell",
+            "thank",
+            "thanks",
+            "try",
+            "trying",
+        ),
+        *("want", "wish", "wonder", "wondering", "would"),
+    )
+)
+# One action, many verbs, and the HTTP methods that vendors put into names.
+_ACTIONS = (
+    "get fetch retrieve read show view lookup obtain display return",
+    "list show all browse enumerate get",
+    "create add make new post insert register generate",
+    "delete remove cancel destroy erase drop",
+    "update edit modify change put patch set replace",
+    "search find query lookup discover look",
+    "send post deliver",
+    "book reserve schedule",
+    "check verify validate test",
+    "compute calculate",
+)
+
+
+def _synonyms() -> dict[str, frozenset[str]]:
+    groups = [frozenset(line.split()) for line in _ACTIONS]
+    verbs = frozenset[str]().union(*groups)
+    return {
+        verb: frozenset[str]().union(*(group for group in groups if verb in group)) - {verb} for verb in verbs
+    }
+
+
+SYNONYMS = _synonyms()
+
+
+def fold(text: str) -> str:
+    """Accents and compatibility forms away: `é` becomes `e`, the ligature fi two letters."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+def runs(text: str) -> list[str]:
+    """The unbroken runs of letters and digits, in the writer's own case."""
+    if text.isascii():
+        return text.translate(_SPACED).split()
+    return _RUN.findall(fold(text))
+
+
+@lru_cache(maxsize=20_000)
+def parts(run: str) -> tuple[str, ...]:
+    """The words inside one run: `getUserByID` is get, user, by, id."""
+    if run in _CLITICS:
+        return ()
+    if not run.isascii():
+        return tuple(part[:LONGEST] for part in _unspaced(run.lower()))
+    found = [run] if run.islower() and run.isalpha() else _PART.findall(run)
+    if not _is_worth_splitting(found):
+        found = [run]
+    return tuple(part.lower()[:LONGEST] for part in found)
+
+
+def _is_worth_splitting(found: list[str]) -> bool:
+    """`v2`, `s3` and `B2B` are words of their own; `OAuth2` and `sendMessage` are several."""
+    return len(found) > 1 and any(len(part) > 2 for part in found)
+
+
+def _unspaced(run: str) -> Iterator[str]:
+    end = 0
+    for match in _UNSPACED.finditer(run):
+        if match.start() > end:
+            yield run[end : match.start()]
+        text, end = match.group(), match.end()
+        yield from text
+        yield from (text[i : i + 2] for i in range(len(text) - 1))
+    if end < len(run):
+        yield run[end:]
+
+
+def words(text: str) -> list[str]:
+    return [word for run in runs(text) for word in parts(run)]
+
+
+def with_compound(run: str) -> tuple[str, ...]:
+    """Also the identifier in one piece, for who types `github` where a vendor wrote `GitHub`."""
+    found = parts(run)
+    return (*found, run.lower()[:LONGEST]) if len(found) > 1 and run.isascii() else found
+
+
+def name_key(name: str) -> str:
+    """What two spellings of one name have in common: `refill_prescription`, `Refill prescription`."""
+    return "".join(runs(name)).lower()
+
+
+def tag_word(tag: str) -> str:
+    """A tag as the index holds it: no word of a text ever starts with this mark."""
+    return f"#{tag[:_LONGEST_TAG]}"
+
+
+def acronyms(text: str) -> set[str]:
+    """Words in capitals amid others that are not; in such a question "IT" is not "it"."""
+    if text.isupper():
+        return set()
+    return {run.lower() for run in runs(text) if run.isupper() and len(run) >= _SHORTEST_ACRONYM}
+
+
+def typo_distance(a: str, b: str, limit: int) -> int:
+    """Edits from `a` to `b` where swapped neighbours count once; `limit + 1` when there are more."""
+    if abs(len(a) - len(b)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, left in enumerate(a, 1):
+        older, before, row = before, row, [i]
+        for j, right in enumerate(b, 1):
+            cost = min(before[j] + 1, row[-1] + 1, before[j - 1] + (left != right))
+            if i > 1 and j > 1 and left == b[j - 2] and a[i - 2] == right:
+                cost = min(cost, older[j - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+    return row[-1]

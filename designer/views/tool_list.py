@@ -1,0 +1,115 @@
+"""The list of tools: search, narrow, compare, and pin to the agent one came from."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+
+from catalog import search
+from catalog.models.tools import ToolStatus
+from catalog.search import Query, ResultPage
+from catalog.views.asked import number
+from designer.models import Agent, Pin
+from people.errors import DomainError
+from people.models import Role
+from people.permissions import requires
+
+ANY_STATUS = "any"
+NARROWING = ("q", "vendor", "tag", "protocol", "status", "endpoint")
+SORTS = {
+    "": "Best match",
+    "name": "Name",
+    "-changed": "Changed lately",
+    "vendor": "Vendor",
+    "tokens": "Fewest tokens",
+    "-tokens": "Most tokens",
+}
+LABELS = {
+    "vendor": ("Vendor", "All vendors"),
+    "tag": ("Tag", "All tags"),
+    "protocol": ("Protocol", "All protocols"),
+}
+
+
+@requires(Role.VIEWER)
+def tool_list(request: HttpRequest) -> HttpResponse:
+    asked = request.GET
+    agent = get_object_or_404(Agent.objects.live(), slug=asked["agent"]) if asked.get("agent") else None
+    problem = ""
+    try:
+        page = search.search(_query(asked))
+    except DomainError as error:
+        problem = next(iter(error.fields.values()), error.message)
+        page = ResultPage([], None, None, 0, False)
+    context = {
+        "asked": asked,
+        "agent": agent,
+        "page": page,
+        "problem": problem,
+        "rows": _with_use(page.rows, agent),
+        "count_says": _count_says(page),
+        "is_filtered": any(
+            asked.get(name) for name in ("q", "vendor", "tag", "protocol", "status", "endpoint")
+        ),
+        "clear_url": reverse("tool-list") + (f"?agent={agent.slug}" if agent else ""),
+    }
+    is_part = request.headers.get("HX-Request") and not request.headers.get("HX-Boosted")
+    if is_part:
+        return render(request, "designer/_tools.html", context)
+    return render(request, "designer/tools.html", context | {"filters": _filters(asked)})
+
+
+def _query(asked: QueryDict) -> Query:
+    status = asked.get("status") or ToolStatus.ACTIVE.value
+    return Query(
+        q=asked.get("q", ""),
+        vendor=tuple(filter(None, asked.getlist("vendor"))),
+        protocol=tuple(filter(None, asked.getlist("protocol"))),
+        tag=tuple(filter(None, asked.getlist("tag"))),
+        status="" if status == ANY_STATUS else status,
+        endpoint=number(asked.get("endpoint", "")) if asked.get("endpoint") else None,
+        sort=asked.get("sort", ""),
+        cursor=asked.get("cursor", ""),
+    )
+
+
+def _with_use(rows: list[dict[str, Any]], agent: Agent | None) -> list[dict[str, Any]]:
+    """Each row with how many agents use the tool, and the number of this agent's pin if it is among them."""
+    live = Pin.objects.live().filter(tool__in=[row["id"] for row in rows])
+    used = dict(live.values_list("tool").annotate(Count("agent", distinct=True)).order_by())
+    pinned = dict(live.filter(agent=agent).values_list("tool", "pk")) if agent else {}
+    return [
+        row
+        | {
+            "used_by": used.get(row["id"], 0),
+            "pinned": pinned.get(row["id"]),
+            "says_version": row["version"] or str(row["ordinal"]),
+            "says_status": ToolStatus(row["status"]).label,
+        }
+        for row in rows
+    ]
+
+
+def _count_says(page: ResultPage) -> str:
+    if page.is_more:
+        return f"More than {page.count:,} tools"
+    return "1 tool" if page.count == 1 else f"{page.count:,} tools"
+
+
+def _filters(asked: QueryDict) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
+    offered = search.choices()
+    filters = [
+        (name, label, _options([("", everything), *offered[name]], asked.get(name, "")))
+        for name, (label, everything) in LABELS.items()
+    ]
+    statuses = [("", "Active"), (ToolStatus.WITHDRAWN.value, "Withdrawn"), (ANY_STATUS, "Any status")]
+    filters.append(("status", "Status", _options(statuses, asked.get("status", ""))))
+    filters.append(("sort", "Sort by", _options(SORTS.items(), asked.get("sort", ""))))
+    return filters
+
+
+def _options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:
+    return [(value, label, value == chosen) for value, label in choices]

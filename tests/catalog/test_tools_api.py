@@ -1,0 +1,165 @@
+import pytest
+from rest_framework.test import APIClient
+
+from catalog import search
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_vendor
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client() -> APIClient:
+    client = APIClient()
+    client.force_login(make_user("viewer"))
+    return client
+
+
+@pytest.fixture
+def pharmacy():
+    endpoint = make_endpoint(vendor=make_vendor(name="Bramble Pharmacy", slug="bramble"))
+    for name, description, tags in [
+        ("refill_prescription", "Orders a refill for pickup at a store.", ("prescriptions",)),
+        ("get_refill_status", "Says how far a refill is.", ("prescriptions",)),
+        ("find_stores", "Stores near a place, and when they open.", ("stores",)),
+    ]:
+        signature = make_signature(
+            name, description=description, tags=tags, inputs=(make_parameter("rx_number"),)
+        )
+        make_tool(signature, endpoint=endpoint)
+    return endpoint
+
+
+@pytest.fixture
+def weather():
+    endpoint = make_endpoint(vendor=make_vendor(name="Fairweather", slug="fairweather"))
+    for number in range(7):
+        make_tool(make_signature(f"forecast_{number}", description="Weather for a place."), endpoint=endpoint)
+    return endpoint
+
+
+def names(client: APIClient, query: str = "", **more) -> list[str]:
+    return [row["name"] for row in client.get(f"/api/v1/tools/?{query}", more).json()["results"]]
+
+
+@pytest.mark.parametrize("is_indexed", [True, False], ids=["indexed", "recorded a moment ago"])
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("refill a prescription", "refill_prescription"),
+        ("RefillPrescription", "refill_prescription"),
+        ("how do I know how far my refill is?", "get_refill_status"),
+        ("stores", "find_stores"),
+    ],
+)
+def test_a_question_finds_the_tool_it_is_about(client, pharmacy, weather, question, first, is_indexed):
+    if is_indexed:
+        search.index_pending()
+    assert names(client, q=question)[0] == first
+
+
+def test_a_typo_is_repaired_and_said(client, pharmacy):
+    search.index_pending()
+    answer = client.get("/api/v1/tools/", {"q": "prescripton"}).json()
+    assert answer["results"][0]["name"] == "refill_prescription"
+    assert answer["repaired"] == {"prescripton": "prescription"}
+
+
+def test_words_that_no_tool_holds_are_named(client, pharmacy):
+    search.index_pending()
+    answer = client.get("/api/v1/tools/", {"q": "refill zebra"}).json()
+    assert answer["results"]
+    assert answer["unmatched"] == ["zebra"]
+
+
+def test_a_row_holds_what_the_contract_says(client, pharmacy):
+    row = client.get("/api/v1/tools/").json()["results"][0]
+    contract = "id tool_id name title description vendor endpoint protocol version ordinal status tags tokens"
+    assert set(contract.split()) <= row.keys()
+    assert (row["vendor"], row["version"], row["ordinal"]) == ("bramble", "1", 1)
+
+
+@pytest.mark.parametrize("sort", ["", "name", "-changed", "vendor", "tokens", "-tokens"])
+@pytest.mark.parametrize("question", ["", "weather forecast refill stores"])
+def test_pages_bring_every_tool_once_forwards_and_back(client, pharmacy, weather, sort, question):
+    search.index_pending()
+    everything = names(client, q=question, sort=sort)
+    assert len(everything) == 10
+    url, forwards, pages = f"/api/v1/tools/?limit=3&sort={sort}&q={question}", [], []
+    while url:
+        answer = client.get(url).json()
+        pages.append([row["name"] for row in answer["results"]])
+        forwards += pages[-1]
+        url, last = answer["next"], answer
+    assert forwards == everything
+    assert [row["name"] for row in client.get(last["previous"]).json()["results"]] == pages[-2]
+
+
+def test_filters_narrow_together(client, pharmacy, weather):
+    search.index_pending()
+    assert len(names(client, "vendor=bramble")) == 3
+    assert len(names(client, "vendor=bramble&vendor=fairweather")) == 10
+    assert names(client, f"vendor=bramble&tag=stores&protocol={pharmacy.protocol}") == ["find_stores"]
+    assert names(client, f"endpoint={pharmacy.pk}&tag=stores&q=open") == ["find_stores"]
+    assert names(client, "vendor=fairweather&q=refill") == []
+
+
+def test_withdrawn_tools_can_be_left_out_and_asked_for(client, pharmacy):
+    search.index_pending()
+    tool = pharmacy.tools.get(name="find_stores")
+    tool.status = "withdrawn"
+    tool.save()
+    assert names(client, "status=withdrawn") == ["find_stores"]
+    assert "find_stores" not in names(client, "status=active")
+    assert names(client, "status=withdrawn&q=stores") == ["find_stores"]
+
+
+def test_tools_of_a_removed_endpoint_are_gone(client, pharmacy):
+    from django.utils import timezone
+
+    search.index_pending()
+    pharmacy.removed_at = timezone.now()
+    pharmacy.save()
+    assert names(client) == []
+    assert names(client, q="refill") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("vendor=nobody", "vendor"),
+        ("protocol=smoke", "protocol"),
+        ("status=lost", "status"),
+        ("sort=colour", "sort"),
+        ("limit=0", "limit"),
+        ("limit=201", "limit"),
+        ("limit=x", "limit"),
+        ("endpoint=-1", "endpoint"),
+        ("endpoint=99999999999999999999", "endpoint"),
+    ],
+)
+def test_an_unknown_filter_is_refused_by_name(client, pharmacy, query, field):
+    answer = client.get(f"/api/v1/tools/?{query}")
+    assert answer.status_code == 400
+    assert field in answer.json()["fields"]
+
+
+def test_a_cursor_of_another_order_is_refused(client, weather):
+    cursor = client.get("/api/v1/tools/?limit=2").json()["next"].partition("cursor=")[2]
+    assert client.get(f"/api/v1/tools/?sort=tokens&cursor={cursor}").json()["code"] == "invalid_cursor"
+    assert client.get("/api/v1/tools/?cursor=nonsense").json()["code"] == "invalid_cursor"
+
+
+@pytest.mark.parametrize(
+    "question", ["%", "_", "'", '"', "\\", "  ", "🙂", "処方箋", "a" * 3000, "-refill", "OR", "IT"]
+)
+def test_odd_questions_are_answered(client, pharmacy, question):
+    search.index_pending()
+    assert client.get("/api/v1/tools/", {"q": question}).status_code == 200
+
+
+def test_a_list_costs_the_same_however_long_it_is(client, weather, django_assert_max_num_queries):
+    search.index_pending()
+    with django_assert_max_num_queries(5):
+        names(client)
+    with django_assert_max_num_queries(9):
+        names(client, q="weather forcast", vendor="fairweather")
