@@ -1,12 +1,15 @@
 """Older versions of tools, read from the vendor after the listing, so that they can be pinned too.
 
 A listing names current versions only. Whatever a vendor publishes under a tool's history is added
-behind the versions we know; the current one is never moved from here.
+behind the versions we know; the current one is never moved from here. What a vendor could not answer
+is asked for again after the endpoint's next run, and a note on its last run says so.
 """
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 from django.db import connection, transaction
@@ -15,38 +18,44 @@ from django.utils import timezone
 
 from catalog import credentials
 from catalog.errors import CatalogError
-from catalog.models import Endpoint, Finding, Tool, ToolVersion
+from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
+from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
-from catalog.protocols.base import Item, Protocol, UnreadableItemError
-from catalog.protocols.errors import ProtocolError, UnavailableError
+from catalog.protocols.base import Item, Page, UnreadableItemError
+from catalog.protocols.errors import ProtocolError, ProtocolViolationError, printable
 from catalog.tokens import estimate_tokens
 
 logger = logging.getLogger(__name__)
 
 BATCH = 100
+BATCH_SECONDS = 60.0
+BATCH_BYTES = 32 << 20
 MAX_VERSIONS = 200
 SILENT_TOOLS = 5
 
 
-def read_pending(endpoint_id: int) -> bool:
-    """Read the history of up to `BATCH` tools that may have one. True when more are waiting.
+def read_pending(endpoint_id: int, after: int = 0) -> int | None:
+    """Read the history of the next tools that may have one; gives the tool to go on `after`, or None.
 
-    One reader per endpoint at a time; a second one leaves at once. A vendor that is away is asked
-    again after its next complete run.
+    One reader per endpoint at a time; a second one leaves at once.
     """
     endpoint = Endpoint.objects.select_related("credential", "vendor").get(pk=endpoint_id)
     with _only_reader(endpoint_id) as is_alone:
         if not is_alone or not endpoint.is_live:
-            return False
-        tools = list(_pending(endpoint)[: BATCH + 1])
+            return None
+        reader = _Reader(endpoint)
         try:
-            _read_all(endpoint, tools[:BATCH])
-        except (ProtocolError, CatalogError) as exc:
-            logger.warning("older versions of endpoint %s: %s", endpoint_id, exc.message)
-            return False
-    return len(tools) > BATCH
+            return reader.read(after)
+        finally:
+            reader.tell()
+
+
+def read_all(endpoint_id: int) -> None:
+    after: int | None = 0
+    while after is not None:
+        after = read_pending(endpoint_id, after)
 
 
 def _pending(endpoint: Endpoint) -> QuerySet[Tool]:
@@ -70,70 +79,136 @@ def _only_reader(endpoint_id: int) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(hashtext('catalog.history'), %s)", [endpoint_id])
 
 
-def _read_all(endpoint: Endpoint, tools: list[Tool]) -> None:
-    protocol = endpoint.speak()
-    silent = 0
-    with credentials.open_session(endpoint) as session:
-        for tool in tools:
-            found = list(_listed(protocol, session, tool))
-            _add(protocol, tool, found)
-            silent = 0 if found else silent + 1
-            if silent == SILENT_TOOLS:
-                # A vendor that offers no history for five tools in a row offers none at all.
-                Tool.objects.filter(pk__in=_pending(endpoint).values("pk")).update(
-                    versions_read_at=timezone.now()
-                )
+class _Reader:
+    """Reads one batch and remembers how many tools in a row told nothing."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.protocol = endpoint.speak()
+        self.notes: dict[str, dict[str, Any]] = {}
+        self.silent = 0
+        self.failed = 0
+
+    def read(self, after: int) -> int | None:
+        tools = list(_pending(self.endpoint).filter(pk__gt=after)[: BATCH + 1])
+        ends = time.monotonic() + BATCH_SECONDS
+        try:
+            with credentials.open_session(self.endpoint) as session:
+                for tool in tools[:BATCH]:
+                    self._read(session, tool)
+                    if self.silent + self.failed >= SILENT_TOOLS:
+                        self._give_up(tool)
+                        return None
+                    if time.monotonic() > ends or session.bytes_read > BATCH_BYTES:
+                        return tool.pk
+        except (ProtocolError, CatalogError) as exc:
+            self._fail("", exc.message, is_final=False)
+            return None
+        return tools[BATCH - 1].pk if len(tools) > BATCH else None
+
+    def _read(self, session: base.Session, tool: Tool) -> None:
+        pages: list[Page] = []
+        is_final = True
+        try:
+            pages.extend(self._pages(session, tool))
+            has_told = any(page.items or page.rejected for page in pages)
+        except ProtocolError as exc:
+            # Whoever answers nonsense will answer it again; whoever does not answer may do so later.
+            has_told = is_final = isinstance(exc, ProtocolViolationError)
+            self._fail(f"of {_named(tool)} ", exc.message, is_final=is_final)
+        self._add(tool, [item for page in pages for item in page.items], is_final=is_final)
+        self.failed = 0 if has_told else self.failed + (not is_final)
+        self.silent = 0 if has_told else self.silent + is_final
+
+    def _pages(self, session: base.Session, tool: Tool) -> Iterator[Page]:
+        cursors = set()
+        count = 0
+        for page in self.protocol.versions(session, tool.tool_id):
+            yield page
+            for rejected in page.rejected:
+                self._reject(tool, rejected.reason)
+            count += len(page.items) + len(page.rejected)
+            if count > MAX_VERSIONS:
+                text = f"{_named(tool)} has more than {MAX_VERSIONS} versions. The others were left out."
+                self._note("HISTORY_TOO_LONG", text)
                 return
+            if page.next in cursors or (page.next is not None and not (page.items or page.rejected)):
+                raise ProtocolViolationError("CURSOR_LOOP", "The list of versions never ends.")
+            cursors.add(page.next)
+
+    @transaction.atomic
+    def _add(self, tool: Tool, items: list[Item], *, is_final: bool) -> None:
+        """Append the versions that we do not hold, oldest first. Known labels with other bytes are drift."""
+        asked_for = tool.current_id
+        tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
+        held = set(tool.versions.values_list("label", "digest"))
+        labels = {label for label, _ in held if label}
+        for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
+            version = None if (item.label, item.digest) in held else self._decoded(tool, item)
+            if version is None:
+                continue
+            tool.version_count += 1
+            version.ordinal = tool.version_count
+            version.save(force_insert=True)
+            held.add((item.label, item.digest))
+            if item.label in labels:
+                _raise_drift(tool, version)
+            labels |= {item.label} - {""}
+        if is_final and tool.current_id == asked_for:
+            tool.versions_read_at = timezone.now()
+        tool.save(update_fields=["version_count", "versions_read_at"])
+
+    def _decoded(self, tool: Tool, item: Item) -> ToolVersion | None:
+        document = item.document or {}
+        try:
+            encoded = signature.to_json(self.protocol.read(document))
+        except UnreadableItemError as exc:
+            self._reject(tool, exc.reason, item.label)
+            return None
+        return ToolVersion(
+            tool=tool,
+            label=item.label,
+            label_key=list(item.label_key),
+            digest=item.digest,
+            signature=msgspec.json.decode(encoded),
+            raw=base.canonical(document).decode(),
+            tokens=estimate_tokens(encoded),
+        )
+
+    def _give_up(self, last: Tool) -> None:
+        """A vendor that offers no history for several tools in a row offers none at all."""
+        if not self.failed:
+            others = _pending(self.endpoint).filter(pk__gt=last.pk)
+            Tool.objects.filter(pk__in=others.values("pk")).update(versions_read_at=timezone.now())
+
+    def _fail(self, whose: str, reason: str, *, is_final: bool) -> None:
+        again = "" if is_final else " Pegboard asks again after the next reading."
+        self._note("HISTORY_FAILED", f"Older versions {whose}could not be read. {reason}{again}")
+
+    def _reject(self, tool: Tool, reason: str, label: str = "") -> None:
+        version = f"Version {label}" if label else "A version"
+        self._note("HISTORY_REJECTED", f"{version} of {_named(tool)} was left out. {reason}")
+
+    def _note(self, code: str, message: str) -> None:
+        logger.info("endpoint %s: %s: %s", self.endpoint.pk, code, message)
+        self.notes.setdefault(code, {"code": code, "message": message, "count": 0})["count"] += 1
+
+    @transaction.atomic
+    def tell(self) -> None:
+        """On the page of the last run, because a batch has none of its own."""
+        runs = Run.objects.filter(endpoint=self.endpoint, status=RunStatus.SUCCEEDED).order_by("-pk")
+        run = runs.select_for_update(no_key=True).first() if self.notes else None
+        if run is None:
+            return
+        told = {note["code"]: note for note in run.notes}
+        for code, note in self.notes.items():
+            told.setdefault(code, note | {"count": 0})["count"] += note["count"]
+        run.notes = list(told.values())
+        run.save(update_fields=["notes"])
 
 
-def _listed(protocol: Protocol, session: base.Session, tool: Tool) -> Iterator[Item]:
-    cursors = set()
-    count = 0
-    for page in protocol.versions(session, tool.tool_id):
-        yield from page.items
-        count += len(page.items)
-        if page.next in cursors or count > MAX_VERSIONS:
-            raise UnavailableError("CURSOR_LOOP", f"The list of versions of {tool.tool_id} does not end.")
-        cursors.add(page.next)
-
-
-@transaction.atomic
-def _add(protocol: Protocol, tool: Tool, items: list[Item]) -> None:
-    """Append the versions that we do not hold, oldest first; other bytes under a known label are drift."""
-    tool = Tool.objects.select_for_update().get(pk=tool.pk)
-    held = set(tool.versions.values_list("label", "digest"))
-    labels = {label for label, _ in held}
-    for item in sorted(items, key=lambda item: item.label_key):
-        version = None if (item.label, item.digest) in held else _decoded(protocol, tool, item)
-        if version is None:
-            continue
-        tool.version_count += 1
-        version.ordinal = tool.version_count
-        version.save(force_insert=True)
-        held.add((item.label, item.digest))
-        if item.label in labels:
-            _raise_drift(tool, version)
-        labels.add(item.label)
-    tool.versions_read_at = timezone.now()
-    tool.save(update_fields=["version_count", "versions_read_at"])
-
-
-def _decoded(protocol: Protocol, tool: Tool, item: Item) -> ToolVersion | None:
-    document = item.document or {}
-    try:
-        encoded = signature.to_json(protocol.read(document))
-    except UnreadableItemError as exc:
-        logger.info("version %s of tool %s is unreadable: %s", item.label, tool.pk, exc.reason)
-        return None
-    return ToolVersion(
-        tool=tool,
-        label=item.label,
-        label_key=list(item.label_key),
-        digest=item.digest,
-        signature=msgspec.json.decode(encoded),
-        raw=base.canonical(document).decode(),
-        tokens=estimate_tokens(encoded),
-    )
+def _named(tool: Tool) -> str:
+    return f"“{printable(tool.name, 60)}”"
 
 
 def _raise_drift(tool: Tool, version: ToolVersion) -> None:
@@ -146,7 +221,7 @@ def _raise_drift(tool: Tool, version: ToolVersion) -> None:
                 code="DRIFT",
                 severity=Severity.HIGH,
                 subject=version.digest,
-                message=f"The vendor's history shows version {version.label} of “{tool.name}” with other "
+                message=f"The vendor's history shows version {version.label} of {_named(tool)} with other "
                 "content than when we first read it. Agents that pinned it keep what they pinned.",
             )
         ],

@@ -21,7 +21,8 @@ def index_pending() -> None:
 
 
 @shared_task
-def read_versions(endpoint_id: int) -> None:
+def read_versions(endpoint_id: int, after: int = 0) -> None:
     """Older versions, a batch at a time; what is left goes into another message."""
-    if history.read_pending(endpoint_id):
-        read_versions.delay(endpoint_id)
+    last = history.read_pending(endpoint_id, after)
+    if last is not None:
+        read_versions.delay(endpoint_id, last)
