@@ -84,7 +84,7 @@ def read_variables(path: Path) -> dict[str, str]:
 
 
 def plain(value: str) -> str:
-    """Quoted only if a shell needs it: `env $(cat ...)` works on what we make ourselves."""
+    """Quoted only if a shell needs it, so that other readers of such files get along too."""
     return value if re.fullmatch(r"[\w@%+=:,./?-]*", value, re.ASCII) else shlex.quote(value)
 
 
@@ -192,7 +192,7 @@ class LocalProduct:
             env = shlex.quote(str(self.data / "env"))
             self.say(
                 "Nobody can sign in yet. Make the first administrator, in another terminal:\n"
-                f"  env $(cat {env}) {shlex.quote(sys.executable)} manage.py createsuperuser"
+                f"  (set -a; . {env}; {shlex.quote(sys.executable)} manage.py createsuperuser)"
             )
         self.say(f"started in {time.monotonic() - began:.1f} s; logs in {self.logs}; Ctrl-C stops everything")
         self.say(f"ready: http://{HOST}:{self.wishes.port}/")
