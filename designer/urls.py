@@ -1,12 +1,11 @@
 from django.urls import path
 
-from designer.views import agents, finding, home, pins, releases, tool_list, tools
+from designer.views import agents, home, pins, releases, tool_list, tools
 
 urlpatterns = [
     path("", home.home, name="home"),
     path("theme/", home.theme, name="theme"),
     path("tools/", tool_list.tool_list, name="tool-list"),
-    path("tools/", finding.tool_list, name="tool-list"),
     path("tools/<int:pk>/", tools.tool, name="tool"),
     path("tools/<int:pk>/pin/", tools.tool_pin, name="tool-pin"),
     path("tools/<int:pk>/versions/", tools.tool_versions, name="tool-versions"),

@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 
 from catalog import search
+from catalog.models import Endpoint
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, ResultPage
 from catalog.views.asked import number
@@ -36,14 +37,10 @@ LABELS = {
 
 @requires(Role.VIEWER)
 def tool_list(request: HttpRequest) -> HttpResponse:
+    """The whole page, or only its results while somebody types."""
     asked = request.GET
     agent = get_object_or_404(Agent.objects.live(), slug=asked["agent"]) if asked.get("agent") else None
-    problem = ""
-    try:
-        page = search.search(_query(asked))
-    except DomainError as error:
-        problem = next(iter(error.fields.values()), error.message)
-        page = ResultPage([], None, None, 0, False)
+    page, problem = _found(asked)
     context = {
         "asked": asked,
         "agent": agent,
@@ -51,15 +48,23 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "problem": problem,
         "rows": _with_use(page.rows, agent),
         "count_says": _count_says(page),
-        "is_filtered": any(
-            asked.get(name) for name in ("q", "vendor", "tag", "protocol", "status", "endpoint")
-        ),
+        "is_filtered": any(asked.get(name) for name in NARROWING),
         "clear_url": reverse("tool-list") + (f"?agent={agent.slug}" if agent else ""),
     }
-    is_part = request.headers.get("HX-Request") and not request.headers.get("HX-Boosted")
-    if is_part:
-        return render(request, "designer/_tools.html", context)
-    return render(request, "designer/tools.html", context | {"filters": _filters(asked)})
+    if request.headers.get("HX-Request"):
+        response = render(request, "designer/_tools.html", context)
+        response["HX-Replace-Url"] = _address(asked)
+        return response
+    around = {"filters": _filters(asked), "endpoint": _endpoint(asked)}
+    return render(request, "designer/tools.html", context | around)
+
+
+def _found(asked: QueryDict) -> tuple[ResultPage, str]:
+    """What an old address asks for may be gone; then nothing is found, and a sentence says why."""
+    try:
+        return search.search(_query(asked)), ""
+    except DomainError as error:
+        return ResultPage([], None, None, 0, False), next(iter(error.fields.values()), error.message)
 
 
 def _query(asked: QueryDict) -> Query:
@@ -112,4 +117,21 @@ def _filters(asked: QueryDict) -> list[tuple[str, str, list[tuple[str, str, bool
 
 
 def _options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:
-    return [(value, label, value == chosen) for value, label in choices]
+    """What is chosen stays on offer, however rare it is."""
+    offered = list(choices)
+    if chosen and chosen not in dict(offered):
+        offered.append((chosen, chosen))
+    return [(value, label, value == chosen) for value, label in offered]
+
+
+def _endpoint(asked: QueryDict) -> Endpoint | None:
+    return Endpoint.objects.filter(pk=number(asked.get("endpoint", ""))).first()
+
+
+def _address(asked: QueryDict) -> str:
+    """Without what was left empty, so that it can be sent to somebody."""
+    kept = QueryDict(mutable=True)
+    for name in (*NARROWING, "sort", "agent"):
+        kept.setlist(name, [value for value in asked.getlist(name) if value])
+    query = kept.urlencode()
+    return f"{reverse('tool-list')}?{query}" if query else reverse("tool-list")
