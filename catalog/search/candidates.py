@@ -18,9 +18,9 @@ from catalog.search.vocabulary import Extent
 from catalog.search.words import tag_word
 
 # How many postings one question reads; more when most of them will be filtered away afterwards.
-BUDGET, WASTEFUL_BUDGET = 20_000, 80_000
+BUDGET, WASTEFUL_BUDGET = 16_000, 80_000
 # A first page ranks so many tools, exactly; the pages after it and other orders go deeper, less exactly.
-EXACT, MOST = 300, 1_000
+EXACT, MOST = 200, 1_000
 # Of each word at most so many segments, the ones with the strongest postings.
 SEGMENTS = 400
 NAMESAKES, NAMES_BEGINNING = 200, 50
@@ -50,10 +50,6 @@ class Ranking:
     hits: list[Hit]
     unmatched: list[str]
     repaired: dict[str, str]
-
-    @property
-    def is_cut(self) -> bool:
-        return len(self.hits) >= MOST
 
 
 def rank(text: str, scope: Scope, most: int = MOST) -> Ranking:

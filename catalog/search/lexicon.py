@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from catalog.search.words import parts, with_compound
+from catalog.search.words import TAG_MARK, parts, with_compound
 
 
 @dataclass(slots=True)
@@ -58,9 +58,9 @@ def _stems(words: Collection[str]) -> dict[str, str]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT word, coalesce((ts_lexize('english_stem', word))[1], '') FROM unnest(%s::text[]) word",
-            [[word for word in words if word[0] != "#"]],
+            [[word for word in words if word[0] != TAG_MARK]],
         )
-        return dict(cursor.fetchall()) | {word: word for word in words if word[0] == "#"}
+        return dict(cursor.fetchall()) | {word: word for word in words if word[0] == TAG_MARK}
 
 
 def _lexemes(texts: Collection[str]) -> dict[str, int]:

@@ -11,6 +11,8 @@ from functools import lru_cache
 
 # Longer runs are keys and encoded data; their beginning is enough.
 LONGEST, _LONGEST_TAG = 50, 200
+# No word of a text ever starts with it.
+TAG_MARK = "#"
 _RUN = re.compile(r"[^\W_]+")
 # Several times faster than the pattern, and most text is ASCII.
 _SPACED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
@@ -154,8 +156,8 @@ def name_key(name: str) -> str:
 
 
 def tag_word(tag: str) -> str:
-    """A tag as the index holds it: no word of a text ever starts with this mark."""
-    return f"#{tag[:_LONGEST_TAG]}"
+    """A tag as the index holds it."""
+    return f"{TAG_MARK}{tag[:_LONGEST_TAG]}"
 
 
 def acronyms(text: str) -> set[str]:
