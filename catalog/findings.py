@@ -12,22 +12,28 @@ from people import audit
 from people.models import User
 
 Decision = Literal["accept", "block"]
+LONGEST_NOTE = 2_000
 STATES = {"accept": FindingState.ACCEPTED, "block": FindingState.BLOCKED}
 
 
 @transaction.atomic
 def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = "") -> Finding:
-    """A decision may be changed later; each one is audited. Raises CatalogError for an unknown decision."""
+    """A decision may be changed later; each one is audited."""
     if decision not in STATES:
-        raise CatalogError(
-            "unknown_decision",
-            "A finding is accepted or blocked.",
-            fields={"decision": "Say “accept” or “block”."},
-        )
+        raise _invalid(decision="Say “accept” or “block”.")
+    if len(note) > LONGEST_NOTE:
+        raise _invalid(note=f"Use up to {LONGEST_NOTE:,} characters.")
     finding = Finding.objects.select_for_update(of=("self",)).select_related("tool").get(pk=finding.pk)
     before = {"state": finding.state, "note": finding.note}
+    after = {"state": STATES[decision], "note": note}
+    if after == before:
+        return finding
     finding.state, finding.note = STATES[decision], note
     finding.resolved_by, finding.resolved_at = actor, timezone.now()
     finding.save(update_fields=["state", "note", "resolved_by", "resolved_at"])
-    audit.record(actor, decision, finding, before=before, after={"state": finding.state, "note": note})
+    audit.record(actor, decision, finding, before=before, after=after)
     return finding
+
+
+def _invalid(**fields: str) -> CatalogError:
+    return CatalogError("invalid", "This decision cannot be taken.", fields=fields)

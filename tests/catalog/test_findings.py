@@ -1,0 +1,69 @@
+import pytest
+
+from catalog import findings
+from catalog.errors import CatalogError
+from catalog.models import Finding
+from people.models import AuditEntry
+from tests.factories import make_tool, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def make_finding(**fields) -> Finding:
+    tool = make_tool()
+    given = {"code": "DRIFT", "severity": "high", "subject": "x", "message": "It changed in place."}
+    return Finding.objects.create(**{"endpoint": tool.endpoint, "tool": tool, **given, **fields})
+
+
+@pytest.mark.parametrize(("decision", "state"), [("accept", "accepted"), ("block", "blocked")])
+def test_decision_keeps_who_made_it_when_and_why(decision, state):
+    finding, ada = make_finding(), make_user(username="ada")
+
+    resolved = findings.resolve(finding, actor=ada, decision=decision, note="Talked to them.")
+
+    finding.refresh_from_db()
+    assert finding == resolved
+    assert (finding.state, finding.note, finding.resolved_by) == (state, "Talked to them.", ada)
+    assert finding.resolved_at
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor_name, entry.label) == (decision, "ada", "It changed in place.")
+    assert entry.before == {"state": "open", "note": ""}
+    assert entry.after == {"state": state, "note": "Talked to them."}
+
+
+def test_decision_may_be_changed_and_both_stay_in_the_trail():
+    finding = make_finding()
+
+    findings.resolve(finding, actor=make_user(), decision="accept")
+    findings.resolve(finding, actor=make_user(), decision="block", note="No.")
+
+    finding.refresh_from_db()
+    assert finding.state == "blocked"
+    assert [entry.before["state"] for entry in AuditEntry.objects.order_by("pk")] == ["open", "accepted"]
+
+
+def test_same_decision_twice_is_one_decision():
+    finding, first = make_finding(), make_user()
+
+    findings.resolve(finding, actor=first, decision="accept", note="Fine.")
+    findings.resolve(finding, actor=make_user(), decision="accept", note="Fine.")
+
+    finding.refresh_from_db()
+    assert finding.resolved_by == first
+    assert AuditEntry.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [({"decision": "shrug"}, "decision"), ({"decision": "accept", "note": "x" * 2_001}, "note")],
+)
+def test_what_is_no_decision_changes_nothing(given, field):
+    finding = make_finding()
+
+    with pytest.raises(CatalogError) as refused:
+        findings.resolve(finding, actor=make_user(), **given)
+
+    assert list(refused.value.fields) == [field]
+    finding.refresh_from_db()
+    assert finding.state == "open"
+    assert not AuditEntry.objects.exists()
