@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import enumeration, search
-from catalog.models import Endpoint, Run
+from catalog import enumeration, history, search
+from catalog.models import Endpoint, Run, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 
 
@@ -23,7 +23,9 @@ class Command(BaseCommand):
             if not endpoints:
                 raise CommandError(f"There is no endpoint {endpoint}.")
         runs = [self.read(each) for each in endpoints]
-        if failed := [run for run in runs if run.status != RunStatus.SUCCEEDED]:
+        if not runs:
+            self.stdout.write("There is no endpoint to read yet. Connect a vendor first.")
+        if failed := [run for run in runs if run.status == RunStatus.FAILED]:
             raise CommandError(f"{len(failed)} of {len(runs)} endpoints could not be read.")
 
     def read(self, endpoint: Endpoint) -> Run:
@@ -31,16 +33,25 @@ class Command(BaseCommand):
         self.stdout.write(f"{endpoint.vendor}, {endpoint} (run {run.pk})")
         run = enumeration.perform(run.pk, on_progress=self.show)
         if run.status == RunStatus.SUCCEEDED:
-            search.index_pending(endpoint.pk)
-            self.stdout.write(
-                f"  {run.seen} tools on {run.pages} pages: {run.added} added, {run.changed} changed, "
-                f"{run.unchanged} unchanged, {run.withdrawn} withdrawn, {run.rejected} rejected"
-            )
+            self.follow_up(run)
         elif run.is_active:
             self.stdout.write("  a worker is reading it at this moment")
         else:
             self.stderr.write(f"  {run.error_code}: {run.error_message}")
         return run
+
+    def follow_up(self, run: Run) -> None:
+        """What a worker would do in its next tasks."""
+        self.stdout.write(
+            f"  {run.seen} tools on {run.pages} pages: {run.added} added, {run.changed} changed, "
+            f"{run.unchanged} unchanged, {run.withdrawn} withdrawn, {run.rejected} rejected"
+        )
+        search.index_pending(run.endpoint_id)
+        versions = ToolVersion.objects.filter(tool__endpoint=run.endpoint_id)
+        before = versions.count()
+        history.read_all(run.endpoint_id)
+        if found := versions.count() - before:
+            self.stdout.write(f"  {found} older versions")
 
     def show(self, pages: int, seen: int, rejected: int) -> None:
         self.stdout.write(f"  page {pages}, {seen} tools so far")
