@@ -17,6 +17,9 @@ TICK = "catalog.enumeration.tick"
 class InProcessScheduler(Scheduler):
     """Keeps no file, because what is due is in PostgreSQL. Everything but the tick goes out as a message."""
 
+    # The inherited one waits for the broker for ever, and no tick would run meanwhile.
+    producer = None  # type: ignore[assignment]
+
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         if entry.task != TICK:
             super().apply_entry(entry, producer)
@@ -26,3 +29,5 @@ class InProcessScheduler(Scheduler):
             enumeration.tick()
         except DatabaseError as exc:
             logger.warning("the database is away: %s", exc)
+        except Exception:
+            logger.exception("a tick failed; the next one tries again")

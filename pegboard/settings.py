@@ -180,8 +180,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_interval": 10,
     "unacked_restore_throttle": 1,
     "socket_connect_timeout": 2,
-    "socket_timeout": 30,
+    "socket_timeout": 5,
     "socket_keepalive": not REDIS_URL.startswith(("redis+socket", "unix")),
+    # For whoever sends: one more try and no long wait, because `tick` sends again what did not get out.
+    "max_retries": 1,
+    "interval_start": 0.1,
 }
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_IGNORE_RESULT = True
