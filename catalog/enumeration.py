@@ -9,16 +9,16 @@ neither the broker nor the worker that died. docs/decisions/0004-enumeration.md 
 import logging
 import random
 import threading
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from functools import partial
+from types import MappingProxyType, TracebackType
 
 from celery import current_app
+from django.db import Error as DatabaseError
 from django.db import IntegrityError, connection, transaction
-from django.db.models import F, Q
-from django.db.models.functions import Now
-from django.utils import timezone
+from django.db.models import DurationField, F, Q, QuerySet
+from django.db.models.functions import Greatest, Least, Now
 from kombu.exceptions import OperationalError as BrokerError
 
 from catalog import credentials, reading, recording
@@ -27,21 +27,20 @@ from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.protocols.errors import ProtocolError
-from catalog.recording import Harvest, LostLeaseError
+from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
 from people import audit
 from people.models import User
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 logger = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=30)
-HEARTBEAT_SECONDS = 8.0
+HEARTBEAT_SECONDS = 1.0
 RESEND_AFTER = timedelta(seconds=20)
+RESEND_AT_LEAST_EVERY = timedelta(minutes=5)
 MAX_ATTEMPTS = 3
-MAY_LOSE = 0.30
+MAY_LOSE_PERCENT = 30
 BACK_OFF = (timedelta(seconds=30), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
+STARTS_PER_TICK = 100
 LONGEST_WAIT = timedelta(hours=24)
 TASK = "catalog.tasks.enumerate_endpoint"
 
@@ -51,11 +50,11 @@ OnProgress = Callable[[int, int, int], None]
 class HeldError(Exception):
     """A complete answer that would withdraw so much that a person has to say yes."""
 
-    def __init__(self, code: str, message: str, would_withdraw: int) -> None:
+    def __init__(self, code: str, message: str, harvest: Harvest) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.would_withdraw = would_withdraw
+        self.harvest = harvest
 
 
 def request_run(
@@ -69,47 +68,85 @@ def request_run(
     run, is_new = _queue(endpoint, trigger, actor, may_withdraw)
     if is_new and trigger != Trigger.COMMAND:
         crashpoint("queued")
-        transaction.on_commit(lambda: send(run.pk), robust=True)
+        transaction.on_commit(partial(send, run.pk), robust=True)
     return run
 
 
 def _queue(
-    endpoint: Endpoint, trigger: Trigger, actor: User | None, may_withdraw: int | None
+    endpoint: Endpoint,
+    trigger: Trigger,
+    actor: User | None,
+    may_withdraw: int | None,
+    *,
+    is_late: bool = False,
 ) -> tuple[Run, bool]:
     while True:
         try:
             with transaction.atomic():
                 run = Run.objects.create(
-                    endpoint=endpoint, trigger=trigger, requested_by=actor, may_withdraw=may_withdraw
+                    endpoint=endpoint,
+                    trigger=trigger,
+                    requested_by=actor,
+                    may_withdraw=may_withdraw,
+                    # The command line performs its run itself; others need to be told only if it does not.
+                    sent_at=Now() if trigger == Trigger.COMMAND else None,
                 )
-                Endpoint.objects.filter(pk=endpoint.pk).update(next_due_at=_next_due(endpoint))
-                if actor:
-                    audit.record(actor, "enumerate", endpoint, after={"run": run.pk})
+                Endpoint.objects.filter(pk=endpoint.pk).update(next_due_at=_next_due(endpoint, is_late))
+                _tell_audit(run, actor, may_withdraw)
                 return run, True
-        except IntegrityError:
-            if active := Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).first():
+        except IntegrityError as exc:
+            if "one_active_run_per_endpoint" not in str(exc):
+                raise
+            active = Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).first()
+            if active and (may_withdraw is None or _confirm_active(active, actor, may_withdraw)):
                 return active, False
 
 
-def _next_due(endpoint: Endpoint) -> object:
-    """The endpoint's own interval, up to a tenth earlier or later so that vendors are not hit in step."""
-    minutes = endpoint.interval_minutes * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
-    return Now() + timedelta(minutes=minutes)
+@transaction.atomic
+def _confirm_active(run: Run, actor: User | None, may_withdraw: int) -> bool:
+    """A run that is already under way takes the confirmation along. False when it has just ended."""
+    confirmed = Run.objects.filter(pk=run.pk, status__in=ACTIVE).update(may_withdraw=may_withdraw)
+    if confirmed:
+        _tell_audit(run, actor, may_withdraw)
+    return bool(confirmed)
 
 
-def send(run_id: int) -> None:
+def _tell_audit(run: Run, actor: User | None, may_withdraw: int | None) -> None:
+    if actor and may_withdraw is not None:
+        audit.record(actor, "confirm", run.endpoint, after={"run": run.pk, "may_withdraw": may_withdraw})
+    elif actor:
+        audit.record(actor, "enumerate", run.endpoint, after={"run": run.pk})
+
+
+def _next_due(endpoint: Endpoint, is_late: bool) -> object:
+    """The endpoint's own interval, up to a tenth earlier or later so that vendors are not hit in step.
+
+    After a standstill, when all are late at once, they are spread over a whole interval again.
+    """
+    share = random.uniform(0.1 if is_late else 0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
+    return Now() + timedelta(minutes=endpoint.interval_minutes * share)
+
+
+def send(run_id: int) -> bool:
     """Tell a worker. A broker that is away loses nothing: the row stays queued and `tick` sends again."""
     try:
         current_app.send_task(TASK, args=[run_id])
     except (BrokerError, OSError) as exc:
         logger.warning("run %s waits for the broker: %s", run_id, exc)
+        return False
+    Run.objects.filter(pk=run_id, status=RunStatus.QUEUED).update(sent_at=Now())
+    return True
 
 
 def confirm_held(run: Run, *, actor: User) -> Run:
     """Read again, and withdraw up to as many tools as the held run would have withdrawn."""
     endpoint = run.endpoint
     if endpoint.held_run_id != run.pk:
-        raise CatalogError("not_held", "This run does not wait for a decision any more.", status=409)
+        raise CatalogError(
+            "not_held",
+            "This run does not wait for a decision any more. Look at the endpoint's newest run.",
+            status=409,
+        )
     return request_run(endpoint, trigger=Trigger.PERSON, actor=actor, may_withdraw=run.would_withdraw)
 
 
@@ -117,109 +154,148 @@ def tick() -> None:
     """Start what is due, take up what died, send what nobody picked up. Safe at any time, and twice."""
     _start_due()
     _take_up_dead()
-    for run_id in _unsent():
-        send(run_id)
+    for run_id in _waiting().values_list("pk", flat=True):
+        if not send(run_id):
+            return
 
 
 def _start_due() -> None:
     with transaction.atomic():
-        due = (
-            Endpoint.objects.due().select_for_update(skip_locked=True, of=("self",)).select_related("vendor")
-        )
-        for endpoint in due[:100]:
-            request_run(endpoint, trigger=Trigger.SCHEDULE)
+        late = set(Endpoint.objects.late().values_list("pk", flat=True))
+        due = Endpoint.objects.due().exclude(runs__status__in=ACTIVE)
+        locked = due.select_for_update(skip_locked=True, no_key=True, of=("self",)).select_related("vendor")
+        for endpoint in locked.order_by("next_due_at")[:STARTS_PER_TICK]:
+            _queue(endpoint, Trigger.SCHEDULE, None, None, is_late=endpoint.pk in late)
 
 
 def _take_up_dead() -> None:
-    dead = Run.objects.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
-    parked = dead.filter(attempt__gte=MAX_ATTEMPTS).values_list("pk", flat=True)
-    for run in Run.objects.filter(pk__in=list(parked)).select_related("endpoint"):
-        _fail(
-            run,
-            "PARKED",
-            f"Reading this endpoint ended the worker {MAX_ATTEMPTS} times, so this run is given up. "
-            "The worker's log says more.",
-        )
-    for run_id in dead.filter(attempt__lt=MAX_ATTEMPTS).values_list("pk", flat=True):
-        if dead.filter(pk=run_id).update(status=RunStatus.QUEUED, sent_at=Now()):
-            send(run_id)
+    """A run that is being recorded holds its row's lock and is skipped, however old its lease is."""
+    with transaction.atomic():
+        dead = Run.objects.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
+        locked = dead.select_for_update(skip_locked=True, of=("self",)).select_related("endpoint")
+        for run in locked:
+            if run.attempt < MAX_ATTEMPTS:
+                Run.objects.filter(pk=run.pk).update(status=RunStatus.QUEUED, sent_at=None)
+            else:
+                _park(run)
 
 
-def _unsent() -> list[int]:
-    waiting = Run.objects.filter(status=RunStatus.QUEUED, sent_at__lt=Now() - RESEND_AFTER)
-    return [pk for pk in waiting.values_list("pk", flat=True) if waiting.filter(pk=pk).update(sent_at=Now())]
+def _park(run: Run) -> None:
+    _fail(
+        run,
+        "PARKED",
+        f"Reading this endpoint ended the worker {MAX_ATTEMPTS} times, so this run is given up. "
+        "Look at the worker's log, then read again by hand. It is tried again by itself in a day.",
+        LONGEST_WAIT.total_seconds(),
+    )
+
+
+def _waiting() -> QuerySet[Run]:
+    """Queued, and no worker was told lately. The longer it waits, the rarer: no queue shall fill up."""
+    waited = Greatest(F("sent_at") - F("queued_at"), RESEND_AFTER, output_field=DurationField())
+    pause = Least(waited, RESEND_AT_LEAST_EVERY, output_field=DurationField())
+    is_stale = Q(sent_at=None) | Q(sent_at__lt=Now() - pause)
+    return Run.objects.filter(is_stale, status=RunStatus.QUEUED).order_by("pk")
 
 
 def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     """Read and record one queued run. Does nothing when another worker has claimed it or it is finished."""
-    if not _claim(run_id):
+    run = _claim(run_id)
+    if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
-    run = Run.objects.select_related("endpoint__vendor", "endpoint__credential").get(pk=run_id)
     crashpoint("claimed")
-    with _heartbeat(run):
-        try:
-            recording.record(run, _read(run, on_progress))
-            crashpoint("recorded")
-        except LostLeaseError:
-            logger.warning("run %s was taken up by another worker; nothing written", run.pk)
-        except HeldError as held:
-            _hold(run, held)
-        except (ProtocolError, CatalogError) as exc:
-            _fail(run, exc.code, exc.message, getattr(exc, "retry_after", None))
-        except Exception:
-            logger.exception("run %s failed", run.pk)
-            _fail(
-                run, "INTERNAL", "Pegboard itself failed here; its log says more. The catalog is as it was."
-            )
+    heart = _Heartbeat(run)
+    try:
+        with heart:
+            harvest = _read(run, heart, on_progress)
+        recording.record(run, harvest)
+        crashpoint("recorded")
+    except LostLeaseError:
+        logger.warning("run %s was taken up by another worker; nothing written", run.pk)
+    except HeldError as held:
+        _hold(run, held)
+    except (ProtocolError, CatalogError) as exc:
+        _fail(run, exc.code, exc.message, getattr(exc, "retry_after", None), heart.progress)
+    except Exception:
+        logger.exception("run %s failed", run.pk)
+        if _is_database_lost():
+            raise  # The lease runs out, and the run is taken up again.
+        message = "Pegboard itself failed here; its log says more. The catalog is as it was."
+        _fail(run, "INTERNAL", message, progress=heart.progress)
     run.refresh_from_db()
     return run
 
 
-def _claim(run_id: int) -> bool:
-    free = Q(status=RunStatus.QUEUED) | Q(status=RunStatus.RUNNING, lease_until__lt=Now())
-    return bool(
-        Run.objects.filter(free, pk=run_id).update(
-            status=RunStatus.RUNNING, attempt=F("attempt") + 1, lease_until=Now() + LEASE, started_at=Now()
-        )
+@transaction.atomic
+def _claim(run_id: int) -> Run | None:
+    """The run with its fencing token, if nobody else has it."""
+    is_free = Q(status=RunStatus.QUEUED) | Q(
+        status=RunStatus.RUNNING, lease_until__lt=Now(), attempt__lt=MAX_ATTEMPTS
     )
+    runs = Run.objects.select_for_update(skip_locked=True, of=("self",))
+    run = runs.select_related("endpoint__vendor", "endpoint__credential").filter(is_free, pk=run_id).first()
+    if run:
+        run.status, run.attempt = RunStatus.RUNNING, run.attempt + 1
+        Run.objects.filter(pk=run_id).update(
+            status=run.status, attempt=run.attempt, lease_until=Now() + LEASE, started_at=Now()
+        )
+    return run
 
 
-@contextmanager
-def _heartbeat(run: Run) -> "Iterator[None]":
-    """Keep the lease while the main thread waits for the vendor, from a connection of its own."""
-    done = threading.Event()
+class _Heartbeat:
+    """Keeps the lease and shows the progress, from a thread and a connection of its own.
 
-    def beat() -> None:
-        while not done.wait(HEARTBEAT_SECONDS):
-            try:
-                if not _extend(run):
-                    break
-            finally:
-                connection.close()
+    The main thread may wait for the vendor meanwhile. It learns from `is_lost` that another worker
+    has taken the run up.
+    """
 
-    thread = threading.Thread(target=beat, name=f"heartbeat-{run.pk}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    def __init__(self, run: Run) -> None:
+        self.progress: dict[str, int] = {}
+        self.is_lost = False
+        self._run = run
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"heartbeat-{run.pk}", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        try:
+            while not self._done.wait(HEARTBEAT_SECONDS):
+                self.is_lost = not self._extend()
+        finally:
+            connection.close()
+
+    def _extend(self) -> bool:
+        mine = Run.objects.filter(pk=self._run.pk, attempt=self._run.attempt, status=RunStatus.RUNNING)
+        try:
+            return bool(mine.update(lease_until=Now() + LEASE, **self.progress))
+        except DatabaseError as exc:
+            # Away for a moment, perhaps. The lease is still ours until somebody else has it.
+            logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
+            connection.close()
+            return True
 
 
-def _extend(run: Run, **progress: int) -> bool:
-    mine = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
-    return bool(mine.update(lease_until=Now() + LEASE, **progress))
+def _read(run: Run, heart: _Heartbeat, on_progress: OnProgress | None) -> Harvest:
+    endpoint = run.endpoint
+    if not endpoint.is_live:
+        raise EndpointRemovedError
 
-
-def _read(run: Run, on_progress: OnProgress | None) -> Harvest:
     def progress(pages: int, seen: int, rejected: int) -> None:
+        heart.progress = {"pages": pages, "seen": seen, "rejected": rejected}
+        if heart.is_lost:
+            raise LostLeaseError
         if on_progress:
             on_progress(pages, seen, rejected)
-        if not _extend(run, pages=pages, seen=seen, rejected=rejected):
-            raise LostLeaseError
 
-    with credentials.open_session(run.endpoint) as session:
-        harvest = reading.read(run, run.endpoint.speak(), session, progress)
+    harvest = reading.read(run, endpoint.speak(), partial(credentials.open_session, endpoint), progress)
     _hold_if_shrunken(run, harvest)
     return harvest
 
@@ -227,7 +303,7 @@ def _read(run: Run, on_progress: OnProgress | None) -> Harvest:
 def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
     """Empty after tools, or more than 30 % gone: that is more often a vendor's accident than a wish."""
     missing, before = len(harvest.missing), harvest.was_active
-    if missing <= (run.may_withdraw or 0) or missing <= before * MAY_LOSE:
+    if missing * 100 <= before * MAY_LOSE_PERCENT or missing <= _may_withdraw(run):
         return
     if missing == before:
         code, what = "EMPTY_HELD", "The vendor now lists none of the tools it listed before."
@@ -236,37 +312,51 @@ def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
     raise HeldError(
         code,
         f"{what} Nothing was withdrawn. Confirm if these tools are really gone, or read again later.",
-        missing,
+        harvest,
     )
 
 
+def _may_withdraw(run: Run) -> int:
+    """As the row says now: a person may have confirmed while this run was under way."""
+    return Run.objects.values_list("may_withdraw", flat=True).get(pk=run.pk) or 0
+
+
 def _hold(run: Run, held: HeldError) -> None:
+    said = {"error_code": held.code, "error_message": held.message}
     with transaction.atomic():
         if recording.finish(
             run,
             status=RunStatus.FAILED,
-            error_code=held.code,
-            error_message=held.message,
-            would_withdraw=held.would_withdraw,
+            would_withdraw=len(held.harvest.missing),
+            **said,
+            **recording.what_was_read(held.harvest),
         ):
+            recording.keep_rejections(held.harvest)
+            Endpoint.objects.filter(pk=run.endpoint_id).update(held_run=run, **said)
+
+
+def _fail(
+    run: Run,
+    code: str,
+    message: str,
+    retry_after: float | None = None,
+    progress: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """The next scheduled run comes later the more often this endpoint failed in a row."""
+    said = {"error_code": code, "error_message": message}
+    failures = run.endpoint.failures + 1
+    with transaction.atomic():
+        if recording.finish(run, status=RunStatus.FAILED, **said, **progress):
             Endpoint.objects.filter(pk=run.endpoint_id).update(
-                held_run=run, error_code=held.code, error_message=held.message
+                failures=failures, next_due_at=Now() + _wait(failures, retry_after), **said
             )
 
 
-def _fail(run: Run, code: str, message: str, retry_after: float | None = None) -> None:
-    """The next scheduled run comes later the more often this endpoint failed in a row."""
-    with transaction.atomic():
-        if not recording.finish(run, status=RunStatus.FAILED, error_code=code, error_message=message):
-            return
-        endpoint = Endpoint.objects.select_for_update().get(pk=run.endpoint_id)
-        endpoint.failures += 1
-        endpoint.error_code, endpoint.error_message = code, message
-        endpoint.next_due_at = timezone.now() + _wait(endpoint, retry_after)
-        endpoint.save(update_fields=["failures", "error_code", "error_message", "next_due_at"])
-
-
-def _wait(endpoint: Endpoint, retry_after: float | None) -> timedelta:
-    back_off = BACK_OFF[min(endpoint.failures, len(BACK_OFF)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311
+def _wait(failures: int, retry_after: float | None) -> timedelta:
+    back_off = BACK_OFF[min(failures, len(BACK_OFF)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311
     asked = timedelta(seconds=min(retry_after or 0, LONGEST_WAIT.total_seconds()))
     return max(back_off, asked)
+
+
+def _is_database_lost() -> bool:
+    return connection.connection is None or not connection.is_usable()

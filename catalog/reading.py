@@ -1,13 +1,14 @@
 """Reads one endpoint to the end and sorts every item: unchanged, new, changed, refused.
 
 Nothing here writes to the catalog. New and changed tools go to the staging table chunk by chunk, so
-memory stays flat however long the listing is. A listing that loops, never ends or shrinks to nothing
-raises, and the catalog is left as it was.
+memory stays flat however long the listing is. A listing that loops, never ends or changes while it is
+read raises, and the catalog is left as it was.
 """
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,18 +18,19 @@ from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, T
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
-from catalog.protocols.base import Item, Note, NothingKnown, Page, Protocol, Reply, UnreadableItemError
-from catalog.protocols.errors import ProtocolViolationError, UnavailableError
+from catalog.protocols.base import Item, Note, Page, Protocol, Reply, UnreadableItemError, identity
+from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.recording import Harvest, StagedTool
 from catalog.tokens import estimate_tokens
 
 MAX_PAGES = 500
 MAX_TOOLS = 50_000
 MAX_SECONDS = 300
+MAX_READINGS = 3
 CHUNK = 500
-PROGRESS_SECONDS = 0.5
 
 Progress = Callable[[int, int, int], None]
+OpenSession = Callable[[], AbstractContextManager[base.Session]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class RememberedPages:
     """The pages of the last complete run of this endpoint; see `KnownPage`."""
 
     def __init__(self, endpoint: Endpoint, reader: str) -> None:
+        self.reader = reader
         rows = KnownPage.objects.filter(endpoint=endpoint, reader=reader)
         self.pages = {page.cursor: page for page in rows}
         self.count = len(self.pages)
@@ -71,41 +74,46 @@ class RememberedPages:
         )
 
 
-def reader_of(protocol: Protocol) -> str:
-    return f"{protocol.name}:{protocol.revision}"
+def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
+    """Who asked whom, and how. Another address, setting or credential may bring another list."""
+    credential = endpoint.credential
+    asked = [endpoint.url, protocol.values, credential and [str(credential.pk), credential.set_at]]
+    return f"{protocol.name}:{protocol.revision}:{base.digest(asked)[:12]}"
 
 
 def current_tools(endpoint: Endpoint) -> dict[str, Current]:
+    """By what identifies a tool; see `identity`."""
     rows = Tool.objects.filter(endpoint=endpoint).values_list(
         "tool_id", "pk", "status", "current_id", "current__label", "current__label_key", "current__digest"
     )
     return {
-        tool_id: Current(pk, status == ToolStatus.ACTIVE, version, label, key, digest)
+        identity(tool_id): Current(pk, status == ToolStatus.ACTIVE, version, label, key, digest)
         for tool_id, pk, status, version, label, key, digest in rows.iterator(chunk_size=5_000)
     }
 
 
-class _StaleMemoryError(Exception):
-    """A remembered page names tools that another page of this reading named too."""
+def read(run: Run, protocol: Protocol, open_session: OpenSession, progress: Progress) -> Harvest:
+    """All of the endpoint; `progress` hears after each page of pages, tools seen and tools refused.
 
-
-def read(run: Run, protocol: Protocol, session: base.Session, progress: Progress) -> Harvest:
-    """All of the endpoint; `progress` hears of pages, tools seen and tools refused twice a second.
-
-    Raises ProtocolError when the listing cannot be read to its end.
+    A list that seems to have changed while it was read is read until two readings agree. Raises
+    ProtocolError when the listing cannot be read to its end.
     """
-    remembered = RememberedPages(run.endpoint, reader_of(protocol))
-    try:
-        return _read(run, protocol, session, remembered, progress)
-    except _StaleMemoryError:
-        return _read(run, protocol, session, NothingKnown(), progress)
-
-
-def _read(
-    run: Run, protocol: Protocol, session: base.Session, known: base.KnownPages, progress: Progress
-) -> Harvest:
-    with recording.Stage() as stage:
-        return _Reading(run, protocol, stage).read(session, known, progress)
+    remembered = RememberedPages(run.endpoint, reader_of(run.endpoint, protocol))
+    guard = _Guard()
+    before: dict[str, str] | None = None
+    for _ in range(MAX_READINGS):
+        with open_session() as session, recording.Stage() as stage:
+            reading = _Reading(run, protocol, remembered, stage)
+            harvest = reading.read(session, guard, progress)
+        if not reading.is_doubtful or reading.seen == before:
+            return harvest
+        before = reading.seen
+        guard.start_over()
+    raise UnavailableError(
+        "UNSTABLE",
+        f"The list changed each time while it was read, {MAX_READINGS} times in a row. "
+        "It is read again later.",
+    )
 
 
 @dataclass(slots=True)
@@ -114,6 +122,9 @@ class _Guard:
 
     deadline: float = field(default_factory=lambda: time.monotonic() + MAX_SECONDS)
     cursors: dict[str | None, int] = field(default_factory=lambda: {None: 1})
+
+    def start_over(self) -> None:
+        self.cursors = {None: 1}
 
     def check(self, page: Page, number: int, *, seen: int, is_progress: bool) -> None:
         if seen > MAX_TOOLS:
@@ -145,38 +156,47 @@ class _Guard:
 
 
 class _Reading:
-    """The state of one reading: what was seen so far and what is waiting to be staged."""
+    """The state of one reading. Tools go by their identity; `seen` holds the digest each came with.
 
-    def __init__(self, run: Run, protocol: Protocol, stage: recording.Stage) -> None:
+    That digest is "" on a remembered page, where it is the catalog's, and where an item was refused.
+    """
+
+    def __init__(self, run: Run, protocol: Protocol, known: RememberedPages, stage: recording.Stage) -> None:
         self.run = run
         self.protocol = protocol
+        self.known = known
         self.stage = stage
         self.harvest = Harvest()
         self.seen: dict[str, str] = {}
-        self.in_conflict: set[str] = set()
+        self.refused: dict[str, Rejection] = {}
+        self.nameless = 0
+        self.odd: set[str] = set()
+        self.is_doubtful = False
         self.waiting: dict[str, Item] = {}
+        self.staged: dict[str, str] = {}
         self.pages: list[KnownPage] = []
-        self.all_known = True
 
-    def read(self, session: base.Session, known: base.KnownPages, progress: Progress) -> Harvest:
-        guard = _Guard()
-        told = time.monotonic()
-        for number, page in enumerate(self.protocol.enumerate(session, known), start=1):
+    def read(self, session: base.Session, guard: _Guard, progress: Progress) -> Harvest:
+        for number, page in enumerate(self._listed(session), start=1):
             before = len(self.seen)
-            self._take(page)
+            self._take(page, number)
             crashpoint("page")
-            guard.check(page, number, seen=self.harvest.seen, is_progress=len(self.seen) > before)
+            progress(number, len(self.seen), len(self.refused))
+            guard.check(page, number, seen=len(self.seen), is_progress=len(self.seen) > before)
             if len(self.waiting) >= CHUNK:
                 self._stage()
-            if time.monotonic() - told > PROGRESS_SECONDS:
-                self.stage.settle()
-                progress(number, self.harvest.seen, len(self.harvest.rejections))
-                told = time.monotonic()
         self._stage()
         self.stage.settle()
-        if not (self.all_known and known.count == self.harvest.pages):
-            self._conclude()
+        self._conclude()
         return self.harvest
+
+    def _listed(self, session: base.Session) -> Iterator[Page]:
+        try:
+            yield from self.protocol.enumerate(session, self.known)
+        except ProtocolError as exc:
+            if self.harvest.pages:
+                exc.message = f"Page {self.harvest.pages + 1}: {exc.message}"
+            raise
 
     @cached_property
     def current(self) -> dict[str, Current]:
@@ -184,65 +204,61 @@ class _Reading:
         self.stage.settle()
         return current_tools(self.run.endpoint)
 
-    def _take(self, page: Page) -> None:
-        self.harvest.pages += 1
-        self.harvest.seen += len(page.items) + len(page.rejected)
+    def _take(self, page: Page, number: int) -> None:
+        self.harvest.pages = number
         for note in page.notes:
             self._note(note)
         for rejected in page.rejected:
-            self._reject(rejected.tool, rejected.code, rejected.reason)
+            self._refuse_rejected(rejected, number)
         if page.is_known:
             self._take_known(page)
         else:
-            self.all_known = False
-            odd = [item for item in page.items if not self._take_item(item)]
-            if not (odd or page.rejected or page.notes):
-                self._remember(page)
+            for item in page.items:
+                self._take_item(item)
+        if not (page.rejected or page.notes):
+            self.pages.append(self.known.pages[page.cursor] if page.is_known else self._known_page(page))
 
     def _take_known(self, page: Page) -> None:
         """The fast way for a page with the same bytes as last time: no item is looked at one by one."""
-        ids = {item.tool_id: "" for item in page.items}
-        if not ids.keys().isdisjoint(self.seen):
-            raise _StaleMemoryError
-        self.seen |= ids
-        self.harvest.unchanged += len(ids)
-        self._remember(page)
+        tools = {item.tool_id: "" for item in page.items}
+        for tool in tools.keys() & self.seen.keys():
+            del tools[tool]
+            self._take_again(tool, self.current[tool].digest)
+        self.seen |= tools
 
-    def _take_item(self, item: Item) -> bool:
-        """True when the item is plain: nothing about it needs telling again on the next run."""
+    def _take_item(self, item: Item) -> None:
+        tool = identity(item.tool_id)
         for note in item.notes:
             self._note(note)
-        if item.tool_id in self.seen:
-            self._take_again(item)
-            return False
-        self.seen[item.tool_id] = item.digest
-        held = self.current.get(item.tool_id)
+            self.odd.add(tool)
+        if tool in self.seen:
+            self._take_again(tool, item.digest)
+            return
+        self.seen[tool] = item.digest
+        held = self.current.get(tool)
         if held is None or (item.digest != held.digest and tuple(held.label_key) <= item.label_key):
-            self.waiting[item.tool_id] = item
-        elif item.digest == held.digest:
-            self.harvest.unchanged += 1
-        else:
+            self.waiting[tool] = item
+        elif item.digest != held.digest:
             self._refuse_older(item, held)
-            return False
-        return not item.notes
 
-    def _take_again(self, item: Item) -> None:
-        if self.seen[item.tool_id] == item.digest:
-            self._note(Note("DUP_TOOL", f"The tool {item.tool_id} is listed twice, the same both times."))
-        elif item.tool_id not in self.in_conflict:
-            self.in_conflict.add(item.tool_id)
-            self._reject(
-                item.tool_id,
-                "DUP_CONFLICT",
-                "Two different tools were listed with this id, so neither was taken.",
-            )
+    def _take_again(self, tool: str, digest: str) -> None:
+        self.odd.add(tool)
+        if tool in self.refused:
+            return
+        if digest == (self.seen[tool] or self.current[tool].digest):
+            # By mistake, or because it moved to a later page while the list was read.
+            self.is_doubtful = self.harvest.pages > 1
+            self._note(Note("DUP_TOOL", f"The tool {tool} is listed twice, the same both times."))
+        else:
+            reason = "Two different tools were listed with this id, so neither was taken."
+            self._refuse(tool, "DUP_CONFLICT", reason)
 
     def _refuse_older(self, item: Item, held: Current) -> None:
         reason = (
             f"The vendor now lists version {item.label}, but version {held.label} was published before. "
             f"Version {held.label} stays."
         )
-        self._reject(item.tool_id, "VERSION_BACK", reason)
+        self._refuse(item.tool_id, "VERSION_BACK", reason)
         self.harvest.findings.append(
             Finding(
                 endpoint=self.run.endpoint,
@@ -255,9 +271,20 @@ class _Reading:
             )
         )
 
-    def _reject(self, tool: str, code: str, reason: str) -> None:
+    def _refuse_rejected(self, rejected: base.Rejected, page: int) -> None:
+        name = rejected.tool
+        if name.startswith("#"):
+            self.nameless += 1
+            name = f"{name} on page {page}"
+        self._refuse(name, rejected.code, rejected.reason)
+
+    def _refuse(self, name: str, code: str, reason: str) -> None:
+        """Whatever else is listed under this id is refused with it, and told once."""
+        tool = identity(name)
         self.seen.setdefault(tool, "")
-        self.harvest.rejections.append(Rejection(run=self.run, tool=tool[:300], code=code, reason=reason))
+        self.odd.add(tool)
+        if tool not in self.refused:
+            self.refused[tool] = Rejection(run=self.run, tool=name[:300], code=code, reason=reason)
 
     def _note(self, note: Note) -> None:
         kept = self.harvest.notes.setdefault(
@@ -265,40 +292,35 @@ class _Reading:
         )
         kept["count"] = int(str(kept["count"])) + 1
 
-    def _remember(self, page: Page) -> None:
-        self.pages.append(
-            KnownPage(
-                endpoint=self.run.endpoint,
-                reader=reader_of(self.protocol),
-                cursor=page.cursor,
-                next_cursor=page.next,
-                etag=page.etag,
-                body_digest=page.body_digest,
-                tool_ids=[item.tool_id for item in page.items],
-            )
+    def _known_page(self, page: Page) -> KnownPage:
+        return KnownPage(
+            endpoint=self.run.endpoint,
+            reader=self.known.reader,
+            cursor=page.cursor,
+            next_cursor=page.next,
+            etag=page.etag,
+            body_digest=page.body_digest,
+            tool_ids=[identity(item.tool_id) for item in page.items],
         )
 
     def _stage(self) -> None:
         """Decode what is waiting and copy it to the staging table; an unreadable item costs only itself."""
         staged = []
-        for item in self.waiting.values():
+        for tool, item in self.waiting.items():
             try:
-                staged.append((item, self._decode(item)))
+                staged.append((tool, self._decode(item, self.current.get(tool))))
             except UnreadableItemError as exc:
-                self._reject(item.tool_id, exc.code, exc.reason)
-                self._forget_page_of(item)
-        self._judge([(item, tool) for item, tool in staged if tool.tool_pk is not None])
-        self.stage.put([tool for _, tool in staged])
+                self._refuse(item.tool_id, exc.code, exc.reason)
         self.waiting = {}
+        if staged:
+            self._judge([(tool, each) for tool, each in staged if each.tool_pk is not None])
+            self.stage.put([each for _, each in staged])
+            self.staged |= {tool: each.tool_id for tool, each in staged}
 
-    def _forget_page_of(self, item: Item) -> None:
-        self.pages = [page for page in self.pages if item.tool_id not in page.tool_ids]
-
-    def _decode(self, item: Item) -> StagedTool:
+    def _decode(self, item: Item, held: Current | None) -> StagedTool:
         document = item.document or {}
         read = self.protocol.read(document)
         encoded = signature.to_json(read)
-        held = self.current.get(item.tool_id)
         for note in self.protocol.notes(document, read):
             self._note(note)
         return StagedTool(
@@ -316,19 +338,18 @@ class _Reading:
             raw=base.canonical(document).decode(),
         )
 
-    def _judge(self, changed: list[tuple[Item, StagedTool]]) -> None:
+    def _judge(self, changed: list[tuple[str, StagedTool]]) -> None:
         """A finding for each new version that breaks its callers, which the vendor promised not to do."""
         if not changed:
             return
         self.stage.settle()
-        held = {tool.tool_pk: self.current[item.tool_id] for item, tool in changed}
-        rows = ToolVersion.objects.filter(pk__in=[current.version_pk for current in held.values()])
-        before = {version.tool_id: version for version in rows}
-        for item, tool in changed:
-            old = before[self.current[item.tool_id].pk]
-            comparison = diff.compare(old.decoded(), signature.from_json(tool.signature))
-            if comparison.class_ == "breaking" and tool.label != old.label:
-                self.harvest.findings.append(self._breaking(tool, old, comparison))
+        held = [self.current[tool].version_pk for tool, _ in changed]
+        before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=held)}
+        for tool, each in changed:
+            old = before[self.current[tool].pk]
+            comparison = diff.compare(old.decoded(), signature.from_json(each.signature))
+            if comparison.class_ == "breaking" and each.label != old.label:
+                self.harvest.findings.append(self._breaking(each, old, comparison))
 
     def _breaking(self, tool: StagedTool, old: ToolVersion, comparison: diff.Comparison) -> Finding:
         reasons = [change.sentence for change in comparison.changes if change.class_ == "breaking"]
@@ -345,14 +366,49 @@ class _Reading:
         )
 
     def _conclude(self) -> None:
+        """Every tool seen is exactly one of added, changed, unchanged and refused."""
         harvest = self.harvest
-        recording.unstage(self.in_conflict)
-        harvest.added, harvest.changed = recording.count_staged()
-        active = {tool_id: held.pk for tool_id, held in self.current.items() if held.is_active}
-        harvest.was_active = len(active)
-        harvest.missing = [pk for tool_id, pk in active.items() if tool_id not in self.seen]
-        accepted = self.seen.keys() - {rejection.tool for rejection in harvest.rejections}
-        harvest.returned = [
-            held.pk for tool_id, held in self.current.items() if not held.is_active and tool_id in accepted
+        harvest.seen = len(self.seen)
+        harvest.known_pages = [page for page in self.pages if self.odd.isdisjoint(page.tool_ids)]
+        if self._is_as_remembered(harvest.known_pages):
+            harvest.unchanged = harvest.seen
+            return
+        harvest.rejections = list(self.refused.values())
+        taken = self.seen.keys() - self.refused.keys()
+        self._count(taken)
+        refused = {held.pk for tool, held in self.current.items() if tool in self.refused}
+        harvest.findings = [
+            each for each in harvest.findings if each.code != "BREAKING" or each.tool_id not in refused
         ]
-        harvest.known_pages = self.pages
+        active = {tool: held.pk for tool, held in self.current.items() if held.is_active}
+        harvest.was_active = len(active)
+        harvest.missing = [pk for tool, pk in active.items() if tool not in self.seen]
+        known = self.current.items()
+        harvest.returned = [held.pk for tool, held in known if not held.is_active and tool in taken]
+        self._doubt_missing()
+
+    def _is_as_remembered(self, pages: list[KnownPage]) -> bool:
+        return len(pages) == self.harvest.pages == self.known.count and all(page.pk for page in pages)
+
+    def _count(self, taken: set[str]) -> None:
+        harvest = self.harvest
+        recording.unstage([tool_id for tool, tool_id in self.staged.items() if tool in self.refused])
+        staged = self.staged.keys() & taken
+        harvest.changed = len(staged & self.current.keys())
+        harvest.added = len(staged) - harvest.changed
+        harvest.unchanged = len(taken) - len(staged)
+
+    def _doubt_missing(self) -> None:
+        """A tool that is not in the list may have moved while it was read, or lost its id."""
+        harvest = self.harvest
+        if harvest.missing and harvest.pages > 1:
+            self.is_doubtful = True
+        if 0 < len(harvest.missing) <= self.nameless:
+            self._note(
+                Note(
+                    "MAY_BE_MISSING",
+                    f"Known tools that are not in the list: {len(harvest.missing):,}. They may be among the "
+                    f"{self.nameless:,} whose id cannot be read, so they were not withdrawn.",
+                )
+            )
+            harvest.missing = []

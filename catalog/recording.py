@@ -5,14 +5,17 @@ Ids are drawn while staging, so a new tool and its first version, which point at
 written once. No statement here runs per tool.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
+import psycopg
 from django.db import connection, transaction
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from catalog.crashpoints import crashpoint
+from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
@@ -22,6 +25,13 @@ REJECTIONS_KEPT = 1_000
 
 class LostLeaseError(Exception):
     """Another worker has taken this run up; nothing may be written for it any more."""
+
+
+class EndpointRemovedError(CatalogError):
+    """Nothing is written for an endpoint that was removed while its run waited or read."""
+
+    def __init__(self) -> None:
+        super().__init__("ENDPOINT_REMOVED", "The endpoint was removed meanwhile. Nothing was written.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +67,14 @@ class Harvest:
     rejections: list[Rejection] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
-    known_pages: list[KnownPage] | None = None
+    known_pages: list[KnownPage] = field(default_factory=list)
 
 
 COLUMNS = ", ".join(StagedTool.__dataclass_fields__)
 
 CREATE = """
-CREATE TEMP TABLE IF NOT EXISTS staged_tool (
+DROP TABLE IF EXISTS pg_temp.staged_tool;
+CREATE TEMP TABLE staged_tool (
     tool_pk bigint, tool_id text NOT NULL, label text NOT NULL, label_key bigint[] NOT NULL,
     digest text NOT NULL, name text NOT NULL, title text NOT NULL, description text NOT NULL,
     tags text[] NOT NULL, tokens integer NOT NULL, signature jsonb NOT NULL, raw text NOT NULL,
@@ -75,16 +86,13 @@ CREATE TEMP TABLE IF NOT EXISTS staged_tool (
 
 
 class Stage:
-    """The staging table of this connection. One COPY at a time runs beside the reading thread.
+    """The staging table of this connection, made for the first chunk. A COPY runs beside the reader.
 
     Leave the connection alone between `put` and `settle`: a COPY may be under way on it.
     """
 
     def __init__(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(CREATE)
-            cursor.execute("TRUNCATE staged_tool")
-        self._raw = connection.connection
+        self._is_made = False
         self._copying: Future[None] | None = None
 
     def __enter__(self) -> "Stage":
@@ -96,17 +104,24 @@ class Stage:
 
     def put(self, tools: Sequence[StagedTool]) -> None:
         self.settle()
-        self._copying = self._thread.submit(self._copy, tools)
+        if not self._is_made:
+            with connection.cursor() as cursor:
+                cursor.execute(CREATE)
+            self._is_made = True
+        # Connections belong to threads in Django, so the other thread gets the one underneath.
+        self._copying = self._thread.submit(_copy, connection.connection, tools)
 
     def settle(self) -> None:
         """Wait until the last chunk is in the table; raises what went wrong with it."""
         if self._copying:
             copying, self._copying = self._copying, None
-            copying.result()
+            with connection.wrap_database_errors:
+                copying.result()
 
-    def _copy(self, tools: Sequence[StagedTool]) -> None:
-        with self._raw.cursor() as cursor, cursor.copy(f"COPY staged_tool ({COLUMNS}) FROM STDIN") as rows:
-            rows.write("".join([_copy_line(tool) for tool in tools]))
+
+def _copy(raw: psycopg.Connection[Any], tools: Sequence[StagedTool]) -> None:
+    with raw.cursor() as cursor, cursor.copy(f"COPY staged_tool ({COLUMNS}) FROM STDIN") as rows:
+        rows.write("".join([_copy_line(tool) for tool in tools]))
 
 
 COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -122,58 +137,76 @@ def _copy_line(tool: StagedTool) -> str:
     return "\t".join([str(tool.tool_pk or r"\N"), *(text.translate(COPY_ESCAPES) for text in texts)]) + "\n"
 
 
-def unstage(tool_ids: Iterable[str]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM staged_tool WHERE tool_id = ANY(%s)", [list(tool_ids)])
-
-
-def count_staged() -> tuple[int, int]:
-    """How many staged tools are new, and how many are changed."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FILTER (WHERE tool_pk IS NULL), count(tool_pk) FROM staged_tool")
-        added, changed = cursor.fetchone()
-    return added, changed
+def unstage(tool_ids: Sequence[str]) -> None:
+    if tool_ids:
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM staged_tool WHERE tool_id = ANY(%s)", [list(tool_ids)])
 
 
 def record(run: Run, harvest: Harvest) -> None:
-    """One transaction, and only while `run.attempt` still holds the lease. Raises LostLeaseError."""
+    """One transaction, and only while `run.attempt` still holds the lease.
+
+    Raises LostLeaseError, and EndpointRemovedError if somebody has removed the endpoint meanwhile.
+    """
     with transaction.atomic():
-        _succeed(run, harvest)
+        _lock(run)
         crashpoint("record-locked")
-        _merge(run)
+        if harvest.added or harvest.changed:
+            _merge(run)
         crashpoint("record-versions")
         _withdraw(run, harvest.missing)
         _return(run, harvest.returned)
         crashpoint("record-withdrawn")
-        Rejection.objects.bulk_create(harvest.rejections[:REJECTIONS_KEPT])
+        keep_rejections(harvest)
         Finding.objects.bulk_create(harvest.findings, ignore_conflicts=True)
-        _raise_drift(run)
-        if harvest.known_pages is not None:
-            KnownPage.objects.filter(endpoint=run.endpoint_id).delete()
-            KnownPage.objects.bulk_create(harvest.known_pages)
+        _remember(run, harvest.known_pages)
+        _succeed(run, harvest)
         crashpoint("record-commit")
 
 
+def _lock(run: Run) -> None:
+    """First in the transaction, and no more than a lock: who asks for a run meanwhile need not wait."""
+    ours = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
+    if not ours.select_for_update(no_key=True).values_list("pk"):
+        raise LostLeaseError
+
+
 def _succeed(run: Run, harvest: Harvest) -> None:
-    """First in the transaction: it takes the run's row lock, and shows whether the lease still holds."""
-    is_ours = finish(
+    """Last in the transaction, so that nobody who edits the endpoint waits for the merge."""
+    finish(
         run,
         status=RunStatus.SUCCEEDED,
-        pages=harvest.pages,
-        seen=harvest.seen,
         added=harvest.added,
         changed=harvest.changed,
         unchanged=harvest.unchanged,
         withdrawn=len(harvest.missing),
         returned=len(harvest.returned),
-        rejected=len(harvest.rejections),
-        notes=list(harvest.notes.values()),
+        **what_was_read(harvest),
     )
-    if not is_ours:
-        raise LostLeaseError
-    Endpoint.objects.filter(pk=run.endpoint_id).update(
-        failures=0, error_code="", error_message="", last_success_at=timezone.now(), held_run=None
-    )
+    if not Endpoint.objects.filter(pk=run.endpoint_id, removed_at=None).update(
+        failures=0, error_code="", error_message="", last_success_at=Now(), held_run=None
+    ):
+        raise EndpointRemovedError
+
+
+def what_was_read(harvest: Harvest) -> dict[str, object]:
+    """The columns of a run that tell of the reading, whether or not it was recorded."""
+    return {
+        "pages": harvest.pages,
+        "seen": harvest.seen,
+        "rejected": len(harvest.rejections),
+        "notes": list(harvest.notes.values()),
+    }
+
+
+def keep_rejections(harvest: Harvest) -> None:
+    Rejection.objects.bulk_create(harvest.rejections[:REJECTIONS_KEPT])
+
+
+def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
+    """Pages that were recalled stay as they are."""
+    KnownPage.objects.filter(endpoint=run.endpoint_id).exclude(pk__in=[page.pk for page in pages]).delete()
+    KnownPage.objects.bulk_create([page for page in pages if page.pk is None])
 
 
 def _merge(run: Run) -> None:
@@ -208,50 +241,44 @@ MERGE = (
     WHERE NOT s.is_stored
     """,
     """
-    UPDATE catalog_tool t SET current_id = s.version_pk, name = s.name, title = s.title,
+    UPDATE catalog_tool t SET current_id = s.version_pk, tool_id = s.tool_id, name = s.name, title = s.title,
         description = s.description, tags = s.tags, tokens = s.tokens, changed_at = now(),
         version_count = t.version_count + (NOT s.is_stored)::int, versions_read_at = NULL
     FROM staged_tool s WHERE s.tool_pk = t.id
     """,
+    # Same label, other bytes: the promise that a published version never changes is broken.
+    """
+    INSERT INTO catalog_finding (endpoint_id, tool_id, version_id, run_id, code, severity, subject, message,
+        state, note, raised_at)
+    SELECT %(endpoint)s, s.tool_pk, s.version_pk, %(run)s, 'DRIFT', 'high', s.digest,
+        'The vendor changed version ' || s.label || ' of “' || left(s.name, 200) ||
+        '” in place. Agents that pinned it keep what they pinned.', 'open', '', now()
+    FROM staged_tool s
+    WHERE s.tool_pk IS NOT NULL AND s.label <> '' AND NOT s.is_stored AND EXISTS (
+        SELECT FROM catalog_toolversion v
+        WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest <> s.digest)
+    ON CONFLICT DO NOTHING
+    """,
+    "DROP TABLE staged_tool",
 )
 
 
 def _withdraw(run: Run, tools: Sequence[int]) -> None:
     if tools:
-        Tool.objects.filter(pk__in=tools).update(status=ToolStatus.WITHDRAWN, changed_at=timezone.now())
+        Tool.objects.filter(pk__in=tools).update(status=ToolStatus.WITHDRAWN, changed_at=Now())
         Withdrawal.objects.bulk_create([Withdrawal(tool_id=pk, run=run) for pk in tools])
 
 
 def _return(run: Run, tools: Sequence[int]) -> None:
     if tools:
-        Tool.objects.filter(pk__in=tools).update(status=ToolStatus.ACTIVE, changed_at=timezone.now())
+        Tool.objects.filter(pk__in=tools).update(status=ToolStatus.ACTIVE, changed_at=Now())
         Withdrawal.objects.filter(tool__in=tools, returned_run=None).update(returned_run=run)
-
-
-def _raise_drift(run: Run) -> None:
-    """Same label, other bytes: the promise that a published version never changes is broken."""
-    with connection.cursor() as cursor:
-        cursor.execute(DRIFT, {"endpoint": run.endpoint_id, "run": run.pk})
-
-
-DRIFT = """
-INSERT INTO catalog_finding (endpoint_id, tool_id, version_id, run_id, code, severity, subject, message,
-    state, note, raised_at)
-SELECT %(endpoint)s, s.tool_pk, s.version_pk, %(run)s, 'DRIFT', 'high', s.digest,
-    'The vendor changed version ' || s.label || ' of “' || left(s.name, 200) ||
-    '” in place. Agents that pinned it keep what they pinned.', 'open', '', now()
-FROM staged_tool s
-WHERE s.tool_pk IS NOT NULL AND s.label <> '' AND NOT s.is_stored AND EXISTS (
-    SELECT FROM catalog_toolversion v
-    WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest <> s.digest)
-ON CONFLICT DO NOTHING
-"""
 
 
 def finish(run: Run, **changes: object) -> bool:
     """The last word on a run, if it is still ours."""
     return bool(
         Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING).update(
-            finished_at=timezone.now(), lease_until=None, **changes
+            finished_at=Now(), lease_until=None, **changes
         )
     )

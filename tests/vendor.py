@@ -34,13 +34,17 @@ def tools(count: int) -> list[Document]:
 
 
 class Vendor:
-    """`listed` is what the next listing shows; `script` may replace any page of it."""
+    """`listed` is what the next listing shows; `script` may replace any page of it.
+
+    With an `etag`, whoever sends it back gets 304, whatever has become of the page.
+    """
 
     def __init__(self, listed: list[Document], page_size: int = 10) -> None:
         self.listed = listed
         self.page_size = page_size
         self.history: dict[str, list[Document]] = {}
         self.script: Script | None = None
+        self.etag = ""
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.url = ""
@@ -73,7 +77,11 @@ def _handler(vendor: Vendor) -> type[BaseHTTPRequestHandler]:
             vendor.headers.append({name.lower(): value for name, value in self.headers.items()})
             url = urlsplit(self.path)
             status, body = vendor.answer(url.path, parse_qs(url.query))
+            if vendor.etag and self.headers.get("If-None-Match") == vendor.etag:
+                status, body = 304, b""
             self.send_response(status)
+            if vendor.etag:
+                self.send_header("ETag", vendor.etag)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import MD5, Now
 from django.utils import timezone
 
 from catalog.models.vendors import Endpoint
@@ -27,7 +28,8 @@ ACTIVE = [RunStatus.QUEUED, RunStatus.RUNNING]
 class Run(models.Model):
     """One enumeration. `attempt` is the fencing token: a worker may write only while it still matches.
 
-    `would_withdraw` is what a held run waits for: so many tools were missing.
+    `would_withdraw` is what a held run waits for: so many tools were missing. `sent_at` is when a
+    worker was last told. All times are the database's own.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="runs")
@@ -41,8 +43,8 @@ class Run(models.Model):
     )
     attempt = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
-    queued_at = models.DateTimeField(default=timezone.now)
-    sent_at = models.DateTimeField(default=timezone.now)
+    queued_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     pages = models.PositiveIntegerField(default=0)
@@ -121,8 +123,8 @@ class Withdrawal(models.Model):
 class KnownPage(models.Model):
     """A page as the last complete run read it, so that the same bytes need not be decoded again.
 
-    The arrays run in parallel, one element for each item of the page. Replaced only in the
-    transaction that records a run, so a remembered page always agrees with the catalog.
+    Replaced only in the transaction that records a run, so a remembered page always agrees with the
+    catalog. `reader` says who asked whom and how: an answer to another question is not remembered.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="known_pages")
@@ -135,7 +137,8 @@ class KnownPage(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["endpoint", "cursor"], name="one_known_page_per_cursor")
+            # A cursor may be longer than what an index takes.
+            models.UniqueConstraint("endpoint", MD5("cursor"), name="one_known_page_per_cursor")
         ]
 
     def __str__(self) -> str:

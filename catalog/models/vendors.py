@@ -1,11 +1,13 @@
 """Who offers tools, where, and with which credential we ask."""
 
 import uuid
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import protocols
@@ -82,7 +84,11 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 
     def due(self) -> "EndpointQuerySet":
         """Those whose own interval has passed, by the database's clock."""
-        return self.live().filter(is_paused=False, next_due_at__lte=models.functions.Now())
+        return self.live().filter(is_paused=False, next_due_at__lte=Now())
+
+    def late(self) -> "EndpointQuerySet":
+        """Those that nobody started although they were due, because nothing ran for a while."""
+        return self.due().filter(next_due_at__lt=Now() - timedelta(minutes=1))
 
 
 class EndpointStatus(models.TextChoices):

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 from catalog.protocols import members, outcomes, paging, strict_json
 from catalog.protocols.base import (
+    UUID,
     Item,
     KnownPages,
     Note,
@@ -49,7 +50,6 @@ VALUE_NAME_LIMIT = 255
 VALUE_DESCRIPTION_LIMIT = 2000
 
 _TOOL_ID = re.compile(rf"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_TOOL_ID}}}")
-_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _VERSION = re.compile(r"[0-9]{1,16}")
 _ETAG = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -88,9 +88,7 @@ class A2T(Protocol):
     revision = 1
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        spellings: dict[str, str] = {}
-        for page in self._pages(session, _tools(session), known, is_listing=True):
-            yield _one_spelling(page, spellings)
+        return self._pages(session, _tools(session), known, is_listing=True)
 
     def read(self, document: dict[str, Any]) -> Signature:
         return _signature(document)
@@ -215,21 +213,6 @@ def _next_cursor(value: object, root: str) -> str | None:
     if value is None or value == "":
         return None
     return paging.cursor_of_url(paging.cursor(value, "paging.next"), "pageCursor", root, "paging.next")
-
-
-def _one_spelling(page: Page, spellings: dict[str, str]) -> Page:
-    """UUIDs that differ in case alone are one id, spelled as this listing spelled it first.
-
-    The vendor's spelling is kept because it goes into URLs, where a server may be strict about it.
-    """
-    odd = {}
-    for index, item in enumerate(page.items):
-        first = spellings.setdefault(item.tool_id.lower(), item.tool_id)
-        if first != item.tool_id and _UUID.fullmatch(first):
-            odd[index] = replace(item, tool_id=first)
-    if not odd:
-        return page
-    return replace(page, items=[odd.get(index, item) for index, item in enumerate(page.items)])
 
 
 def _of_one_tool(page: Page, tool_id: str) -> Page:
@@ -436,7 +419,7 @@ def _allowed_value(raw: object, where: str) -> AllowedValue:
 def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
     """What is outside the drafts and was taken all the same."""
     tool = f"“{printable(signature.name, 60)}”"
-    if not _UUID.fullmatch(_tool_id(document)):
+    if not UUID.fullmatch(_tool_id(document)):
         yield "NOT_A_UUID", f"The id of {tool} is not a UUID."
     if len(signature.name) > NAME_LIMIT:
         yield "LONG_NAME", f"The name of {tool} is longer than {NAME_LIMIT} characters."

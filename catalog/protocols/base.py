@@ -6,6 +6,7 @@ other protocol. How to add one: docs/protocols.md.
 """
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +84,17 @@ class Item:
     digest: str
     document: dict[str, Any] | None = None
     notes: tuple[Note, ...] = ()
+
+
+UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+
+
+def identity(tool_id: str) -> str:
+    """What makes an id the same one: UUIDs that differ in case alone do not differ.
+
+    The vendor's spelling is kept beside it, because it goes into URLs and a server may be strict.
+    """
+    return tool_id.lower() if UUID.fullmatch(tool_id) else tool_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import pytest
 from catalog import enumeration
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.runs import Trigger
+from people.models import AuditEntry
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor, tool, tools
 
@@ -128,6 +129,25 @@ def test_an_empty_listing_is_held_until_a_person_confirms(
     assert (confirmed.status, confirmed.withdrawn, endpoint.status) == ("succeeded", 25, "ok")
 
 
+def test_a_held_run_shows_what_it_read(endpoint, vendor):
+    read(endpoint)
+    vendor.listed = [*tools(9), tool(10, version=-1)]
+    run = read(endpoint)
+    assert (run.error_code, run.would_withdraw) == ("SHRINK_HELD", 15)
+    assert counts(run) == {"pages": 1, "seen": 10, "rejected": 1}
+    assert [rejection.code for rejection in run.rejections.all()] == ["BAD_VERSION"]
+
+
+def test_a_confirmation_reaches_a_run_that_is_already_waiting(endpoint, vendor):
+    read(endpoint)
+    vendor.listed = []
+    held = read(endpoint)
+    waiting = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    assert enumeration.confirm_held(held, actor=make_user()) == waiting
+    assert enumeration.perform(waiting.pk).withdrawn == 25
+    assert AuditEntry.objects.get(action="confirm").after == {"run": waiting.pk, "may_withdraw": 25}
+
+
 def test_an_empty_listing_of_a_vendor_without_tools_is_fine(endpoint, vendor):
     vendor.listed = []
     assert read(endpoint).status == "succeeded"
@@ -179,6 +199,94 @@ def test_the_same_tool_twice_is_noted_and_two_tools_under_one_id_are_both_refuse
     assert not Tool.objects.filter(name="tool_2").exists()
 
 
+def test_what_is_listed_again_after_a_refusal_is_refused_with_it(endpoint, vendor):
+    vendor.listed[19], vendor.listed[20], vendor.listed[21] = (
+        tool(1, version=-1),
+        tool(2, version=-1),
+        tool(2),
+    )
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 22, "added": 20, "rejected": 2}
+    assert {r.code for r in run.rejections.all()} == {"BAD_VERSION"}
+
+
+def test_every_tool_seen_is_counted_once(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[1] = tool(2, version=2)
+    vendor.listed[3] = tool(3, description="Another one under the id before it")
+    vendor.listed[5] = tool(6, version=-1)
+    vendor.listed[7] = tool(9)
+    vendor.listed[12] = tool(13, version=2, name="")
+    vendor.listed[20] = {"name": "no id"}
+    vendor.listed.append(tool(40))
+    run = read(endpoint)
+    assert counts(run) == {
+        "pages": 3,
+        "seen": 24,
+        "added": 1,
+        "changed": 1,
+        "unchanged": 18,
+        "withdrawn": 3,
+        "rejected": 4,
+    }
+
+
+def test_pages_full_of_items_without_an_id_are_no_endless_list(endpoint, vendor):
+    vendor.listed[:20] = [{"name": "no id"} for _ in range(20)]
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 25, "added": 5, "rejected": 20}
+    assert run.rejections.last().tool == "#10 on page 2"
+
+
+def test_a_tool_that_lost_its_id_is_not_withdrawn(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[3] = {"name": "tool_4", "version": 1}
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 25, "unchanged": 24, "rejected": 1}
+    assert [note["code"] for note in run.notes] == ["MAY_BE_MISSING"]
+
+
+def test_a_uuid_in_other_letters_is_the_same_tool(endpoint, vendor):
+    vendor.listed = [tool(0xABCDEF + number) for number in range(25)]
+    read(endpoint)
+    vendor.listed[3] = {**vendor.listed[3], "toolId": vendor.listed[3]["toolId"].upper()}
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 25, "changed": 1, "unchanged": 24}
+    assert Tool.objects.filter(tool_id=vendor.listed[3]["toolId"]).exists(), "URLs take the newest spelling"
+
+
+def test_a_uuid_in_small_and_in_capital_letters_is_listed_twice(endpoint, vendor):
+    vendor.listed[20] = tool(0xABCDEF)
+    vendor.listed[21] = tool(0xABCDEF, toolId=tool(0xABCDEF)["toolId"].upper())
+    assert [r.code for r in read(endpoint).rejections.all()] == ["DUP_CONFLICT"]
+
+
+def test_a_list_that_changes_while_it_is_read_is_read_again(endpoint, vendor):
+    read(endpoint)
+    gone = []
+
+    def script(number, document):
+        if number == 2 and not gone:
+            gone.append(vendor.listed.pop(0))
+
+    vendor.script = script
+    run = read(endpoint)
+    assert counts(run) == {"pages": 3, "seen": 24, "unchanged": 24, "withdrawn": 1}
+
+
+def test_a_list_that_changes_whenever_it_is_read_ends_the_run(endpoint, vendor):
+    read(endpoint)
+
+    def script(number, document):
+        if number == 2:
+            vendor.listed.pop(0)
+
+    vendor.script = script
+    run = read(endpoint)
+    assert (run.status, run.error_code) == ("failed", "UNSTABLE")
+    assert Tool.objects.filter(status="active").count() == 25
+
+
 def fails(vendor: Vendor, page: int, status: int = 200, body: bytes | None = None, **members) -> None:
     def script(number, document):
         if number != page:
@@ -214,6 +322,15 @@ def test_a_listing_that_cannot_be_read_to_its_end_changes_nothing(endpoint, vend
     assert run.error_message.endswith(".")
     assert list(Tool.objects.order_by("pk").values()) == before
     assert (endpoint.status, endpoint.failures) == ("failing", 1)
+
+
+def test_a_failed_run_says_how_far_it_came(endpoint, vendor):
+    vendor.listed[3] = tool(4, version=-1)
+    fails(vendor, 3, status=500, body=b"oops")
+    run = read(endpoint)
+    assert counts(run) == {"pages": 2, "seen": 20, "rejected": 1}
+    assert run.error_message.startswith("Page 3: ")
+    assert run.started_at <= run.finished_at
 
 
 def test_success_clears_the_failure(endpoint, vendor):

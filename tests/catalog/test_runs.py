@@ -1,14 +1,24 @@
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
+from itertools import pairwise
 
 import pytest
 import time_machine
+from celery import Celery
+from django.conf import settings
+from django.db import Error as DatabaseError
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import enumeration
+from catalog import connections, enumeration
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
+from pegboard.beat import TICK, InProcessScheduler
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor
@@ -24,7 +34,7 @@ def endpoint(vendor: Vendor) -> Endpoint:
 @pytest.fixture(autouse=True)
 def sent(monkeypatch) -> list[int]:
     messages: list[int] = []
-    monkeypatch.setattr(enumeration, "send", messages.append)
+    monkeypatch.setattr(enumeration.current_app, "send_task", lambda name, args: messages.append(*args))
     return messages
 
 
@@ -102,16 +112,200 @@ def test_a_run_that_killed_its_worker_three_times_is_parked(endpoint):
     enumeration.tick()
     run.refresh_from_db()
     assert (run.status, run.error_code) == ("failed", "PARKED")
+    endpoint.refresh_from_db()
+    assert endpoint.next_due_at - timezone.now() > timedelta(hours=23)
+
+
+def test_a_message_that_comes_late_does_not_claim_a_run_that_is_given_up(endpoint, vendor):
+    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    Run.objects.update(status="running", attempt=3, lease_until=timezone.now() - timedelta(seconds=1))
+    enumeration.perform(run.pk)
+    assert not vendor.requests
 
 
 def test_a_message_that_was_lost_is_sent_again(endpoint, sent):
     run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
     enumeration.tick()
     assert sent == [run.pk]
-    Run.objects.update(sent_at=timezone.now() - timedelta(seconds=30))
+    let_time_pass(seconds=30)
     enumeration.tick()
     enumeration.tick()
     assert sent == [run.pk, run.pk]
+
+
+def let_time_pass(**by) -> None:
+    by = timedelta(**by)
+    Run.objects.update(queued_at=F("queued_at") - by, sent_at=F("sent_at") - by)
+
+
+def test_without_a_worker_the_queue_does_not_fill_up(endpoint, sent):
+    enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    for _ in range(24 * 60):
+        let_time_pass(minutes=1)
+        enumeration.tick()
+    assert len(sent) < 24 * 60 / 4
+
+
+def test_a_run_waits_for_a_broker_that_is_away_and_goes_out_first_thing(endpoint, sent, monkeypatch):
+    make_endpoint(next_due_at=timezone.now())
+    tries = []
+
+    def send_task(name, args):
+        tries.append(args)
+        raise BrokerError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(enumeration.current_app, "send_task", send_task)
+        enumeration.tick()
+    assert len(tries) == 1, "the second one would have waited for nothing as well"
+    enumeration.tick()
+    assert sorted(sent) == sorted(Run.objects.values_list("pk", flat=True))
+
+
+def test_a_broker_that_is_away_holds_nobody_up():
+    app = Celery(broker="redis+socket:///nowhere/at/all.sock", set_as_current=False)
+    app.conf.broker_transport_options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    app.conf.task_publish_retry = settings.CELERY_TASK_PUBLISH_RETRY
+    with app.connection_for_write() as broker:
+        began = time.monotonic()
+        with pytest.raises(BrokerError):
+            broker.default_channel  # noqa: B018
+        assert time.monotonic() - began < 1
+
+
+def test_the_scheduler_works_while_the_broker_is_away(endpoint):
+    app = Celery(broker="redis+socket:///nowhere/at/all.sock", set_as_current=False)
+    app.conf.broker_transport_options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    app.conf.beat_schedule = {"tick": {"task": TICK, "schedule": 0.0}}
+    InProcessScheduler(app).tick()
+    assert Run.objects.get().endpoint == endpoint
+
+
+def in_a_thread(function, *args):
+    """As another process would, on a connection of its own; waits at most two seconds."""
+
+    def call():
+        try:
+            return function(*args)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result(timeout=2)
+
+
+def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
+    """Neither those who ask for a run nor those who edit the endpoint nor a tick that thinks it dead."""
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    actor = make_user()
+
+    def meanwhile(point):
+        if point == "record-versions":
+            request = partial(enumeration.request_run, endpoint, trigger=Trigger.PERSON)
+            assert in_a_thread(request) == run
+            in_a_thread(partial(connections.update_endpoint, endpoint, actor=actor, name="New name"))
+            Run.objects.update(lease_until=timezone.now() - timedelta(minutes=1))
+            in_a_thread(enumeration.tick)
+            assert in_a_thread(enumeration.perform, run.pk).status == "running"
+
+    monkeypatch.setattr(enumeration.recording, "crashpoint", meanwhile)
+    assert enumeration.perform(run.pk).status == "succeeded"
+    run.refresh_from_db()
+    endpoint.refresh_from_db()
+    assert (run.attempt, endpoint.name, bool(endpoint.last_success_at)) == (1, "New name", True)
+
+
+def test_an_edit_that_began_before_a_run_ended_does_not_undo_its_result(endpoint):
+    stale = Endpoint.objects.select_related("vendor").get(pk=endpoint.pk)
+    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    connections.update_endpoint(stale, actor=make_user(), name="New name")
+    endpoint.refresh_from_db()
+    assert (endpoint.name, endpoint.status) == ("New name", "ok")
+
+
+def disconnect(queries_like: str = "%") -> None:
+    """What a restart of PostgreSQL does to everybody else's connection."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid() AND query LIKE %s",
+            [queries_like],
+        )
+
+
+def test_the_heart_beats_on_after_a_moment_without_the_database(endpoint, vendor, monkeypatch):
+    monkeypatch.setattr(enumeration, "HEARTBEAT_SECONDS", 0.1)
+    leases = []
+
+    def script(number, document):
+        if number == 2:
+            time.sleep(0.4)
+            in_a_thread(disconnect, "%lease_until%")
+            for _ in range(2):
+                time.sleep(0.4)
+                leases.append(in_a_thread(lambda: Run.objects.get().lease_until))
+
+    vendor.script = script
+    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    assert run.status == "succeeded"
+    assert leases[0] < leases[1]
+
+
+def test_a_run_whose_database_went_away_is_taken_up_again(endpoint, vendor):
+    def script(number, document):
+        if number == 2:
+            vendor.script = None
+            in_a_thread(disconnect)
+
+    vendor.script = script
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    with pytest.raises(DatabaseError):
+        enumeration.perform(run.pk)
+    connection.close()
+    Run.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    enumeration.tick()
+    assert (enumeration.perform(run.pk).status, Run.objects.get().attempt) == ("succeeded", 2)
+
+
+def test_an_endpoint_that_was_removed_while_its_run_waited_is_not_read(endpoint, vendor):
+    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    Endpoint.objects.update(removed_at=timezone.now())
+    assert enumeration.perform(run.pk).error_code == "ENDPOINT_REMOVED"
+    assert not vendor.requests
+
+
+def test_an_endpoint_that_is_removed_while_its_run_is_recorded_gets_no_tools(endpoint, monkeypatch):
+    def meanwhile(point):
+        if point == "record-versions":
+            in_a_thread(partial(Endpoint.objects.update, removed_at=timezone.now()))
+
+    monkeypatch.setattr(enumeration.recording, "crashpoint", meanwhile)
+    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    assert (run.status, run.error_code, Tool.objects.count()) == ("failed", "ENDPOINT_REMOVED", 0)
+
+
+def test_after_a_standstill_the_load_spreads_over_the_whole_interval():
+    for _ in range(40):
+        make_endpoint(next_due_at=timezone.now() - timedelta(hours=3))
+    enumeration.tick()
+    assert Run.objects.count() == 40
+    now = timezone.now()
+    minutes = sorted(
+        (due - now).total_seconds() / 60 for due in Endpoint.objects.values_list("next_due_at", flat=True)
+    )
+    assert minutes[0] < 20
+    assert minutes[-1] > 50
+    assert max(later - earlier for earlier, later in pairwise(minutes)) < 15
+
+
+def test_an_endpoint_that_is_due_again_while_it_is_read_waits_for_the_end(endpoint):
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=1))
+    enumeration.tick()
+    enumeration.perform(run.pk)
+    assert Run.objects.count() == 1
+    enumeration.tick()
+    assert Run.objects.count() == 2
 
 
 def test_a_worker_that_wakes_up_late_writes_nothing(endpoint, monkeypatch):
