@@ -23,7 +23,7 @@ UNSEEN = re.compile(
     "|[\ufe00-\ufe0f]{2,}"
 )
 CHIP_LIMIT = 3
-BRIEF, HOVER = 160, 240
+BRIEF, HOVER = 140, 210
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
 TONES = {
     word: name

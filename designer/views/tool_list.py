@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, Max, Q
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -83,14 +83,15 @@ def _query(asked: QueryDict) -> Query:
 
 def _with_use(rows: list[dict[str, Any]], agent: Agent | None) -> list[dict[str, Any]]:
     """Each row with how many agents use the tool, and the number of this agent's pin if it is among them."""
-    live = Pin.objects.live().filter(tool__in=[row["id"] for row in rows])
-    used = dict(live.values_list("tool").annotate(Count("agent", distinct=True)).order_by())
-    pinned = dict(live.filter(agent=agent).values_list("tool", "pk")) if agent else {}
+    live = Pin.objects.live().filter(tool__in=[row["id"] for row in rows]).order_by()
+    counted = live.values("tool").annotate(
+        used_by=Count("agent", distinct=True), pinned=Max("pk", filter=Q(agent=agent))
+    )
+    use = {each["tool"]: each for each in counted}
     return [
         row
+        | use.get(row["id"], {"used_by": 0, "pinned": None})
         | {
-            "used_by": used.get(row["id"], 0),
-            "pinned": pinned.get(row["id"]),
             "says_version": row["version"] or str(row["ordinal"]),
             "says_status": ToolStatus(row["status"]).label,
         }
@@ -109,6 +110,7 @@ def _filters(asked: QueryDict) -> list[tuple[str, str, list[tuple[str, str, bool
     filters = [
         (name, label, _options([("", everything), *offered[name]], asked.get(name, "")))
         for name, (label, everything) in LABELS.items()
+        if len(offered[name]) > 1 or asked.get(name)
     ]
     statuses = [("", "Active"), (ToolStatus.WITHDRAWN.value, "Withdrawn"), (ANY_STATUS, "Any status")]
     filters.append(("status", "Status", _options(statuses, asked.get("status", ""))))

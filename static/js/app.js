@@ -141,7 +141,7 @@
     if (!event.target.matches("[data-compare]")) return;
     const box = event.target;
     const rest = chosen().filter((tool) => tool.id !== box.value);
-    const tools = box.checked ? [...rest, { id: box.value, name: box.dataset.compare }] : rest;
+    const tools = box.checked ? [...rest, { id: box.value, name: box.closest("tr").querySelector("[data-row]").textContent }] : rest;
     window.localStorage.setItem(KEY, JSON.stringify(tools.slice(0, LIMIT)));
     drawTray();
   });
