@@ -20,9 +20,9 @@ STATES = {"accept": FindingState.ACCEPTED, "block": FindingState.BLOCKED}
 def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = "") -> Finding:
     """A decision may be changed later; each one is audited."""
     if decision not in STATES:
-        raise _invalid(decision="Say “accept” or “block”.")
+        raise _invalid("decision", "Say “accept” or “block”.")
     if len(note) > LONGEST_NOTE:
-        raise _invalid(note=f"Use up to {LONGEST_NOTE:,} characters.")
+        raise _invalid("note", f"A note has up to {LONGEST_NOTE:,} characters.")
     finding = Finding.objects.select_for_update(of=("self",)).select_related("tool").get(pk=finding.pk)
     before = {"state": finding.state, "note": finding.note}
     after = {"state": STATES[decision], "note": note}
@@ -35,5 +35,5 @@ def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = ""
     return finding
 
 
-def _invalid(**fields: str) -> CatalogError:
-    return CatalogError("invalid", "This decision cannot be taken.", fields=fields)
+def _invalid(field: str, sentence: str) -> CatalogError:
+    return CatalogError("invalid", sentence, fields={field: sentence})
