@@ -418,6 +418,54 @@ def test_credential_in_use_is_not_removed(admin):
     assert credential.sealed == ""
 
 
+def test_every_change_leaves_its_row_in_the_trail(admin):
+    vendor = connections.create_vendor(actor=admin, name="Acme")
+    credential = connections.create_credential(
+        actor=admin, name="Key", kind="header", header="X-Key", url=URL, secret="s3cret"
+    )
+    endpoint = connections.create_endpoint(
+        actor=admin, vendor=vendor, protocol="a2t", url=URL, credential=credential
+    )
+    connections.replace_secret(credential, actor=admin, secret="an0ther")
+    connections.remove_vendor(vendor, actor=admin)
+    connections.remove_credential(credential, actor=admin)
+
+    rows = AuditEntry.objects.order_by("pk")
+    assert {row.actor for row in rows} == {admin}
+    assert [(row.action, row.kind, row.label) for row in rows] == [
+        ("connect", "vendor", "Acme"),
+        ("enter", "credential", "Key"),
+        ("connect", "endpoint", URL),
+        ("replace", "credential", "Key"),
+        ("remove", "endpoint", URL),
+        ("remove", "vendor", "Acme"),
+        ("remove", "credential", "Key"),
+    ]
+    assert [row.before is None for row in rows] == [True, True, True, False, False, False, False]
+    assert rows[1].after["origin"] == "http://127.0.0.1:9100"
+    assert rows[2].after["url"] == rows[4].before["url"] == URL
+    assert rows[3].before.keys() == rows[3].after.keys() == {"fingerprint"}
+    assert rows[6].before["header"] == "X-Key"
+    assert endpoint.pk == int(rows[4].object_id)
+
+
+def test_change_that_is_refused_leaves_no_row(admin):
+    connections.create_vendor(actor=admin, name="Acme")
+    trail = AuditEntry.objects.count()
+
+    for refused in (
+        lambda: connections.create_vendor(actor=admin, name="Acme"),
+        lambda: make_credential(secret=""),
+        lambda: connections.create_endpoint(
+            actor=admin, vendor=Vendor.objects.get(), protocol="a2t", url="nope"
+        ),
+    ):
+        with pytest.raises(CatalogError):
+            refused()
+
+    assert AuditEntry.objects.count() == trail
+
+
 @pytest.mark.django_db(transaction=True)
 def test_endpoint_is_removed_while_its_run_is_being_recorded(vendor, admin, monkeypatch):
     endpoint = make_endpoint(url=vendor.url)

@@ -29,7 +29,7 @@ def make_run(endpoint: Endpoint | None = None, *, rejections: int = 0, **fields)
 @pytest.mark.django_db(transaction=True)
 def test_run_tells_what_it_did_and_what_it_refused(admin_api, vendor):
     vendor.listed[3] = tool(4, version=-1)
-    vendor.listed[5] = tool(1)
+    vendor.listed[5] = tool(6, toolId="six")
     endpoint = make_endpoint(url=vendor.url)
     pk = admin_api.post(f"/api/v1/endpoints/{endpoint.pk}/enumerate/").json()["run"]
     assert admin_api.get(f"{URL}{pk}/").json()["status"] == "queued"
@@ -44,13 +44,13 @@ def test_run_tells_what_it_did_and_what_it_refused(admin_api, vendor):
         "person",
     )
     counts = ["pages", "seen", "added", "changed", "unchanged", "withdrawn", "returned", "rejected"]
-    assert [row[name] for name in counts] == [3, 25, 23, 0, 0, 0, 0, 1]
+    assert [row[name] for name in counts] == [3, 25, 24, 0, 0, 0, 0, 1]
     assert row["error"] is None
     (rejection,) = row["rejections"]
     assert (rejection["tool"], rejection["code"]) == (tool(4)["toolId"], "BAD_VERSION")
     assert rejection["reason"].endswith(".")
     (note,) = row["notes"]
-    assert (note["code"], note["count"]) == ("DUP_TOOL", 1)
+    assert (note["code"], note["count"]) == ("NOT_A_UUID", 1)
     assert row["queued_at"] < row["started_at"] < row["finished_at"]
 
 
@@ -111,7 +111,7 @@ def test_held_run_is_confirmed_once_by_an_administrator(admin_api, designer_api)
     run = Run.objects.latest("pk")
     assert (answer.status_code, answer.json()) == (202, {"run": run.pk})
     assert (run.may_withdraw, run.trigger, run.status) == (25, "person", "queued")
-    assert AuditEntry.objects.get().action == "enumerate"
+    assert AuditEntry.objects.get().action == "confirm"
 
 
 def test_run_that_waits_for_nothing_is_not_confirmed(admin_api):
