@@ -69,3 +69,9 @@ def test_links_between_documents_lead_somewhere():
     for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_documents_that_the_code_points_to_exist():
+    places = [*python_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "templates").rglob("*.html")]
+    pointed = {name for path in places for name in re.findall(r"docs/[\w/-]+\.md", path.read_text())}
+    assert sorted(name for name in pointed if not (ROOT / name).exists()) == []
