@@ -26,7 +26,7 @@ from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.protocols.base import Setting
 from catalog.protocols.errors import RefusedError
-from people import audit
+from people import audit, names
 from people.models import User
 
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -46,6 +46,11 @@ def _invalid(**fields: str) -> CatalogError:
     return CatalogError("invalid", "Please correct what is marked.", fields=fields)
 
 
+def _check_name(name: str, longest: int) -> None:
+    if why := names.why_not(name, longest):
+        raise _invalid(name=why)
+
+
 def _locked(row: Row, live: QuerySet[Row]) -> Row:
     """The row as it is now, and ours until the transaction ends; workers may go on pointing at it."""
     found = live.select_for_update(of=("self",), no_key=True).filter(pk=row.pk).first()
@@ -63,12 +68,9 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
         with transaction.atomic():
             vendor.save()
     except IntegrityError as exc:
-        raise CatalogError(
-            "slug_taken",
-            f"There is a vendor “{vendor.slug}” already.",
-            fields={"slug": "Choose another short name."},
-            status=409,
-        ) from exc
+        way_out = "Choose another short name." if slug else "Choose that one, or give this one another name."
+        message = f"There is a vendor “{vendor.slug}” already. {way_out}"
+        raise CatalogError("slug_taken", message, fields={"slug": message}, status=409) from exc
     audit.record(actor, "connect", vendor, after=_vendor_facts(vendor))
     return vendor
 
@@ -103,8 +105,7 @@ def remove_vendor(vendor: Vendor, *, actor: User) -> None:
 
 
 def _check_vendor(vendor: Vendor) -> None:
-    if not vendor.name or len(vendor.name) > 120:
-        raise _invalid(name="Give a name of up to 120 characters.")
+    _check_name(vendor.name, 120)
     if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?", vendor.slug):
         raise _invalid(slug="Use small letters, digits and hyphens, up to 60 characters.")
     if len(vendor.homepage) > 500:
@@ -197,11 +198,11 @@ def remove_endpoint(endpoint: Endpoint, *, actor: User) -> None:
 
 def _check_endpoint(endpoint: Endpoint, *, keeps_credential: bool = True) -> None:
     if endpoint.protocol not in dict(protocols.choices()):
-        names = ", ".join(name for name, _ in protocols.choices())
-        raise _invalid(protocol=f"Choose one of: {names}.")
+        known = ", ".join(name for name, _ in protocols.choices())
+        raise _invalid(protocol=f"Choose one of: {known}.")
     origin = _origin_of(endpoint.url)
-    if len(endpoint.name) > 120:
-        raise _invalid(name="Give a name of up to 120 characters.")
+    if endpoint.name:
+        _check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
         raise _invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     endpoint.settings = _checked_settings(protocols.get(endpoint.protocol).settings, endpoint.settings)
@@ -308,8 +309,7 @@ def remove_credential(credential: Credential, *, actor: User) -> None:
 
 
 def _check_credential(credential: Credential) -> None:
-    if not credential.name or len(credential.name) > 100:
-        raise _invalid(name="Give a name of up to 100 characters.")
+    _check_name(credential.name, 100)
     match credential.kind:
         case CredentialKind.HEADER:
             name = credential.header
