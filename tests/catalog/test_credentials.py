@@ -182,7 +182,7 @@ def echoes(secret: str):
     """Ways in which a vendor may send back what it was sent."""
     bearer = f"Bearer {secret}"
     return {
-        "in an error": (500, json.dumps({"error": bearer}).encode()),
+        "in an error": (400, json.dumps({"error": bearer}).encode()),
         "in something that is no JSON": (200, f"<p>{bearer}</p>".encode()),
         "in a version": (200, json.dumps({"items": [tool(1, version=bearer)]}).encode()),
         "in a description": (200, json.dumps({"items": [tool(1, description=bearer)]}).encode()),
@@ -248,7 +248,7 @@ def test_secrets_are_found_nowhere(vendor: Vendor, admin_api: APIClient, caplog,
         f"Bearer {CANARY}",
         f"Bearer {SECOND}",
     }
-    assert set(Run.objects.values_list("error_code", flat=True)) == {"", "ECHO", "HTTP_500"}
+    assert set(Run.objects.values_list("error_code", flat=True)) == {"", "ECHO", "HTTP_400"}
     places = {
         "replies": said,
         "database": database_rows(),

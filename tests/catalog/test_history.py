@@ -388,6 +388,16 @@ def test_task_sends_the_next_batch_on_its_way(archive, endpoint, monkeypatch):
     assert ToolVersion.objects.count() == 36
 
 
+def test_failed_run_sends_nobody_into_history(archive, endpoint, monkeypatch):
+    archive.script = lambda number, document: (400, b"{}")
+    sent = []
+    monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
+
+    tasks.enumerate_endpoint(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+
+    assert sent == []
+
+
 def test_reading_twice_adds_nothing(endpoint):
     read(endpoint)
     for _ in range(2):
