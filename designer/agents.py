@@ -10,7 +10,7 @@ from django.utils.text import slugify
 from designer.errors import DesignerError
 from designer.models import Agent
 from designer.texts import checked
-from people import audit
+from people import audit, names
 from people.models import User
 
 LONGEST_NAME = 120
@@ -96,9 +96,9 @@ def facts(agent: Agent) -> dict[str, Any]:
 
 def _apply(agent: Agent, changes: Changes) -> None:
     if "name" in changes:
-        agent.name = checked(changes["name"], field="name", limit=LONGEST_NAME)
-        if not agent.name:
-            raise DesignerError("invalid", "An agent needs a name.", fields={"name": "Give a name."})
+        agent.name = changes["name"].strip()
+        if why := names.why_not(agent.name, LONGEST_NAME):
+            raise DesignerError("invalid", "An agent cannot be called so.", fields={"name": why})
     if "description" in changes:
         agent.description = checked(changes["description"], field="description", limit=LONGEST_DESCRIPTION)
     if "parent" in changes:

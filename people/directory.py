@@ -6,7 +6,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from people import audit
+from people import audit, names
 from people.errors import DomainError
 from people.models import Role, User
 
@@ -67,6 +67,8 @@ def _check(user: User, password: str | None = None) -> None:
         user.full_clean(exclude=["password"])
     except ValidationError as error:
         fields = {name: " ".join(sentences) for name, sentences in error.message_dict.items()}
+    if user.name and (why := names.why_not(user.name, 150)):
+        fields["name"] = why
     if password is not None:
         try:
             validate_password(password, user)

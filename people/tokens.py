@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from people import audit
+from people import audit, names
 from people.errors import DomainError
 from people.models import ApiToken, Scope, User
 
@@ -76,8 +76,8 @@ def revoke(token: ApiToken, *, actor: User | None) -> None:
 
 def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime) -> None:
     fields = {}
-    if not 1 <= len(name.strip()) <= 100:
-        fields["name"] = "Give the key a name of 1 to 100 characters."
+    if why := names.why_not(name.strip(), 100):
+        fields["name"] = why
     if not scopes or not set(scopes) <= set(Scope.values):
         fields["scopes"] = f"Choose at least one of {', '.join(Scope.values)}."
     if not now < expires_at <= now + LONGEST_LIFE:

@@ -59,6 +59,7 @@ def test_name_without_a_latin_letter_is_no_dead_end(admin):
         ("name", ""),
         ("name", "   "),
         ("name", "x" * 300),
+        ("name", "Ac\u202eme"),
         ("slug", "Not Good"),
         ("slug", "-x"),
         ("slug", "x" * 61),

@@ -51,6 +51,7 @@ def test_address_of_a_living_agent_is_taken(api):
         ({"name": ""}, "name"),
         ({"name": " "}, "name"),
         ({"name": "x" * 121}, "name"),
+        ({"name": "de\u202esk"}, "name"),
         ({"name": "x", "slug": "No Spaces"}, "slug"),
         ({"name": "x", "slug": "Upper"}, "slug"),
         ({"name": "x", "parent": "nobody"}, "parent"),
