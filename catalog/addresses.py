@@ -155,8 +155,9 @@ _URL = re.compile(
 
 def check_url(url: str, policy: Policy) -> CheckedUrl:
     """The address of an endpoint, taken apart; RefusedError `URL` says what is wrong with it."""
-    complaint = _complaint(url)
-    if complaint:
+    if not url.lower().startswith(("http://", "https://") if policy.allow else "https://"):
+        raise RefusedError("URL", _how_to_start(policy))
+    if complaint := _complaint(url):
         raise _bad_url(complaint)
     match = _URL.fullmatch(url)
     if not match:
@@ -167,9 +168,13 @@ def check_url(url: str, policy: Policy) -> CheckedUrl:
         raise _bad_url(f"uses port {port}, which this deployment does not allow")
     if _second_reading(url) != (host, port):
         raise _bad_url("can be read in two ways")
-    if scheme == "http" and not policy.allow:
-        raise _bad_url("must start with https://")
     return CheckedUrl(scheme, host, port, (match["path"] or "").rstrip("/"))
+
+
+def _how_to_start(policy: Policy) -> str:
+    if policy.allow:
+        return "Start the address with https://, or with http:// for a network that this deployment allows."
+    return "Start the address with https://."
 
 
 def _complaint(url: str) -> str:
@@ -177,8 +182,6 @@ def _complaint(url: str) -> str:
     authority = url.partition("://")[2].partition("/")[0]
     if len(url) > LONGEST_URL:
         return f"is longer than {LONGEST_URL:,} characters"
-    if not url.lower().startswith(("http://", "https://")):
-        return "must start with https://"
     if not url.isascii():
         return "must be written in ASCII; write an international host name in its xn-- form"
     if "@" in authority:

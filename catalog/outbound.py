@@ -246,9 +246,10 @@ class Session:
             return "an address that cannot be read"
         if not parts.netloc:
             return printable(f"{parts.scheme}:" if parts.scheme else parts.path) or "nowhere"
+        host = parts.netloc.rpartition("@")[2]
         if parts.hostname == self._url.host:
-            return printable(f"{parts.scheme}://{parts.hostname}{parts.path}")
-        return printable(parts.hostname or "nowhere")
+            return printable(f"{parts.scheme or self._url.scheme}://{host}{parts.path}")
+        return printable(host or "nowhere")
 
 
 def _encoded(json: object) -> bytes:

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import jiter
 
@@ -41,11 +42,21 @@ def require_json(reply: Reply, *, allow_unstorable: bool = False) -> Any:
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not reply.body.strip():
         raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
-    if kind in ("text/html", "application/xhtml+xml"):
-        raise ProtocolViolationError("NOT_JSON", f"got {kind}; is the URL right, or login needed?")
-    if kind and kind != "text/plain" and not kind.endswith(("/json", "+json")):
-        raise ProtocolViolationError("NOT_JSON", f"got {printable(kind)} where JSON was expected.")
+    fits = kind in ("", "text/plain") or kind.endswith(("/json", "+json"))
+    if kind in ("text/html", "application/xhtml+xml") or (fits and _looks_like_html(reply.body)):
+        sent = f"a web page ({kind})" if not fits else "what looks like a web page"
+        raise _not_json(reply, f"{sent}. Is the address right, or is a login needed?")
+    if not fits:
+        raise _not_json(reply, f"{printable(kind)} where JSON was expected.")
     return loads(reply.body, allow_unstorable=allow_unstorable)
+
+
+def _looks_like_html(body: bytes) -> bool:
+    return body[:100].lstrip(_BOM + b" \t\r\n").startswith(b"<")
+
+
+def _not_json(reply: Reply, sent: str) -> ProtocolViolationError:
+    return ProtocolViolationError("NOT_JSON", f"{urlsplit(reply.url).netloc or 'The vendor'} sent {sent}")
 
 
 def loads(body: bytes, *, allow_unstorable: bool = False) -> Any:

@@ -256,15 +256,15 @@ def test_sound_url_is_taken_apart(url, origin, path):
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("", "must start with https://"),
-        ("api.example.com", "must start with https://"),
-        ("ftp://api.example.com/", "must start with https://"),
-        ("gopher://api.example.com/", "must start with https://"),
-        ("file:///etc/passwd", "must start with https://"),
-        ("javascript:alert(1)", "must start with https://"),
-        ("https:api.example.com", "must start with https://"),
-        ("//api.example.com", "must start with https://"),
-        (" https://api.example.com", "must start with https://"),
+        ("", "Start the address with https://"),
+        ("api.example.com", "Start the address with https://"),
+        ("ftp://api.example.com/", "Start the address with https://"),
+        ("gopher://api.example.com/", "Start the address with https://"),
+        ("file:///etc/passwd", "Start the address with https://"),
+        ("javascript:alert(1)", "Start the address with https://"),
+        ("https:api.example.com", "Start the address with https://"),
+        ("//api.example.com", "Start the address with https://"),
+        (" https://api.example.com", "Start the address with https://"),
         ("https://", "names no host"),
         ("https:///path", "names no host"),
         ("https://user@api.example.com/", "user name or password"),
@@ -343,3 +343,13 @@ def test_no_text_breaks_the_url_rule(text):
         return
     assert text.lower().startswith(f"{checked.scheme}://")
     assert checked.host in text.lower()
+
+
+@pytest.mark.parametrize("url", ["api.example.com", "http://api.example.com/"])
+def test_http_is_offered_only_where_it_may_work(url):
+    with pytest.raises(RefusedError) as refused:
+        check_url(url, Policy())
+    assert refused.value.message == "Start the address with https://."
+    with pytest.raises(RefusedError) as refused:
+        check_url("api.example.com", PRIVATE)
+    assert "http:// for a network that this deployment allows" in refused.value.message

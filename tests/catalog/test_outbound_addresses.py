@@ -2,6 +2,7 @@ import socket
 import sys
 import threading
 import time
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -205,7 +206,7 @@ def test_redirect_is_never_followed(canary, location, status):
     with HostileVendor(moved) as vendor, pytest.raises(RefusedError) as refused:
         ask(vendor.url)
     assert refused.value.code == "REDIRECT"
-    assert "127.0.0.66" in refused.value.message
+    assert f"127.0.0.66:{canary.port}" in refused.value.message
     assert len(vendor.requests) == 1
 
 
@@ -294,3 +295,13 @@ def test_refused_connection_is_tried_again():
     with pytest.raises(UnavailableError):
         ask(f"http://vendor.example:{port}/", resolver, limits=Limits(backoff=(0.01, 0.01)))
     assert len(resolver.asked) == 3
+
+
+@pytest.mark.parametrize("location", ["http://ada:pw@{host}/tools?key=1", "//{host}/tools"])
+def test_redirect_within_the_host_is_shown_with_its_port(location):
+    with HostileVendor(b"") as vendor:
+        host = urlsplit(vendor.url).netloc
+        vendor.script = reply(b"", status=302, headers={"Location": location.format(host=host)})
+        with pytest.raises(RefusedError) as refused:
+            ask(vendor.url)
+    assert f"answered 302 to http://{host}/tools; " in refused.value.message

@@ -71,7 +71,7 @@ OUTCOMES = {
     "answers 404": (ACT, "NOT_FOUND", "has nothing at /tools; is the address right?"),
     "answers 999": (VENDOR, "HTTP_999", "answered 999, which is not expected"),
     "streams events without an answer": (LATER, "DEADLINE", "did not finish within 0.9 s"),
-    "shows a login page": (VENDOR, "NOT_JSON", "got text/html; is the URL right, or login needed?"),
+    "shows a login page": (VENDOR, "NOT_JSON", "sent a web page (text/html). Is the address right"),
     "sends an empty body": (VENDOR, "EMPTY_REPLY", "empty"),
     "sends JSON 200,000 deep": (VENDOR, "JSON_DEPTH", "nested too deeply"),
     "sends a number of 5 million digits": (VENDOR, "JSON_NUMBER", "5,000,000 digits"),

@@ -295,10 +295,10 @@ def test_json_is_taken_under_any_fitting_type(kind):
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("text/html; charset=utf-8", "got text/html; is the URL right, or login needed?"),
-        ("application/xhtml+xml", "is the URL right, or login needed?"),
-        ("application/xml", "got application/xml where JSON was expected"),
-        ("image/png\x1b[31m", r"got image/png\x1b[31m where"),
+        ("text/html; charset=utf-8", "api.example.com sent a web page (text/html). Is the address right, "),
+        ("application/xhtml+xml", "or is a login needed?"),
+        ("application/xml", "api.example.com sent application/xml where JSON was expected."),
+        ("image/png\x1b[31m", r"sent image/png\x1b[31m where"),
     ],
 )
 def test_other_types_are_refused(kind, sentence):
@@ -306,6 +306,18 @@ def test_other_types_are_refused(kind, sentence):
         require_json(answer(b"[1]", kind))
     assert violation.value.code == "NOT_JSON"
     assert sentence in violation.value.message
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html></html>", b"\xef\xbb\xbf\r\n  <!doctype html>", b"<?xml version='1.0'?>"]
+)
+def test_web_page_under_a_false_name_is_known(body):
+    with pytest.raises(ProtocolViolationError) as violation:
+        require_json(answer(body, "application/json"))
+    assert violation.value.code == "NOT_JSON"
+    assert violation.value.message == (
+        "api.example.com sent what looks like a web page. Is the address right, or is a login needed?"
+    )
 
 
 @pytest.mark.parametrize("body", [b"", b" \r\n"])
