@@ -66,11 +66,16 @@ def shown(text: str) -> SafeString:
 
 
 @register.simple_tag
-def brief(text: str) -> SafeString:
-    """A vendor's text in a list: two lines of it, and some more on hover."""
+def brief(text: str, hover: int = HOVER) -> SafeString:
+    """A vendor's text in a list: two lines of it, and `hover` characters when a mouse rests there."""
     text = " ".join(text.split())
-    hover = format_html(' title="{}"', text[:HOVER]) if len(text) > BRIEF else ""
-    return format_html('<div class="muted small clamp"{}>{}</div>', hover, shown(text[:BRIEF]))
+    title = format_html(' title="{}"', _cut(text, hover)) if hover and len(text) > BRIEF else ""
+    return format_html('<div class="muted small clamp"{}>{}</div>', title, shown(_cut(text, BRIEF)))
+
+
+def _cut(text: str, length: int) -> str:
+    """At the end of a word, where there is one."""
+    return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]}…"
 
 
 def _chip(run: str) -> SafeString:

@@ -1,0 +1,121 @@
+"""One of everything, so that each page has something to show."""
+
+from django.utils import timezone
+
+from catalog import connections
+from catalog.models import Finding, Rejection, Run, Withdrawal
+from catalog.protocols.signature import AllowedValue, Annotations
+from designer import agents, pins, releases, tunings
+from tests.factories import (
+    make_endpoint,
+    make_parameter,
+    make_signature,
+    make_tool,
+    make_user,
+    make_vendor,
+    make_version,
+)
+
+INPUTS = (
+    make_parameter("city", description="Where to look, such as \u200bOslo"),
+    make_parameter(
+        "units",
+        type="enum",
+        required=False,
+        allowed_values=(AllowedValue("METRIC", "Celsius"), AllowedValue("US")),
+    ),
+    make_parameter("days", type="int", required=False, min=1, max=14, default=3),
+)
+
+
+def set_the_stage() -> list[str]:
+    """Returns the address of every page that the stage makes worth looking at."""
+    actor = make_user(name="Ada Berger", username="ada")
+    endpoint = make_endpoint(
+        vendor=make_vendor(name="Fair Weather", slug="weather"), last_success_at=timezone.now()
+    )
+    failing = make_endpoint(failures=2, error_code="TIMEOUT", error_message="The vendor did not answer.")
+    credential = connections.create_credential(
+        actor=actor, name="Main key", kind="bearer", url="http://127.0.0.1:9000/", secret="a-secret"
+    )
+    signature = make_signature(
+        "forecast", inputs=INPUTS, outputs=INPUTS[:1], annotations=Annotations(read_only=True)
+    )
+    tool = make_tool(signature, endpoint=endpoint, tags=["weather"])
+    other = make_tool(make_signature("history", inputs=INPUTS[:1]), endpoint=endpoint)
+    run = _runs(endpoint, tool, other)
+    agent = agents.create_agent(actor=actor, name="Travel desk", slug="desk", description="Plans trips.")
+    agents.create_agent(actor=actor, name="Packing helper", parent=agent)
+    pin = pins.pin_tool(agent, actor=actor, tool=tool, ordinal=1)
+    releases.publish(agent, actor=actor, note="The first")
+    tunings.tune(pin, actor=actor, description="Ask for the city first.")
+    releases.publish(agent, actor=actor)
+    running = Run.objects.create(endpoint=failing, status="running", pages=2, seen=120)
+    held = Run.objects.create(
+        endpoint=endpoint,
+        status="failed",
+        error_code="SHRINK_HELD",
+        error_message="Most are gone.",
+        would_withdraw=3,
+    )
+    endpoint.held_run = held
+    endpoint.save()
+    return [
+        *("/", "/vendors/", "/vendors/weather/", "/endpoints/new/", f"/endpoints/{failing.pk}/"),
+        *(f"/endpoints/{endpoint.pk}/", f"/runs/{run.pk}/", f"/runs/{running.pk}/", f"/runs/{held.pk}/"),
+        *(
+            "/credentials/",
+            "/credentials/new/",
+            f"/credentials/{credential.pk}/",
+            "/review/",
+            "/review/?state=blocked",
+        ),
+        *("/tools/", "/tools/?q=forcast+nonsensical", "/tools/?q=nonsensical", "/tools/?agent=desk"),
+        *(
+            f"/tools/{tool.pk}/{part}"
+            for part in ("", "tuning/", "versions/", "used-by/", "findings/", "raw/")
+        ),
+        *(f"/tools/compare/?tool={tool.pk}&tool={other.pk}", "/tools/compare/"),
+        *(
+            "/agents/",
+            "/agents/desk/",
+            "/agents/desk/edit/",
+            "/agents/desk/upgrades/",
+            "/agents/packing-helper/",
+        ),
+        *(
+            f"/agents/desk/pins/{pin.pk}/",
+            "/agents/desk/releases/",
+            "/agents/desk/releases/2/?format=json-schema",
+        ),
+        *("/keys/", "/keys/new/", "/audit/", "/users/", "/users/new/", "/nothing/here/"),
+    ]
+
+
+def _runs(endpoint, tool, other) -> Run:
+    run = Run.objects.create(
+        endpoint=endpoint,
+        status="succeeded",
+        pages=1,
+        seen=3,
+        added=1,
+        changed=1,
+        withdrawn=1,
+        rejected=1,
+        notes=[{"code": "ID_NOT_UUID", "message": "The id of a tool is not a UUID.", "count": 2}],
+    )
+    make_version(tool, make_signature("forecast", inputs=INPUTS[:2]), run=run)
+    drifted = make_version(tool, make_signature("forecast", description="Other words"), label="2", run=run)
+    Finding.objects.create(
+        endpoint=endpoint,
+        tool=tool,
+        version=drifted,
+        run=run,
+        code="DRIFT",
+        severity="high",
+        subject="x",
+        message="It drifted.",
+    )
+    Withdrawal.objects.create(tool=other, run=run)
+    Rejection.objects.create(run=run, tool="#3", code="NAME_TOO_LONG", reason="Its name has 300 characters.")
+    return run

@@ -1,0 +1,79 @@
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from people.models import Role
+from tests.factories import make_user
+
+DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+Open = Callable[..., BrowserContext]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.fail("The browser tests need Chromium; install it from your distribution.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_browser(chromium: Browser, live_server: LiveServer) -> Iterator[Open]:
+    """A window of somebody with a role, or of a stranger: `open_browser(Role.ADMIN, theme="dark")`."""
+    opened = []
+
+    def open_one(role: str | None = None, *, theme: str = "", **options: object) -> BrowserContext:
+        context = chromium.new_context(
+            **{"base_url": live_server.url, "viewport": DESKTOP, "reduced_motion": "reduce"} | options
+        )
+        context.set_default_timeout(10_000)
+        if role:
+            context.add_cookies([_cookie(live_server, settings.SESSION_COOKIE_NAME, _session(role))])
+        if theme:
+            context.add_cookies([_cookie(live_server, "theme", theme)])
+        opened.append(context)
+        return context
+
+    yield open_one
+    for context in opened:
+        context.close()
+
+
+def _cookie(live_server: LiveServer, name: str, value: str) -> dict[str, str]:
+    return {"name": name, "value": value, "url": live_server.url}
+
+
+def _session(role: str) -> str:
+    client = Client()
+    client.force_login(make_user(role))
+    return client.cookies[settings.SESSION_COOKIE_NAME].value
+
+
+@pytest.fixture
+def complaints() -> Callable[[Page], list[str]]:
+    """What the browser finds wrong with a page from now on: errors, warnings, anything the policy blocks."""
+
+    def listen(page: Page) -> list[str]:
+        heard: list[str] = []
+        page.on(
+            "console",
+            lambda message: heard.append(message.text) if message.type in ("error", "warning") else None,
+        )
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        return heard
+
+    return listen
+
+
+@pytest.fixture
+def page(open_browser: Open) -> Page:
+    """An administrator's window."""
+    return open_browser(Role.ADMIN).new_page()

@@ -1,0 +1,114 @@
+import pytest
+from playwright.sync_api import expect
+
+from catalog.models import Finding
+from people.models import Role
+from tests.browser.conftest import PHONE
+from tests.factories import make_agent, make_pin, make_tool
+
+pytestmark = pytest.mark.browser
+
+
+def test_slash_goes_to_the_search(page):
+    page.goto("/agents/")
+    page.keyboard.press("/")
+
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def test_slash_stays_a_slash_where_somebody_types(page):
+    page.goto("/agents/")
+    page.get_by_label("Name", exact=True).fill("a")
+    page.keyboard.press("/")
+
+    expect(page.get_by_label("Name", exact=True)).to_have_value("a/")
+
+
+def test_the_first_tab_skips_to_the_content(page):
+    page.goto("/agents/")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#main")).to_be_focused()
+
+
+def test_arrow_keys_walk_through_a_list(page):
+    make_agent(name="First")
+    make_agent(name="Second")
+    page.goto("/agents/")
+    page.get_by_role("link", name="First").focus()
+    page.keyboard.press("ArrowDown")
+
+    expect(page.get_by_role("link", name="Second")).to_be_focused()
+
+
+def test_the_menu_of_a_phone_opens_and_closes(open_browser):
+    page = open_browser(Role.VIEWER, viewport=PHONE).new_page()
+    page.goto("/")
+    link = page.get_by_role("link", name="Agents")
+
+    expect(link).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    expect(link).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(link).to_be_hidden()
+
+
+def test_the_theme_changes_at_once_and_is_remembered(page):
+    page.goto("/")
+    page.get_by_role("button", name="Dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="System").click()
+    page.reload()
+    assert page.locator("html").get_attribute("data-theme") is None
+
+
+def test_leaving_with_unsaved_words_asks_first(page):
+    pin = make_pin(make_agent(slug="desk"))
+    page.goto(f"/agents/desk/pins/{pin.pk}/")
+    page.get_by_label("Description", exact=True).fill("Half a sentence")
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+
+    page.get_by_role("link", name="Audit trail").click()
+
+    assert asked == ["beforeunload"]
+    assert page.url.endswith(f"/pins/{pin.pk}/")
+
+
+def test_a_name_is_judged_while_it_is_typed(page):
+    pin = make_pin(make_agent(slug="desk"))
+    page.goto(f"/agents/desk/pins/{pin.pk}/")
+    page.get_by_label("What the model calls it").press_sequentially("no good")
+
+    expect(page.locator("#alias-says")).to_contain_text("Try no_good")
+
+
+def test_pages_work_without_the_script(open_browser):
+    tool = make_tool(name="forecast")
+    page = open_browser(Role.DESIGNER, java_script_enabled=False).new_page()
+    page.goto(f"/tools/{tool.pk}/")
+    page.get_by_label("Name of the new agent").fill("Travel desk")
+    page.get_by_role("button", name="Pin").click()
+
+    expect(page.get_by_role("heading", name="Travel desk")).to_be_visible()
+    page.get_by_role("button", name="Dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_a_decision_takes_a_finding_off_the_list_in_place(page):
+    tool = make_tool(name="forecast")
+    Finding.objects.create(
+        endpoint=tool.endpoint, tool=tool, code="DRIFT", severity="high", subject="x", message="It drifted."
+    )
+    page.goto("/review/")
+    page.evaluate("window.isTheSamePage = true")
+    page.get_by_role("button", name="Accept", exact=True).click()
+
+    expect(page.get_by_text("One finding was accepted.")).to_be_visible()
+    expect(page.get_by_text("Nothing to review")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Main")).not_to_contain_text("waiting for review")
+    assert page.evaluate("window.isTheSamePage")

@@ -1,0 +1,179 @@
+import pytest
+
+from catalog import search
+from designer.models import Pin
+from people.models import Role
+from tests.factories import make_agent, make_endpoint, make_pin, make_signature, make_tool, make_vendor
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def designer():
+    return signed_in(Role.DESIGNER)
+
+
+def indexed(*tools):
+    search.index_pending()
+    return tools
+
+
+def names_on(page):
+    return [row["name"] for row in page.context["rows"]]
+
+
+def test_every_tool_is_listed_with_its_vendor_and_its_users(designer):
+    endpoint = make_endpoint(vendor=make_vendor(name="Fair Weather"))
+    tool = make_tool(name="forecast", endpoint=endpoint, tokens=1_250)
+    make_pin(tool=tool)
+
+    said = text_of(designer.get("/tools/"))
+
+    assert "forecast Tomorrow's weather for a city Fair Weather 1 ~1.2k 1 Active" in said
+
+
+def test_words_find_tools_of_all_vendors(designer):
+    indexed(
+        make_tool(name="send_fax"),
+        make_tool(make_signature("refill", description="Order a prescription again")),
+    )
+
+    assert names_on(designer.get("/tools/?q=prescription")) == ["refill"]
+
+
+def test_a_misspelt_word_is_repaired_and_said(designer):
+    indexed(make_tool(make_signature("refill", description="Order a prescription again")))
+
+    page = designer.get("/tools/?q=perscription")
+
+    assert names_on(page) == ["refill"]
+    assert "“perscription” is read as “prescription”." in text_of(page)
+
+
+def test_words_that_no_tool_says_are_named(designer):
+    indexed(make_tool(make_signature("refill", description="Order a prescription again")))
+
+    page = designer.get("/tools/?q=prescription+qqqqxyzzy")
+
+    assert "No tool says “qqqqxyzzy”; these match the other words." in text_of(page)
+
+
+def test_while_somebody_types_only_the_results_are_sent(designer):
+    make_tool(name="forecast")
+
+    response = designer.get("/tools/?q=&vendor=&sort=name", headers={"HX-Request": "true"})
+
+    assert "<html" not in response.content.decode()
+    assert 'id="results"' in response.content.decode()
+    assert response["HX-Replace-Url"] == "/tools/?sort=name"
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["blue", "green"]),
+        ("vendor=sea", ["blue"]),
+        ("tag=leaf", ["green"]),
+        ("status=withdrawn", ["red"]),
+        ("status=any&sort=-tokens", ["red", "green", "blue"]),
+    ],
+)
+def test_filters_and_order_stand_in_the_address(designer, query, names):
+    sea = make_endpoint(vendor=make_vendor(slug="sea"))
+    make_tool(name="blue", endpoint=sea, tokens=10)
+    make_tool(make_signature("green", tags=("leaf",)), tokens=20)
+    make_tool(name="red", status="withdrawn", tokens=30)
+    indexed()
+
+    assert names_on(designer.get(f"/tools/?{query}")) == names
+
+
+def test_a_filter_that_is_gone_says_so_and_leads_back(designer):
+    make_tool()
+
+    said = text_of(designer.get("/tools/?vendor=long-gone"))
+
+    assert "There is no vendor “long-gone”." in said
+    assert "Clear the search" in said
+
+
+@pytest.mark.parametrize(
+    "query", ["cursor=nonsense", "sort=backwards", "status=odd", "endpoint=x", "protocol=telex"]
+)
+def test_an_address_that_somebody_made_up_does_no_harm(designer, query):
+    make_tool()
+
+    assert designer.get(f"/tools/?{query}").status_code == 200
+
+
+def test_no_match_and_no_tools_are_told_apart(designer):
+    assert "No tool yet" in text_of(designer.get("/tools/"))
+
+    indexed(make_tool(name="forecast"))
+    assert "No tool matches" in text_of(designer.get("/tools/?q=qqqqxyzzy"))
+
+
+def test_a_tool_is_pinned_from_the_list_by_one_press(designer):
+    tool = make_tool(name="forecast")
+    agent = make_agent(slug="desk", name="Desk")
+
+    page = designer.get("/tools/?agent=desk")
+    assert f'formaction="/tools/{tool.pk}/pin/"' in page.content.decode()
+    designer.post(f"/tools/{tool.pk}/pin/", {"agent": "desk", "ordinal": 1, "next": "/tools/?agent=desk"})
+
+    assert Pin.objects.get(agent=agent).tool == tool
+    assert "Active Pinned" in text_of(designer.get("/tools/?agent=desk"))
+
+
+def test_a_press_changes_only_its_own_button(designer):
+    tool = make_tool(name="forecast")
+    make_agent(slug="desk")
+
+    response = designer.post(
+        f"/tools/{tool.pk}/pin/", {"agent": "desk", "ordinal": 1}, headers={"HX-Request": "true"}
+    )
+
+    assert text_of(response) == "Pinned"
+
+
+def test_a_refused_press_says_why_in_place(designer):
+    pin = make_pin(make_agent(slug="desk", name="Desk"))
+
+    response = designer.post(
+        f"/tools/{pin.tool_id}/pin/", {"agent": "desk", "ordinal": 1}, headers={"HX-Request": "true"}
+    )
+
+    assert "“Desk” has" in text_of(response)
+
+
+def test_an_unknown_agent_is_not_found(designer):
+    assert designer.get("/tools/?agent=nobody").status_code == 404
+
+
+@pytest.mark.parametrize("query", ["", "q=what+it+does", "agent=desk"])
+def test_fifty_rows_make_a_small_and_cheap_page(designer, query, django_assert_max_num_queries):
+    make_agent(slug="desk")
+    endpoint = make_endpoint()
+    for number in range(55):
+        signature = make_signature(
+            f"tool_with_a_usual_name_{number}", description="What it does and when. " * 30
+        )
+        make_tool(signature, endpoint=endpoint, tags=["usual", "tags"])
+    indexed()
+
+    with django_assert_max_num_queries(13):
+        response = designer.get(f"/tools/?{query}")
+
+    assert len(response.context["rows"]) == 50
+    assert len(response.content) < 60_000
+
+
+def test_the_next_page_goes_on_where_this_one_ends(designer):
+    for number in range(55):
+        make_tool(name=f"tool_{number:02}")
+
+    first = designer.get("/tools/?sort=name")
+    second = designer.get(f"/tools/?sort=name&cursor={first.context['page'].next}")
+
+    assert names_on(second) == [f"tool_{number}" for number in range(50, 55)]
