@@ -4,16 +4,20 @@ import django.db.models.deletion
 from django.contrib.postgres.operations import TrigramExtension
 from django.db import migrations, models
 
-# Lower than the default of 0.3, which misses most typos in words of five or six letters. Only inside this
-# function, because the setting belongs to the session and sessions are shared.
+# One edit in a short word, two in a longer one, leave about so much in common. The default of 0.3 would
+# miss most typos in words of five or six letters and read too much for long ones. What is set here ends
+# with the function, because the setting belongs to the session and sessions are shared.
 SIMILAR_WORDS = """
 CREATE FUNCTION catalog_similar_words(typed text, most int) RETURNS TABLE (word text, lexeme_id int)
-LANGUAGE sql STABLE SET pg_trgm.similarity_threshold = 0.2 AS $$
-    SELECT w.word, w.lexeme_id FROM catalog_searchword w
-    WHERE w.word % typed AND length(w.word) BETWEEN length(typed) - 2 AND length(typed) + 2
-        AND left(w.word, 1) <> '#'
-    ORDER BY similarity(w.word, typed) DESC, w.word LIMIT most
-$$;
+LANGUAGE plpgsql STABLE ROWS 50 SET pg_trgm.similarity_threshold = 0.2 AS $$
+DECLARE letters int := length(typed);
+BEGIN
+    PERFORM set_config('pg_trgm.similarity_threshold',
+        greatest(0.2, 0.9 * (letters - 6) / (letters + 8))::text, true);
+    RETURN QUERY SELECT w.word, w.lexeme_id FROM catalog_searchword w
+        WHERE w.word % typed AND length(w.word) BETWEEN letters - 2 AND letters + 2 AND left(w.word, 1) <> '#'
+        ORDER BY similarity(w.word, typed) DESC, w.word LIMIT most;
+END $$;
 """
 # Every batch counts up thousands of lexemes; with room in the page that needs no new index entries.
 ROOM_TO_COUNT = "ALTER TABLE catalog_searchlexeme SET (fillfactor = 70)"
@@ -202,6 +206,28 @@ class Migration(migrations.Migration):
                 ],
                 "constraints": [models.UniqueConstraint(fields=("word",), name="one_search_word")],
             },
+        ),
+        migrations.AlterField(
+            model_name="tool",
+            name="endpoint",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="tools",
+                to="catalog.endpoint",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="tool", index=models.Index(fields=["endpoint", "id"], name="tool_by_endpoint")
+        ),
+        migrations.AddIndex(
+            model_name="tool", index=models.Index(fields=["tokens", "id"], name="tool_by_tokens")
+        ),
+        migrations.AddIndex(
+            model_name="tool",
+            index=models.Index(
+                condition=models.Q(("status", "withdrawn")), fields=["id"], name="tool_withdrawn"
+            ),
         ),
         migrations.RunSQL(SIMILAR_WORDS, "DROP FUNCTION catalog_similar_words"),
         migrations.RunSQL(ROOM_TO_COUNT, migrations.RunSQL.noop),

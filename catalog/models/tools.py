@@ -19,7 +19,12 @@ class ToolStatus(models.TextChoices):
 class Tool(models.Model):
     """Identity is (endpoint, the vendor's own id). Text columns repeat the current version's, for lists."""
 
-    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="tools")
+    endpoint = models.ForeignKey(
+        Endpoint,
+        on_delete=models.PROTECT,
+        related_name="tools",
+        db_index=False,  # tool_by_endpoint
+    )
     tool_id = models.CharField(max_length=255)
     status = models.CharField(max_length=10, choices=ToolStatus.choices, default=ToolStatus.ACTIVE)
     current = models.ForeignKey(
@@ -44,6 +49,9 @@ class Tool(models.Model):
         indexes = [
             models.Index(Lower(Left("name", 100)), "id", name="tool_by_name"),
             models.Index(fields=["-changed_at", "-id"], name="tool_by_change"),
+            models.Index(fields=["endpoint", "id"], name="tool_by_endpoint"),
+            models.Index(fields=["tokens", "id"], name="tool_by_tokens"),
+            models.Index(fields=["id"], condition=models.Q(status="withdrawn"), name="tool_withdrawn"),
             GinIndex(fields=["tags"], name="tool_by_tag"),
         ]
 

@@ -100,7 +100,8 @@ def _pending(endpoint: int | None) -> list[tuple[int, int, int, str, str]]:
             """,
             {"endpoint": endpoint, "batch": BATCH},
         )
-        return cursor.fetchall()
+        rows: list[tuple[int, int, int, str, str]] = cursor.fetchall()
+        return rows
 
 
 def _large(endpoints: Iterable[int]) -> set[int]:

@@ -6,33 +6,27 @@ first one costs.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from django.core import signing
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Left, Lower
+from django.db.models import F
 
 from catalog import protocols
 from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.search_index import SearchLexeme
 from catalog.models.tools import ToolStatus
-from catalog.search import candidates, fresh
-from catalog.search.candidates import Hit, Scope
+from catalog.search import candidates, fresh, orders, question
+from catalog.search.candidates import Hit
+from catalog.search.scope import Scope
 from people.errors import DomainError
 
 RELEVANCE = "relevance"
-SORTS: Mapping[str, Any] = {
-    "name": Lower(Left("name", 100)),
-    "-changed": F("changed_at"),
-    "vendor": Lower("endpoint__vendor__name"),
-    "tokens": F("tokens"),
-    "-tokens": F("tokens"),
-}
-SORT_NAMES = (RELEVANCE, *SORTS)
+SORT_NAMES = (RELEVANCE, *orders.SORTS)
+# Counting stops here; with words, where the exact ranking ends.
 COUNTED = 1_000
-LONGEST_QUESTION = 500
+LONGEST_QUESTION = question.LONGEST
 TAGS_OFFERED = 40
 
 COLUMNS = {
@@ -73,7 +67,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """`count` stops at `COUNTED`; `is_more` says that it did. `unmatched` are words that no tool holds."""
+    """`is_more` says that counting stopped at `count`. `unmatched` are words that no tool holds."""
 
     rows: list[dict[str, Any]]
     next: str | None
@@ -94,16 +88,17 @@ def search(query: Query) -> ResultPage:
     _check(query)
     scope = Scope(_endpoints(query), query.tag, ToolStatus(query.status) if query.status else None)
     if not query.q.strip():
-        return _sorted(query, _in_scope(scope))
-    ranking = candidates.rank(query.q[:LONGEST_QUESTION], scope)
-    waiting = fresh.hits(query.q[:LONGEST_QUESTION], scope)
+        return _sorted(query, scope)
+    text = query.q[:LONGEST_QUESTION]
+    goes_deep = query.cursor or query.order != RELEVANCE or query.limit >= candidates.EXACT
+    ranking = candidates.rank(text, scope, candidates.MOST if goes_deep else candidates.EXACT)
+    waiting = fresh.hits(text, scope)
     hits = sorted([*ranking.hits, *waiting])
     # What the index does not know may still stand in the tools that wait for it.
     told = {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
     if query.order == RELEVANCE:
         return _by_relevance(query, hits, **told)
-    found = _in_scope(scope).filter(pk__in=[hit.tool for hit in hits])
-    return _sorted(query, found, **told)
+    return _sorted(query, replace(scope, among=[hit.tool for hit in hits]), **told)
 
 
 def _check(query: Query) -> None:
@@ -123,26 +118,20 @@ def _refuse(name: str, sentence: str) -> None:
 def _endpoints(query: Query) -> list[int] | None:
     if not (query.vendor or query.protocol or query.endpoint is not None):
         return None
-    vendors = dict(Vendor.objects.live().filter(slug__in=query.vendor).values_list("slug", "pk"))
-    if missing := [slug for slug in query.vendor if slug not in vendors]:
+    vendors = Vendor.objects.live().filter(slug__in=query.vendor) if query.vendor else Vendor.objects.live()
+    rows = vendors.values_list("slug", "endpoints", "endpoints__protocol", "endpoints__removed_at").order_by()
+    found = list(rows if query.endpoint is None or query.vendor else rows.filter(endpoints=query.endpoint))
+    known = {slug for slug, *_ in found}
+    if missing := [slug for slug in query.vendor if slug not in known]:
         _refuse("vendor", f"There is no vendor “{missing[0][:60]}”.")
-    endpoints = Endpoint.objects.live()
-    if query.vendor:
-        endpoints = endpoints.filter(vendor__in=vendors.values())
-    if query.protocol:
-        endpoints = endpoints.filter(protocol__in=query.protocol)
-    if query.endpoint is not None:
-        endpoints = endpoints.filter(pk=query.endpoint)
-    return list(endpoints.values_list("pk", flat=True))
-
-
-def _in_scope(scope: Scope) -> QuerySet[Tool]:
-    tools = Tool.objects.filter(endpoint__removed_at=None, endpoint__vendor__removed_at=None)
-    if scope.endpoints is not None:
-        tools = tools.filter(endpoint__in=scope.endpoints)
-    if scope.tags:
-        tools = tools.filter(tags__contains=list(scope.tags))
-    return tools.filter(status=scope.status) if scope.status else tools
+    return [
+        endpoint
+        for _, endpoint, protocol, removed_at in found
+        if endpoint
+        and removed_at is None
+        and query.endpoint in (None, endpoint)
+        and (not query.protocol or protocol in query.protocol)
+    ]
 
 
 def _by_relevance(query: Query, hits: Sequence[Hit], **told: Any) -> ResultPage:
@@ -155,37 +144,28 @@ def _by_relevance(query: Query, hits: Sequence[Hit], **told: Any) -> ResultPage:
         start = bisect_right(hits, Hit(*place.key))
         end = start + query.limit
     shown = hits[start:end]
-    rows = {row["id"]: row for row in _rows(Tool.objects.filter(pk__in=[hit.tool for hit in shown]))}
     return ResultPage(
-        [rows[hit.tool] for hit in shown if hit.tool in rows],
+        _rows([hit.tool for hit in shown]),
         _write(query, shown[-1], backwards=False) if shown and end < len(hits) else None,
         _write(query, shown[0], backwards=True) if shown and start > 0 else None,
-        min(len(hits), COUNTED),
-        len(hits) >= COUNTED,
+        min(len(hits), candidates.EXACT),
+        len(hits) >= candidates.EXACT,
         **told,
     )
 
 
-def _sorted(query: Query, tools: QuerySet[Tool], **told: Any) -> ResultPage:
-    order, place = query.order, _read(query)
+def _sorted(query: Query, scope: Scope, **told: Any) -> ResultPage:
+    place = _read(query)
     backwards = place is not None and place.backwards
-    is_falling = order.startswith("-") != backwards
-    sign, beyond = ("-", "lt") if is_falling else ("", "gt")
-    listed = tools.annotate(place=SORTS[order]).order_by(f"{sign}place", f"{sign}id")
-    if place:
-        value, pk = place.key
-        after = Q(**{f"place__{beyond}": value}) | Q(**{f"id__{beyond}": pk})
-        # Says nothing that `after` does not; it is the condition an index can start from.
-        listed = listed.filter(after, **{f"place__{beyond}e": value})
-    rows = list(_rows(listed, "place")[: query.limit + 1])
-    is_more, rows = len(rows) > query.limit, rows[: query.limit]
+    after = place.key if place else None
+    keys = orders.keys(query.order, scope, after, query.limit + 1, backwards=backwards)
+    is_more, keys = len(keys) > query.limit, keys[: query.limit]
     if backwards:
-        rows.reverse()
+        keys.reverse()
     has_next, has_previous = (True, is_more) if backwards else (is_more, place is not None)
-    keys = [(row.pop("place"), row["id"]) for row in rows]
-    count = tools.order_by()[: COUNTED + 1].count()
+    count = orders.tools_in(scope).order_by()[: COUNTED + 1].count()
     return ResultPage(
-        rows,
+        _rows([key.tool for key in keys]),
         _write(query, keys[-1], backwards=False) if keys and has_next else None,
         _write(query, keys[0], backwards=True) if keys and has_previous else None,
         min(count, COUNTED),
@@ -194,9 +174,11 @@ def _sorted(query: Query, tools: QuerySet[Tool], **told: Any) -> ResultPage:
     )
 
 
-def _rows(tools: QuerySet[Tool], *more: str) -> Any:
-    """As REST shows them, without making model instances."""
-    return tools.values(*PLAIN, *more, **COLUMNS)
+def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
+    """In this order, as REST shows them, without making model instances."""
+    found = Tool.objects.filter(pk__in=tools).values(*PLAIN, **COLUMNS)
+    rows = {row["id"]: row for row in found}
+    return [rows[tool] for tool in tools if tool in rows]
 
 
 def _salt(query: Query) -> str:

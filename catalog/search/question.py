@@ -115,7 +115,7 @@ def _asked(question: Question, known: Mapping[str, Known]) -> list[tuple[str, li
 
 
 def _stress(word: str, times: int) -> float:
-    return (_ASKING if word in words.ASKING else 1.0) * times**_REPEATED
+    return (_ASKING if word in words.ASKING else 1.0) * math.pow(times, _REPEATED)
 
 
 def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Question) -> bool:

@@ -56,15 +56,15 @@ def score(vector: bytes | memoryview, gains: Mapping[int, float], stress: Mappin
     `stress` is how much the question wants each lexeme (1 for a plain word), `gains` that times its rarity.
     """
     named, count = _HEADER.unpack_from(vector)
-    values = struct.unpack_from(f"<{count}I{count}B", vector, _HEADER.size)
-    lexemes = values[:count]
+    values: tuple[int, ...] = struct.unpack_from(f"<{count}I{count}B", vector, _HEADER.size)
     total = 0.0
-    for lexeme in gains.keys() & set(lexemes):
-        total += gains[lexeme] * values[count + lexemes.index(lexeme)]
-    if not named:
-        return total / _FULL
-    covered = sum(min(1.0, stress.get(lexeme, 0.0)) for lexeme in lexemes[:named]) / named
-    return total / _FULL * (1 + _NAME_BONUS * covered)
+    for place in range(count):
+        if values[place] in gains:
+            total += gains[values[place]] * values[count + place]
+    if named:
+        asked = sum(min(1.0, stress.get(lexeme, 0.0)) for lexeme in values[:named])
+        total *= 1 + _NAME_BONUS * asked / named
+    return total / _FULL
 
 
 def shares(found_in: Mapping[int, int], budget: int) -> dict[int, float]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from django.db import connection
 
+from catalog.search.scope import Scope
 from catalog.search.words import typo_distance
 
 SHORTEST_REPAIRED, SHORTEST_REPAIRED_TWICE = 4, 7
@@ -23,34 +24,26 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How many documents there are, in all and of the chosen endpoints.
+    """How many documents there are, and how many of them lie where the scope must read.
 
-    `sharing` counts those of the chosen that share segments with others', up to `MOST_SHARING` and one more.
+    `has_sharers` says that chosen endpoints lie among others' documents; `is_narrow` that at most `FEW` tools
+    are in the scope at all.
     """
 
     everywhere: int = 0
-    chosen: int = 0
-    sharing: int = 0
+    read: int = 0
+    has_sharers: bool = False
+    is_narrow: bool = False
 
 
-MOST_SHARING = 1_000
+FEW = 600
 
 
-def look_up(words: Collection[str], endpoints: Sequence[int] | None) -> tuple[dict[str, Known], Extent]:
+def look_up(words: Collection[str], scope: Scope) -> tuple[dict[str, Known], Extent]:
     with connection.cursor() as cursor:
         cursor.execute(
-            """
-            SELECT w.word, s.stems[1], l.id, coalesce(l.found_in, 0), everywhere.n, chosen.n, sharing.n
-            FROM unnest(%(words)s::text[]) w (word)
-            CROSS JOIN LATERAL (SELECT ts_lexize('english_stem', w.word) AS stems) s
-            CROSS JOIN (SELECT coalesce(sum(documents), 0) AS n FROM catalog_searchsegment) everywhere
-            CROSS JOIN (SELECT coalesce(sum(documents), 0) AS n FROM catalog_searchsegment
-                WHERE endpoint_id = ANY(%(endpoints)s)) chosen
-            CROSS JOIN (SELECT count(*) AS n FROM (SELECT FROM catalog_searchdocument
-                WHERE shared_by_id = ANY(%(endpoints)s) LIMIT %(most)s + 1) few) sharing
-            LEFT JOIN catalog_searchlexeme l ON l.text = coalesce(s.stems[1], w.word)
-            """,
-            {"words": list(words), "endpoints": endpoints, "most": MOST_SHARING},
+            _LOOK_UP.format(scope=_NARROW.format(scope=scope.condition()) if scope.is_narrowed else "false"),
+            {**scope.values(), "words": list(words), "few": FEW},
         )
         rows = cursor.fetchall()
     known = {
@@ -58,6 +51,23 @@ def look_up(words: Collection[str], endpoints: Sequence[int] | None) -> tuple[di
         for word, stem, lexeme, found_in, *_ in rows
     }
     return known, Extent(*rows[0][4:]) if rows else Extent()
+
+
+_NARROW = "(SELECT count(*) FROM (SELECT FROM catalog_tool t WHERE {scope} LIMIT %(few)s + 1) f) <= %(few)s"
+_LOOK_UP = """
+WITH extent AS (
+    SELECT coalesce(sum(s.documents), 0) AS everywhere,
+        coalesce(sum(s.documents) FILTER (WHERE %(endpoints)s::bigint[] IS NULL
+            OR s.endpoint_id = ANY(%(endpoints)s) OR s.endpoint_id IS NULL AND sharer.is_there), 0) AS read,
+        coalesce(bool_or(sharer.is_there), false) AS has_sharers, {scope} AS is_narrow
+    FROM catalog_searchsegment s CROSS JOIN (SELECT EXISTS (
+        SELECT FROM catalog_searchdocument WHERE shared_by_id = ANY(%(endpoints)s)) AS is_there) sharer
+)
+SELECT w.word, s.stems[1], l.id, coalesce(l.found_in, 0), extent.*
+FROM unnest(%(words)s::text[]) w (word)
+CROSS JOIN LATERAL (SELECT ts_lexize('english_stem', w.word) AS stems) s CROSS JOIN extent
+LEFT JOIN catalog_searchlexeme l ON l.text = coalesce(s.stems[1], w.word)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +88,12 @@ def near(typed: Sequence[str]) -> dict[str, list[Spelling]]:
             SELECT t.typed, n.word, n.begins, l.id, l.found_in FROM unnest(%s::text[]) t (typed)
             CROSS JOIN LATERAL (
                 (SELECT w.word, w.lexeme_id, true AS begins FROM catalog_searchword w
-                WHERE w.word > t.typed AND w.word < t.typed || chr(1114111) ORDER BY w.word LIMIT 200)
+                WHERE w.word > t.typed AND w.word < t.typed || chr(1114111) ORDER BY w.word LIMIT 100)
                 UNION ALL SELECT s.word, s.lexeme_id, false FROM catalog_similar_words(t.typed, 50) s
-            ) n JOIN catalog_searchlexeme l ON l.id = n.lexeme_id AND l.found_in > 0
+            ) n CROSS JOIN LATERAL (
+                -- OFFSET keeps this a lookup for each; a hash of all lexemes would take most of the time.
+                SELECT * FROM catalog_searchlexeme WHERE id = n.lexeme_id AND found_in > 0 OFFSET 0
+            ) l
             """,
             [list(typed)],
         )
