@@ -1,10 +1,13 @@
+import re
+
 import pytest
 from playwright.sync_api import expect
 
+from catalog import search
 from catalog.models import Finding
 from people.models import Role
 from tests.browser.conftest import PHONE
-from tests.factories import make_agent, make_pin, make_tool
+from tests.factories import make_agent, make_pin, make_tool, make_version
 
 pytestmark = pytest.mark.browser
 
@@ -112,3 +115,61 @@ def test_a_decision_takes_a_finding_off_the_list_in_place(page):
     expect(page.get_by_text("Nothing to review")).to_be_visible()
     expect(page.get_by_role("navigation", name="Main")).not_to_contain_text("waiting for review")
     assert page.evaluate("window.isTheSamePage")
+
+
+def test_results_follow_the_typing_and_the_address_keeps_the_question(page):
+    make_tool(name="send_fax")
+    make_tool(name="book_flight")
+    search.index_pending()
+    page.goto("/tools/")
+    page.get_by_role("searchbox", name="Search tools").press_sequentially("flight")
+
+    expect(page.locator("#results [data-row]")).to_have_text(["book_flight"])
+    expect(page).to_have_url(re.compile(r"/tools/\?q=flight$"))
+    page.reload()
+    expect(page.locator("#results [data-row]")).to_have_text(["book_flight"])
+
+
+def test_ticks_survive_a_new_search_and_lead_to_the_comparison(page):
+    make_tool(name="send_fax")
+    make_tool(name="book_flight")
+    search.index_pending()
+    page.goto("/tools/?q=fax")
+    page.get_by_role("checkbox", name="send_fax").check()
+    page.goto("/tools/?q=flight")
+    page.get_by_role("checkbox", name="book_flight").check()
+    page.get_by_role("link", name="Compare").click()
+
+    expect(page.get_by_role("columnheader")).to_have_text(["send_fax", "book_flight"])
+
+
+def test_a_tool_is_pinned_without_leaving_the_list(page):
+    make_agent(slug="desk", name="Desk")
+    make_tool(name="book_flight")
+    page.goto("/tools/?agent=desk")
+    page.get_by_role("button", name="Pin").click()
+
+    expect(page.get_by_role("link", name="Pinned")).to_be_visible()
+    page.get_by_role("link", name="Done").click()
+    expect(page.get_by_role("link", name="book_flight")).to_be_visible()
+
+
+def test_the_vendors_words_come_back_into_a_box_by_one_press(page):
+    pin = make_pin(make_agent(slug="desk"))
+    page.goto(f"/agents/desk/pins/{pin.pk}/")
+    box = page.get_by_label("Description", exact=True)
+    box.fill("Ours")
+    expect(page.locator("#id_description-count")).to_have_text("4 characters · ~1 tokens")
+
+    page.get_by_role("button", name="Use the vendor's words").first.click()
+
+    expect(box).to_have_value("Tomorrow's weather for a city")
+
+
+def test_a_version_is_previewed_when_it_is_chosen(page):
+    pin = make_pin(make_agent(slug="desk"))
+    make_version(pin.tool)
+    page.goto(f"/agents/desk/pins/{pin.pk}/")
+    page.get_by_label("Pinned version").select_option("2")
+
+    expect(page.locator("#move-preview")).to_contain_text("The description of the tool has changed.")
