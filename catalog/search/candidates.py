@@ -18,8 +18,8 @@ from catalog.search.vocabulary import Extent
 from catalog.search.words import tag_word
 
 # How many postings one question reads; more when a filter then drops most of them.
-BUDGET, WASTEFUL_BUDGET = 16_000, 80_000
-# A first page ranks so many tools, exactly; the pages after it and other orders go deeper, less exactly.
+BUDGET, WASTEFUL_BUDGET = 16_000, 48_000
+# The first pages rank so many tools, exactly; the pages after them and other orders go deeper, less exactly.
 EXACT, MOST = 200, 1_000
 # Of each word at most so many segments, the ones with the strongest postings.
 SEGMENTS = 400

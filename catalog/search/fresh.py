@@ -14,7 +14,8 @@ MOST, MOST_WORDS, SHORTEST = 200, 12, 3
 # About what a word in the name, and one in the description, are worth in the index.
 IN_NAME, IN_TEXT = 5.0, 2.0
 
-# Tools are indexed in the order of their ids, but for those of runs that ended side by side.
+# Tools are indexed in the order of their ids, but for those of runs that ended side by side. Usually none
+# waits; OFFSET then keeps PostgreSQL from reading the tools before it finds that out.
 _STATEMENT = """
 WITH recent AS (
     SELECT endpoint_id FROM (SELECT * FROM catalog_run ORDER BY id DESC LIMIT 100) run
@@ -24,16 +25,19 @@ WITH recent AS (
     ORDER BY id LIMIT 10000)
     UNION SELECT id FROM catalog_tool
     WHERE endpoint_id IN (SELECT endpoint_id FROM recent) AND first_seen_at > now() - interval '3 minutes'
-), waiting AS (
-    SELECT t.id, t.name, lower(t.name || ' ' || t.title) AS named, lower(t.description) AS text
-    FROM candidate JOIN catalog_tool t USING (id)
-    WHERE {scope} AND NOT EXISTS (SELECT FROM catalog_searchdocument d WHERE d.tool_id = t.id)
+), waiting AS MATERIALIZED (
+    SELECT id FROM candidate
+    WHERE NOT EXISTS (SELECT FROM catalog_searchdocument d WHERE d.tool_id = candidate.id)
 ), scored AS (
-    SELECT w.id, w.name, (
+    SELECT tool.id, tool.name, (
         SELECT sum(CASE WHEN position(word IN named) > 0 THEN %(in_name)s
             WHEN position(word IN text) > 0 THEN %(in_text)s ELSE 0 END)
         FROM unnest(%(words)s::text[]) word
-    ) AS score FROM waiting w
+    ) AS score
+    FROM waiting CROSS JOIN LATERAL (
+        SELECT t.id, t.name, lower(t.name || ' ' || t.title) AS named, lower(t.description) AS text
+        FROM catalog_tool t WHERE t.id = waiting.id AND {scope} OFFSET 0
+    ) tool
 )
 SELECT id, name, score FROM scored WHERE score > 0 ORDER BY score DESC, id LIMIT %(most)s
 """

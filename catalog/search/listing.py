@@ -90,15 +90,22 @@ def search(query: Query) -> ResultPage:
     if not query.q.strip():
         return _sorted(query, scope)
     text = query.q[:LONGEST_QUESTION]
-    goes_deep = query.cursor or query.order != RELEVANCE or query.limit >= candidates.EXACT
-    ranking = candidates.rank(text, scope, candidates.MOST if goes_deep else candidates.EXACT)
+    place = _read(query)
+    ranking = candidates.rank(text, scope, _depth(query, place))
     waiting = fresh.hits(text, scope)
     hits = sorted([*ranking.hits, *waiting])
     # What the index does not know may still stand in the tools that wait for it.
     told = {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
     if query.order == RELEVANCE:
-        return _by_relevance(query, hits, **told)
+        return _by_relevance(query, place, hits, **told)
     return _sorted(query, replace(scope, among=[hit.tool for hit in hits]), **told)
+
+
+def _depth(query: Query, place: _Place | None) -> int:
+    if query.order != RELEVANCE:
+        return candidates.MOST
+    shown = place.key[-1] if place else 0
+    return candidates.EXACT if shown + query.limit < candidates.EXACT else candidates.MOST
 
 
 def _check(query: Query) -> None:
@@ -134,20 +141,22 @@ def _endpoints(query: Query) -> list[int] | None:
     ]
 
 
-def _by_relevance(query: Query, hits: Sequence[Hit], **told: Any) -> ResultPage:
-    place = _read(query)
+def _by_relevance(query: Query, place: _Place | None, hits: Sequence[Hit], **told: Any) -> ResultPage:
+    """A cursor holds the hit to go on from, and how many come before: that says how deep to rank."""
     start, end = 0, query.limit
-    if place and place.backwards:
-        end = bisect_left(hits, Hit(*place.key))
-        start = max(end - query.limit, 0)
-    elif place:
-        start = bisect_right(hits, Hit(*place.key))
-        end = start + query.limit
+    if place:
+        last = Hit(*place.key[:-1])
+        if place.backwards:
+            end = bisect_left(hits, last)
+            start = max(end - query.limit, 0)
+        else:
+            start = bisect_right(hits, last)
+            end = start + query.limit
     shown = hits[start:end]
     return ResultPage(
         _rows([hit.tool for hit in shown]),
-        _write(query, shown[-1], backwards=False) if shown and end < len(hits) else None,
-        _write(query, shown[0], backwards=True) if shown and start > 0 else None,
+        _write(query, [*shown[-1], end], backwards=False) if shown and end < len(hits) else None,
+        _write(query, [*shown[0], start], backwards=True) if shown and start > 0 else None,
         min(len(hits), candidates.EXACT),
         len(hits) >= candidates.EXACT,
         **told,
