@@ -2,7 +2,7 @@
 
 Parameter names are the vendor's, because A2T allows any text there and a call goes out with them.
 The tool name is the model's, because names must differ within one listing. What the drafts leave
-open is settled in docs/decisions/exports.md.
+open is settled in docs/decisions/0006-exports.md.
 """
 
 import re

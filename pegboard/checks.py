@@ -1,0 +1,35 @@
+"""What `manage.py check --deploy` says about settings that are fine on one person's machine only."""
+
+import os
+from collections.abc import Sequence
+from ipaddress import ip_network
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error
+
+from catalog.addresses import Policy
+
+LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+
+
+def crash_points(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    if os.environ.get("DEBUG_CRASH") != "1":
+        return []
+    hint = "Take DEBUG_CRASH and CRASHPOINT out of the environment."
+    return [Error("Crash points are armed: processes kill themselves.", hint=hint, id="pegboard.E001")]
+
+
+def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    """Vendors on this machine itself, or anywhere at all, are for trying the product out."""
+    hint = "Name the networks that your vendors live in, and their ports."
+    return [
+        Error(f"PEGBOARD_OUTBOUND_ALLOW opens {entry.network}.", hint=hint, id="pegboard.E002")
+        for entry in Policy.parse(settings.OUTBOUND_ALLOW).allow
+        if entry.network.prefixlen == 0 or any(_touches(entry.network, each) for each in LOOPBACK)
+    ]
+
+
+def _touches(network: Any, other: Any) -> bool:
+    return bool(network.version == other.version and network.overlaps(other))
