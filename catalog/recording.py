@@ -127,6 +127,13 @@ def _copy(raw: psycopg.Connection[Any], tools: Sequence[StagedTool]) -> None:
 COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
+def _escaped(text: str) -> str:
+    """Hardly a text holds one of these, and four looks are quicker than one translation."""
+    if "\\" in text or "\t" in text or "\n" in text or "\r" in text:
+        return text.translate(COPY_ESCAPES)
+    return text
+
+
 def _copy_line(tool: StagedTool) -> str:
     """One row in the text format of COPY. Half the time of adapting every value by its type."""
     tags = ",".join(['"' + tag.replace("\\", "\\\\").replace('"', '\\"') + '"' for tag in tool.tags])
@@ -134,7 +141,7 @@ def _copy_line(tool: StagedTool) -> str:
         *(tool.tool_id, tool.label, f"{{{','.join(map(str, tool.label_key))}}}", tool.digest),
         *(tool.name, tool.title, tool.description, f"{{{tags}}}", str(tool.tokens), tool.signature, tool.raw),
     )
-    return "\t".join([str(tool.tool_pk or r"\N"), *(text.translate(COPY_ESCAPES) for text in texts)]) + "\n"
+    return "\t".join([str(tool.tool_pk or r"\N"), *map(_escaped, texts)]) + "\n"
 
 
 def unstage(tool_ids: Sequence[str]) -> None:

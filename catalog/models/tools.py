@@ -28,7 +28,11 @@ class Tool(models.Model):
     tool_id = models.CharField(max_length=255)
     status = models.CharField(max_length=10, choices=ToolStatus.choices, default=ToolStatus.ACTIVE)
     current = models.ForeignKey(
-        "catalog.ToolVersion", null=True, on_delete=models.PROTECT, related_name="current_of"
+        "catalog.ToolVersion",
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="current_of",
+        db_index=False,  # it would help to delete versions, which nobody can
     )
     name = models.TextField()
     title = models.TextField(blank=True)
@@ -66,7 +70,12 @@ class ToolVersion(models.Model):
     version text and `label_key` orders labels. `raw` is the vendor's document as canonical JSON.
     """
 
-    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="versions")
+    tool = models.ForeignKey(
+        Tool,
+        on_delete=models.PROTECT,
+        related_name="versions",
+        db_index=False,  # one_version_per_ordinal
+    )
     ordinal = models.PositiveIntegerField()
     label = models.CharField(max_length=100, blank=True)
     label_key = ArrayField(models.BigIntegerField(), default=list)

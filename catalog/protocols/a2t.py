@@ -63,6 +63,7 @@ _TYPES: dict[str, ParameterType] = {
     "json": "json",
 }
 _MAX_LENGTH = ("max-length", "maxLength", "max_length")
+_PLAIN = {"id", "name", "type", "description", "required"}
 _ALLOWED_VALUES = ("allowed-values", "allowed_values", "allowedValues", "enum")
 
 # Statuses that say something about the call itself; the session judges all others.
@@ -317,40 +318,48 @@ def _tag(tag: object, where: str) -> str:
 
 def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Parameter, ...]:
     found = [_parameter(entry, f"{where}[{n}]", is_input=is_input) for n, entry in enumerate(raw)]
-    members.unique((parameter.id for parameter in found), f"{where}.id")
+    members.unique([parameter.id for parameter in found], f"{where}.id")
     if is_input:
         # Outputs of one name occur in the wild, and nobody has to choose between them.
-        members.unique((parameter.name for parameter in found), f"{where}.name")
-    if sum(len(parameter.allowed_values) for parameter in found) > MOST_VALUES:
+        members.unique([parameter.name for parameter in found], f"{where}.name")
+    if sum([len(parameter.allowed_values) for parameter in found]) > MOST_VALUES:
         reason = f"“{where}” allow more than {MOST_VALUES:,} values; that is the limit."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     return tuple(found)
 
 
 def _parameter(raw: object, where: str, *, is_input: bool) -> Parameter:
+    """Runs for every parameter of every new tool, so it looks for limits only where there may be some."""
     if not isinstance(raw, dict):
         raise members.wrong(where, raw, "an object")
     where += "."
     name = members.name(raw, "name", where)
     kind, unsupported = _type(raw, where, is_input=is_input)
-    allowed = _allowed_values(raw, where)
-    if kind == "enum" and is_input and not allowed:
-        raise members.wrong(f"{where}allowed-values", None, "there for an enum, and not empty")
-    maximum = members.number(raw, "max", where, whole=kind == "int")
-    is_defaulted = is_input and kind == "int" and maximum is None
+    is_plain = kind in ("string", "boolean") and raw.keys() <= _PLAIN
     return Parameter(
         id=_parameter_id(raw, where) or name,
         name=name,
         type=kind,
         required=is_input and _is_required(raw, where),
         description=members.text(raw, "description", where),
-        allowed_values=allowed,
-        min=members.number(raw, "min", where, whole=kind == "int"),
-        max=MAX_BY_DEFAULT if is_defaulted else maximum,
-        max_defaulted=is_defaulted,
-        max_length=_max_length(raw, where),
         unsupported_type=unsupported,
+        **({} if is_plain else _limits(raw, where, kind, is_input=is_input)),
     )
+
+
+def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: bool) -> dict[str, Any]:
+    allowed = _allowed_values(raw, where)
+    if kind == "enum" and is_input and not allowed:
+        raise members.wrong(f"{where}allowed-values", None, "there for an enum, and not empty")
+    maximum = members.number(raw, "max", where, whole=kind == "int")
+    is_defaulted = is_input and kind == "int" and maximum is None
+    return {
+        "allowed_values": allowed,
+        "min": members.number(raw, "min", where, whole=kind == "int"),
+        "max": MAX_BY_DEFAULT if is_defaulted else maximum,
+        "max_defaulted": is_defaulted,
+        "max_length": _max_length(raw, where),
+    }
 
 
 def _parameter_id(raw: dict[str, Any], where: str) -> str:
@@ -363,10 +372,13 @@ def _parameter_id(raw: dict[str, Any], where: str) -> str:
 
 def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[ParameterType, str]:
     """The type, and the vendor's word for it when it is not one that can be used here."""
-    if raw.get("type") is None:
+    word = raw.get("type")
+    if word is None:
         return "string", ""
-    word = members.name(raw, "type", where).strip()
-    kind = _TYPES.get(word.lower())
+    kind = _TYPES.get(word) if isinstance(word, str) else None
+    if kind is None:
+        word = members.name(raw, "type", where).strip()
+        kind = _TYPES.get(word.lower())
     # By design of the drafts, an input is never JSON.
     return ("json", word) if kind is None or (kind == "json" and is_input) else (kind, "")
 
@@ -396,7 +408,7 @@ def _allowed_values(raw: dict[str, Any], where: str) -> tuple[AllowedValue, ...]
     if not isinstance(value, list):
         raise members.wrong(f"{where}{member}", value, "an array")
     found = tuple(_allowed_value(entry, f"{where}{member}[{n}]") for n, entry in enumerate(value))
-    members.unique((allowed.name for allowed in found), f"{where}{member}")
+    members.unique([allowed.name for allowed in found], f"{where}{member}")
     return found
 
 
@@ -430,7 +442,8 @@ def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[
     if len({output.name for output in signature.outputs}) < len(signature.outputs):
         yield "SAME_OUTPUT_NAME", f"{tool} has two outputs of one name."
     for parameter in (*signature.inputs, *signature.outputs):
-        yield from _odd_parameter(parameter, tool)
+        if parameter.unsupported_type or parameter.min is not None or parameter.allowed_values:
+            yield from _odd_parameter(parameter, tool)
     for raw in (*(document.get("input_parameters") or ()), *(document.get("output_parameters") or ())):
         if raw.get("id") is None:
             yield "NO_PARAMETER_ID", f"“{printable(raw['name'], 60)}” of {tool} has no id; its name serves."

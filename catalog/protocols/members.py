@@ -4,7 +4,7 @@
 Absent and null are the same: not sent.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.protocols.base import UnreadableItemError, canonical
@@ -66,12 +66,10 @@ def alias(raw: Mapping[str, Any], names: Sequence[str], where: str = "") -> str 
     return sent[0] if sent else None
 
 
-def unique(texts: Iterable[str], where: str, *, code: str = "SHAPE") -> None:
-    seen: set[str] = set()
-    for each in texts:
-        if each in seen:
-            raise UnreadableItemError(code, f"“{where}” is “{printable(each, 60)}” twice.")
-        seen.add(each)
+def unique(texts: Sequence[str], where: str, *, code: str = "SHAPE") -> None:
+    if len(set(texts)) < len(texts):
+        twice = next(text for number, text in enumerate(texts) if text in texts[:number])
+        raise UnreadableItemError(code, f"“{where}” is “{printable(twice, 60)}” twice.")
 
 
 def wrong(where: str, value: object, wanted: str, *, code: str = "SHAPE") -> UnreadableItemError:
