@@ -30,7 +30,7 @@ PAGES = {
 
 # A page of 50 rows with nothing around it: no session, no rights, no navigation, no search.
 BARE = """<!doctype html><title>Tools</title>
-<table>{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}</table>"""
+<table>{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}{% endfor %}</table>"""
 QUERY = """
 SELECT tool.id, tool.name, tool.description, tool.tags, tool.status, vendor.name
 FROM catalog_tool tool
