@@ -51,14 +51,15 @@ class VersionOutput(VersionRow):
 
 
 _CLASS = serializers.ChoiceField(choices=list(diff.CLASSES))
+# Only for the schema. A JSONField is any value, null too; one that "allows null" would count null twice.
 ChangeOutput = inline_serializer(
     "Change",
     {
         "path": serializers.CharField(),
         "kind": serializers.CharField(),
         "class": _CLASS,
-        "before": serializers.JSONField(allow_null=True),
-        "after": serializers.JSONField(allow_null=True),
+        "before": serializers.JSONField(),
+        "after": serializers.JSONField(),
         "sentence": serializers.CharField(),
     },
     many=True,
