@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.http import QueryDict
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -46,25 +47,32 @@ class ToolRows(serializers.Serializer[Any]):
     repaired = serializers.DictField(child=serializers.CharField())
 
 
+SOME_TEXT = {"type": "string", "minLength": 1}
 PARAMETERS = [
     OpenApiParameter("q", str, description=f"Words or a question, up to {LONGEST_QUESTION} characters."),
-    OpenApiParameter("vendor", str, description="A vendor's slug. May be given more than once.", many=True),
+    OpenApiParameter(
+        "vendor",
+        {"type": "array", "items": SOME_TEXT},
+        description="A vendor's slug. May be given more than once.",
+    ),
     OpenApiParameter("protocol", str, enum=[name for name, _ in protocols.choices()], many=True),
-    OpenApiParameter("tag", str, description="The tool has all that are given.", many=True),
+    OpenApiParameter(
+        "tag", {"type": "array", "items": SOME_TEXT}, description="The tool has all that are given."
+    ),
     OpenApiParameter("status", str, enum=ToolStatus.values),
     OpenApiParameter("endpoint", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
     OpenApiParameter("sort", str, enum=SORT_NAMES),
     OpenApiParameter(
         "limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
     ),
-    OpenApiParameter("cursor", str, description="Taken from the links of another page."),
+    OpenApiParameter("cursor", SOME_TEXT, description="Taken from the links of another page."),
 ]
 
 
 class ToolList(APIView):
     """Searches names, titles, descriptions, tags, vendors and parameters of all tools at once."""
 
-    @extend_schema(parameters=PARAMETERS, responses=ToolRows)
+    @extend_schema(operation_id="tools_list", parameters=PARAMETERS, responses=ToolRows)
     def get(self, request: Request) -> Response:
         page = search(_query(request))
         url = request.build_absolute_uri()
@@ -81,6 +89,7 @@ class ToolList(APIView):
 
 def _query(request: Request) -> Query:
     given = request.query_params
+    _refuse_empty(given)
     return Query(
         q=given.get("q", ""),
         vendor=tuple(given.getlist("vendor")),
@@ -92,6 +101,15 @@ def _query(request: Request) -> Query:
         limit=_whole(given.get("limit"), "limit", MAX_LIMIT) or DEFAULT_LIMIT,
         cursor=given.get("cursor", ""),
     )
+
+
+def _refuse_empty(given: QueryDict) -> None:
+    """A filter that a program left empty by mistake would answer with everything; only `q` may be empty."""
+    named = {parameter.name for parameter in PARAMETERS} - {"q"}
+    empty = [name for name, values in given.lists() if name in named and "" in values]
+    if empty:
+        fields = dict.fromkeys(empty, "Give a value, or leave it out.")
+        raise DomainError("invalid", "Please correct what is marked.", fields=fields)
 
 
 def _whole(text: str | None, name: str, most: int) -> int | None:

@@ -56,7 +56,7 @@ class KeysetPagination(BasePagination):
                 "name": "cursor",
                 "in": "query",
                 "description": "Taken from the links of another page.",
-                "schema": {"type": "string"},
+                "schema": {"type": "string", "minLength": 1},
             },
         ]
 
@@ -70,4 +70,8 @@ def _limit(request: Request) -> int:
 
 
 def _cursor(request: Request) -> str | None:
-    return request.query_params.get("cursor")
+    cursor = request.query_params.get("cursor")
+    if cursor == "":
+        sentence = "Take the cursor from a link of another page, or leave it out."
+        raise DomainError("invalid_cursor", sentence, fields={"cursor": sentence})
+    return cursor

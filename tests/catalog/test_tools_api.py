@@ -82,9 +82,10 @@ def test_a_row_holds_what_the_contract_says(client, pharmacy):
 @pytest.mark.parametrize("question", ["", "weather forecast refill stores"])
 def test_pages_bring_every_tool_once_forwards_and_back(client, pharmacy, weather, sort, question):
     search.index_pending()
-    everything = names(client, q=question, sort=sort)
+    chosen = f"q={question}" + (f"&sort={sort}" if sort else "")
+    everything = names(client, chosen)
     assert len(everything) == 10
-    url, forwards, pages = f"/api/v1/tools/?limit=3&sort={sort}&q={question}", [], []
+    url, forwards, pages = f"/api/v1/tools/?limit=3&{chosen}", [], []
     while url:
         answer = client.get(url).json()
         pages.append([row["name"] for row in answer["results"]])
@@ -134,6 +135,15 @@ def test_tools_of_a_removed_endpoint_are_gone(client, pharmacy):
         ("limit=201", "limit"),
         ("limit=x", "limit"),
         ("endpoint=-1", "endpoint"),
+        ("vendor=", "vendor"),
+        ("vendor=bramble&vendor=", "vendor"),
+        ("protocol=", "protocol"),
+        ("tag=", "tag"),
+        ("status=", "status"),
+        ("endpoint=", "endpoint"),
+        ("sort=", "sort"),
+        ("limit=", "limit"),
+        ("cursor=", "cursor"),
         ("endpoint=99999999999999999999", "endpoint"),
     ],
 )
