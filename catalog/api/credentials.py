@@ -9,6 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import connections
+from catalog.addresses import LONGEST_URL
+from catalog.api.vendors import Address
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
 from people.inputs import Input
@@ -19,7 +21,7 @@ from people.permissions import person
 class CredentialInput(Input):
     name = serializers.CharField(max_length=100)
     kind = serializers.ChoiceField(choices=CredentialKind.choices)
-    url = serializers.CharField(max_length=2048, help_text="An address of the origin it may be sent to.")
+    url = Address(max_length=LONGEST_URL, help_text="An address of the origin it may be sent to.")
     secret = serializers.CharField(max_length=8_000, write_only=True, trim_whitespace=False)
     header = serializers.CharField(max_length=64, required=False, allow_blank=True)
     username = serializers.CharField(max_length=200, required=False, allow_blank=True)

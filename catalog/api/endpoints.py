@@ -9,7 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import connections, enumeration, protocols
-from catalog.api.vendors import chosen_vendor
+from catalog.addresses import LONGEST_URL
+from catalog.api.vendors import Address, chosen_vendor
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
@@ -25,7 +26,7 @@ class ErrorOutput(serializers.Serializer[Any]):
 
 
 class EndpointChange(Input):
-    url = serializers.CharField(max_length=2048, required=False)
+    url = Address(max_length=LONGEST_URL, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
     credential = serializers.UUIDField(required=False, allow_null=True)
     interval_minutes = serializers.IntegerField(
@@ -46,7 +47,7 @@ class EndpointChange(Input):
 class EndpointInput(EndpointChange):
     vendor = serializers.SlugField(max_length=60)
     protocol = serializers.ChoiceField(choices=protocols.choices())
-    url = serializers.CharField(max_length=2048)
+    url = Address(max_length=LONGEST_URL)
     is_paused = None  # type: ignore[assignment]
 
     def validate_vendor(self, slug: str) -> Vendor:

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
@@ -58,9 +58,7 @@ class FindingList(ListAPIView[Finding]):
         given.is_valid(raise_exception=True)
         return Finding.objects.filter(**given.validated_data).select_related("tool")
 
-    @extend_schema(
-        parameters=[OpenApiParameter("state", str, enum=FindingState.values), OpenApiParameter("tool", int)]
-    )
+    @extend_schema(parameters=[FindingFilter])
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
 

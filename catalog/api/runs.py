@@ -2,7 +2,7 @@ from typing import Any
 
 from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
@@ -90,7 +90,7 @@ class RunList(ListAPIView[Run]):
         )
         return Run.objects.filter(**given.validated_data).prefetch_related(first)
 
-    @extend_schema(parameters=[OpenApiParameter("endpoint", int)])
+    @extend_schema(parameters=[EndpointFilter])
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
 

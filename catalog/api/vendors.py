@@ -2,28 +2,46 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import connections
+from catalog.addresses import LONGEST_URL
 from catalog.models import Vendor
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 
 
+# These two say in the schema as much as a schema can; `connections` checks, because it says what is wrong.
+@extend_schema_field(
+    {
+        "type": "string",
+        "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9_\[][!$%&'()*+,./0-9:;=@A-Z_a-z~\[\]-]*$",
+        "maxLength": LONGEST_URL,
+    }
+)
+class Address(serializers.CharField):
+    """Of a machine to speak to: no query, no user name."""
+
+
+@extend_schema_field({"type": "string", "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://\S+$", "maxLength": 500})
+class Homepage(serializers.CharField):
+    """For people; may be empty."""
+
+
 class VendorInput(Input):
     name = serializers.CharField(max_length=120)
     slug = serializers.RegexField(r"^[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?$", required=False, max_length=60)
-    homepage = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    homepage = Homepage(max_length=500, required=False, allow_blank=True)
 
 
 class VendorChange(Input):
     name = serializers.CharField(max_length=120, required=False)
-    homepage = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    homepage = Homepage(max_length=500, required=False, allow_blank=True)
 
 
 class VendorOutput(serializers.ModelSerializer[Vendor]):

@@ -23,7 +23,7 @@ LARGEST_ORDINAL = 2**31 - 1
 
 
 # `pins` checks it, because its error proposes an alias that can be had.
-@extend_schema_field({"type": "string", "pattern": "^([A-Za-z_][A-Za-z0-9_-]{0,63})?$"})
+@extend_schema_field({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"})
 class Alias(serializers.CharField):
     pass
 

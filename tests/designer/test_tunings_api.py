@@ -187,8 +187,9 @@ def test_two_editors_do_not_lose_each_others_words(api, bobs_api, url):
     assert again.status_code == 200
 
 
-def test_if_match_must_be_an_etag(api, url):
-    reply = api.put(url, {"description": "Alice"}, headers={"If-Match": "bare"})
+@pytest.mark.parametrize("given", ["bare", '""', '"*"', '"a b"', '"a", "b"', 'W/"a"', ""])
+def test_if_match_must_be_an_etag(api, url, given):
+    reply = api.put(url, {"description": "Alice"}, headers={"If-Match": given})
 
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid_if_match")
 

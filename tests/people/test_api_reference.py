@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -30,6 +31,51 @@ def test_every_call_declares_its_role_and_its_refusals():
         for code in ("400", "401", "403"):
             shape = operation["responses"][code]["content"]["application/json"]["schema"]
             assert shape == {"$ref": "#/components/schemas/Error"}, name
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "says"),
+    [
+        ("GET /api/v1/runs/", "endpoint", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
+        ("GET /api/v1/findings/", "tool", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
+        ("GET /api/v1/runs/", "cursor", {"type": "string", "minLength": 1}),
+        ("GET /api/v1/tools/", "cursor", {"type": "string", "minLength": 1}),
+        ("GET /api/v1/tools/", "vendor", {"type": "array", "items": {"type": "string", "minLength": 1}}),
+    ],
+)
+def test_parameter_says_what_is_taken(call, name, says):
+    parameters = {given["name"]: given["schema"] for given in operations()[call]["parameters"]}
+    assert parameters[name].items() >= says.items()
+
+
+@pytest.mark.parametrize(
+    ("component", "member", "taken", "refused"),
+    [
+        ("CredentialInputRequest", "url", "https://api.acme.example:8443/v1", "notaurl"),
+        ("EndpointInputRequest", "url", "http://[::1]:9100/a2t", "https://api.acme.example/?key=1"),
+        ("PatchedEndpointChangeRequest", "url", "HTTPS://api.acme.example", ""),
+        ("VendorInputRequest", "homepage", "", "acme.example"),
+        ("PatchedVendorChangeRequest", "homepage", "https://bücher.example/?a=b", "javascript:alert(1)"),
+        ("PinInputRequest", "alias", "", "two words"),
+        ("PatchedPinChangeRequest", "alias", "forecast", "2nd"),
+    ],
+)
+def test_member_with_a_form_says_so(component, member, taken, refused):
+    schema = json.loads(reference.document())["components"]["schemas"][component]["properties"][member]
+    assert len([choice for choice in schema.get("oneOf", [schema]) if fits(choice, taken)]) == 1
+    assert not [choice for choice in schema.get("oneOf", [schema]) if fits(choice, refused)]
+
+
+def fits(schema: dict, text: str) -> bool:
+    return len(text) <= schema.get("maxLength", len(text)) and bool(
+        re.search(schema.get("pattern", ""), text)
+    )
+
+
+def test_null_is_a_value_of_a_change_like_any_other():
+    change = json.loads(reference.document())["components"]["schemas"]["Change"]
+    assert change["properties"]["before"] == change["properties"]["after"] == {}
+    assert {"before", "after"} <= set(change["required"])
 
 
 def test_reference_holds_every_call_of_the_schema(client):
