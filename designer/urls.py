@@ -6,6 +6,7 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("theme/", home.theme, name="theme"),
     path("tools/", tool_list.tool_list, name="tool-list"),
+    path("tools/pin/", tool_list.tool_pin_many, name="tool-pin-many"),
     path("tools/<int:pk>/", tools.tool, name="tool"),
     path("tools/<int:pk>/pin/", tools.tool_pin, name="tool-pin"),
     path("tools/<int:pk>/versions/", tools.tool_versions, name="tool-versions"),

@@ -3,22 +3,26 @@
 from collections.abc import Iterable
 from typing import Any
 
+from django.contrib import messages
 from django.db.models import Count, Max, Q
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.views.decorators.http import require_POST
 
 from catalog import search
-from catalog.models import Endpoint
+from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, ResultPage
-from catalog.views.asked import number
+from catalog.views.asked import number, numbers
+from designer import pins
 from designer.models import Agent, Pin
 from people.errors import DomainError
 from people.models import Role
-from people.permissions import requires
+from people.permissions import person, requires
 
 ANY_STATUS = "any"
+MOST_TICKED = 20
 NARROWING = ("q", "vendor", "tag", "protocol", "status", "endpoint")
 SORTS = {
     "": "Best match",
@@ -55,8 +59,31 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         response = render(request, "designer/_tools.html", context)
         response["HX-Replace-Url"] = _address(asked)
         return response
-    around = {"filters": _filters(asked), "endpoint": _endpoint(asked)}
+    around = {
+        "filters": _filters(asked),
+        "endpoint": _endpoint(asked),
+        "agents": [] if agent else Agent.objects.live().only("slug", "name"),
+    }
     return render(request, "designer/tools.html", context | around)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_pin_many(request: HttpRequest) -> HttpResponse:
+    """What is ticked, each in its current version. One that is refused does not hold up the others."""
+    agent = get_object_or_404(Agent.objects.live(), slug=request.POST.get("agent", ""))
+    wanted = Tool.objects.filter(pk__in=numbers(request.POST.getlist("tool"))[:MOST_TICKED])
+    done = 0
+    for tool in wanted:
+        try:
+            pins.pin_tool(agent, actor=person(request), tool=tool)
+        except DomainError as error:
+            messages.error(request, error.message)
+        else:
+            done += 1
+    if done:
+        messages.success(request, f"{done} tool{'s are' if done > 1 else ' is'} pinned to {agent}.")
+    return redirect("agent", agent.slug)
 
 
 def _found(asked: QueryDict) -> tuple[ResultPage, str]:

@@ -104,9 +104,10 @@
     field.focus();
   });
 
-  /* Compare tray: up to four tools, kept while pages and searches change. */
-  const KEY = "compare";
-  const LIMIT = 4;
+  /* Tray: what is ticked, kept while pages and searches change. Up to four can be compared. */
+  const KEY = "ticked";
+  const MOST_TICKED = 20;
+  const MOST_COMPARED = 4;
   const chosen = () => {
     try {
       return JSON.parse(window.localStorage.getItem(KEY)) || [];
@@ -114,35 +115,35 @@
       return [];
     }
   };
+  const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
   const drawTray = () => {
     const tools = chosen();
     document.querySelectorAll("[data-compare]").forEach((box) => {
       box.checked = tools.some((tool) => tool.id === box.value);
-      box.disabled = !box.checked && tools.length >= LIMIT;
+      box.disabled = !box.checked && tools.length >= MOST_TICKED;
     });
     const tray = document.getElementById("tray");
     if (!tray) return;
     tray.hidden = tools.length === 0;
-    const list = tray.querySelector("[data-tray-list]");
-    list.replaceChildren(
-      ...tools.map((tool) => {
-        const label = document.createElement("span");
-        label.className = "label";
-        label.textContent = tool.name;
-        return label;
-      }),
+    tray.querySelector("[data-tray-list]").replaceChildren(
+      ...tools.map((tool) => element("span", { className: "label", textContent: tool.name })),
+      ...tools.map((tool) => element("input", { type: "hidden", name: "tool", value: tool.id })),
     );
     const link = tray.querySelector("[data-tray-go]");
     link.href = `${link.dataset.base}?${tools.map((tool) => `tool=${tool.id}`).join("&")}`;
+    link.hidden = tools.length < 2 || tools.length > MOST_COMPARED;
     tray.querySelector("[data-tray-note]").textContent =
-      tools.length === 1 ? "Tick one more to compare." : tools.length === LIMIT ? "Four is the most." : "";
+      tools.length > MOST_COMPARED ? `${tools.length} tools; up to ${MOST_COMPARED} can be compared.` : "";
   };
+  document.addEventListener("submit", (event) => {
+    if (event.target.id === "tray") window.localStorage.removeItem(KEY);
+  });
   document.addEventListener("change", (event) => {
     if (!event.target.matches("[data-compare]")) return;
     const box = event.target;
     const rest = chosen().filter((tool) => tool.id !== box.value);
     const tools = box.checked ? [...rest, { id: box.value, name: box.closest("tr").querySelector("[data-row]").textContent }] : rest;
-    window.localStorage.setItem(KEY, JSON.stringify(tools.slice(0, LIMIT)));
+    window.localStorage.setItem(KEY, JSON.stringify(tools.slice(0, MOST_TICKED)));
     drawTray();
   });
   document.addEventListener("click", (event) => {

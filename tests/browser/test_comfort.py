@@ -143,6 +143,20 @@ def test_ticks_survive_a_new_search_and_lead_to_the_comparison(page):
     expect(page.get_by_role("columnheader")).to_have_text(["send_fax", "book_flight"])
 
 
+def test_what_is_ticked_is_pinned_in_one_go(page):
+    make_agent(slug="desk", name="Desk")
+    make_tool(name="send_fax")
+    make_tool(name="book_flight")
+    page.goto("/tools/")
+    page.get_by_role("checkbox", name="send_fax").check()
+    page.get_by_role("checkbox", name="book_flight").check()
+    page.get_by_role("button", name="Pin", exact=True).click()
+
+    expect(page.get_by_text("2 tools are pinned to Desk.")).to_be_visible()
+    page.goto("/tools/")
+    expect(page.get_by_role("checkbox", name="send_fax")).not_to_be_checked()
+
+
 def test_a_tool_is_pinned_without_leaving_the_list(page):
     make_agent(slug="desk", name="Desk")
     make_tool(name="book_flight")

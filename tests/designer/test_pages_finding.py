@@ -177,3 +177,24 @@ def test_the_next_page_goes_on_where_this_one_ends(designer):
     second = designer.get(f"/tools/?sort=name&cursor={first.context['page'].next}")
 
     assert names_on(second) == [f"tool_{number}" for number in range(50, 55)]
+
+
+def test_many_tools_are_pinned_at_once(designer):
+    agent = make_agent(slug="desk", name="Desk")
+    tools = [make_tool().pk for _ in range(3)]
+
+    response = designer.post("/tools/pin/", {"agent": "desk", "tool": tools}, follow=True)
+
+    assert agent.pins.count() == 3
+    assert "3 tools are pinned to Desk." in text_of(response)
+
+
+def test_one_refused_tool_does_not_hold_up_the_others(designer):
+    agent = make_agent(slug="desk", name="Desk")
+    gone, tool = make_tool(status="withdrawn"), make_tool()
+
+    response = designer.post("/tools/pin/", {"agent": "desk", "tool": [gone.pk, tool.pk, "x"]}, follow=True)
+
+    assert agent.pins.get().tool == tool
+    assert "has withdrawn" in text_of(response)
+    assert "1 tool is pinned to Desk." in text_of(response)
