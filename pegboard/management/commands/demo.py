@@ -44,6 +44,7 @@ class Command(BaseCommand):
         run = finished(enumeration.perform(run.pk))
         if run.error_code:
             raise CommandError(f"{endpoint.vendor}: {run.error_message}")
+        search.index_pending(endpoint.pk)
         history.read_all(endpoint.pk)
         self.stdout.write(f"{endpoint.vendor}: {run.seen} tools")
 
