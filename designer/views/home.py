@@ -43,7 +43,8 @@ def theme(request: HttpRequest) -> HttpResponse:
     chosen = request.POST.get("theme", "")
     back = request.POST.get("next", "/")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
-    response = redirect(back if safe else "home")
+    # Without the slash, `redirect` takes it for the name of a page.
+    response = redirect(back if safe and back.startswith("/") else "home")
     if chosen in THEMES:
         response.set_cookie("theme", chosen, max_age=YEAR, samesite="Lax")
     else:

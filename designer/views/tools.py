@@ -78,7 +78,8 @@ def _pin(form: PinForm, row: Tool, actor: User) -> Pin:
 
 def _back(request: HttpRequest, pin: Pin) -> HttpResponse:
     back = request.POST.get("next", "")
-    if url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure()):
+    safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
+    if safe and back.startswith("/"):
         return redirect(back)
     return redirect("agent", pin.agent.slug)
 

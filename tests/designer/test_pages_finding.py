@@ -198,3 +198,11 @@ def test_one_refused_tool_does_not_hold_up_the_others(designer):
     assert agent.pins.get().tool == tool
     assert "has withdrawn" in text_of(response)
     assert "1 tool is pinned to Desk." in text_of(response)
+
+
+def test_a_pin_made_from_an_odd_address_leads_to_its_agent(designer):
+    tool = make_tool()
+
+    reply = designer.post(f"/tools/{tool.pk}/pin/", {"agent_name": "Desk", "ordinal": 1, "next": "0"})
+
+    assert (reply.status_code, reply.url) == (302, "/agents/desk/")

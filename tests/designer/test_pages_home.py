@@ -113,3 +113,10 @@ def test_the_chosen_theme_is_kept_without_a_script(admin):
 
 def test_the_theme_leads_to_no_other_site(admin):
     assert admin.post("/theme/", {"theme": "dark", "next": "https://evil.example/"})["Location"] == "/"
+
+
+@pytest.mark.parametrize("odd", ["0", "tool", "no such page", "{", "//elsewhere.example"])
+def test_choosing_a_theme_leads_home_from_anywhere_odd(admin, odd):
+    reply = admin.post("/theme/", {"theme": "dark", "next": odd})
+
+    assert (reply.status_code, reply.url) == (302, "/")
