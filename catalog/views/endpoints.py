@@ -4,6 +4,7 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
@@ -76,6 +77,7 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
         "protocol": form.protocol,
         "form": form,
         "runs": row.runs.select_related("requested_by")[:RUNS_SHOWN],
+        "is_due": row.next_due_at <= timezone.now(),
         "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
     }
     return render(request, "catalog/endpoint.html", context)
