@@ -66,12 +66,13 @@ def read(text: str) -> Question:
 
 def unknown(question: Question, known: Mapping[str, Known]) -> list[str]:
     """Words to look for in other spellings. Other verbs for the same action do as well."""
+    actions = _actions(known)
     return sorted(
         word
         for word in {piece for run in question.runs for piece in words.parts(run)}
         if known[word].lexeme is None
         and _is_telling(word, known)
-        and not any(other.lexeme for other in _others(word, known))
+        and not any(other.lexeme for other in actions.get(known[word].stem, ()))
     )
 
 
@@ -79,25 +80,25 @@ def _is_telling(word: str, known: Mapping[str, Known]) -> bool:
     return not known[word].is_stop and word not in words.ASKING
 
 
-def _others(word: str, known: Mapping[str, Known]) -> list[Known]:
-    stem = known[word].stem
-    verbs = (verb for verb in words.SYNONYMS if known[verb].stem == stem)
-    return [known[other] for verb in verbs for other in words.SYNONYMS[verb]]
+def _actions(known: Mapping[str, Known]) -> dict[str, list[Known]]:
+    """For the stem of each verb the other verbs of its actions."""
+    return {known[verb].stem: [known[other] for other in others] for verb, others in words.SYNONYMS.items()}
 
 
 def weigh(
     question: Question, known: Mapping[str, Known], spellings: Mapping[str, Sequence[Spelling]]
 ) -> Terms:
     terms = Terms()
-    asked = _asked(question, known)
     times = Counter(known[word].stem for run in question.runs for word in words.with_compound(run))
-    for run, pieces in asked:
+    actions = _actions(known)
+    for run, pieces in _asked(question, known):
         matched = False
         for word in pieces:
-            stress = _stress(word, times[known[word].stem])
+            stem = known[word].stem
+            stress = _stress(word, times[stem])
             matched |= terms.add(known[word].lexeme, known[word].found_in, stress)
             matched |= _respell(terms, word, spellings.get(word, ()), question)
-            for other in _others(word, known):
+            for other in actions.get(stem, ()):
                 matched |= terms.add(other.lexeme, other.found_in, stress * _SYNONYM)
         if not matched and any(_is_telling(word, known) for word in pieces):
             terms.unmatched.append(run)
