@@ -129,12 +129,15 @@ def _next_due(endpoint: Endpoint, is_late: bool) -> object:
 
 def send(run_id: int) -> bool:
     """Tell a worker. A broker that is away loses nothing: the row stays queued and `tick` sends again."""
+    queued = Run.objects.filter(pk=run_id, status=RunStatus.QUEUED)
+    # Before the message: a worker that hears of it at once would find the row locked and skip it.
+    queued.update(sent_at=Now())
     try:
         current_app.send_task(TASK, args=[run_id])
     except (BrokerError, OSError) as exc:
         logger.warning("run %s waits for the broker: %s", run_id, exc)
+        queued.update(sent_at=None)
         return False
-    Run.objects.filter(pk=run_id, status=RunStatus.QUEUED).update(sent_at=Now())
     return True
 
 
@@ -229,11 +232,11 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
 @transaction.atomic
 def _claim(run_id: int) -> Run | None:
     """The run with its fencing token, if nobody else has it."""
-    is_free = Q(status=RunStatus.QUEUED) | Q(
-        status=RunStatus.RUNNING, lease_until__lt=Now(), attempt__lt=MAX_ATTEMPTS
-    )
-    runs = Run.objects.select_for_update(skip_locked=True, of=("self",))
-    run = runs.select_related("endpoint__vendor", "endpoint__credential").filter(is_free, pk=run_id).first()
+    runs = Run.objects.filter(pk=run_id).select_related("endpoint__vendor", "endpoint__credential")
+    dead = runs.filter(status=RunStatus.RUNNING, lease_until__lt=Now(), attempt__lt=MAX_ATTEMPTS)
+    # Whoever holds a queued run's lock lets go at once; a dead one's may be recording after all.
+    queued = runs.filter(status=RunStatus.QUEUED).select_for_update(of=("self",))
+    run = queued.first() or dead.select_for_update(skip_locked=True, of=("self",)).first()
     if run:
         run.status, run.attempt = RunStatus.RUNNING, run.attempt + 1
         Run.objects.filter(pk=run_id).update(

@@ -10,7 +10,7 @@ import time_machine
 from celery import Celery
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
@@ -43,6 +43,30 @@ def test_the_row_comes_first_and_the_message_carries_only_its_number(endpoint, s
     assert sent == [run.pk]
     assert run.status == "queued"
     assert AuditEntry.objects.get().action == "enumerate"
+
+
+def test_the_sender_is_done_with_the_row_before_a_worker_hears_of_it(endpoint, monkeypatch):
+    """A worker skips a locked row, so a write after the message may cost the run half a minute."""
+    last_words = []
+
+    def send_task(name, args):
+        last_words.append(Run.objects.get(pk=args[0]).sent_at)
+
+    monkeypatch.setattr(enumeration.current_app, "send_task", send_task)
+    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    run.refresh_from_db()
+    assert last_words == [run.sent_at]
+    assert run.sent_at is not None
+
+
+def test_a_worker_waits_for_a_queued_run_that_somebody_is_changing(endpoint):
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            Run.objects.update(may_withdraw=3)
+            performed = pool.submit(on_a_connection_of_its_own, enumeration.perform, run.pk)
+            time.sleep(0.3)
+        assert performed.result(timeout=5).status == "succeeded"
 
 
 def test_a_second_wish_gets_the_run_that_is_active(endpoint, sent):
@@ -181,17 +205,17 @@ def test_the_scheduler_works_while_the_broker_is_away(endpoint):
     assert Run.objects.get().endpoint == endpoint
 
 
+def on_a_connection_of_its_own(function, *args):
+    try:
+        return function(*args)
+    finally:
+        connection.close()
+
+
 def in_a_thread(function, *args):
-    """As another process would, on a connection of its own; waits at most two seconds."""
-
-    def call():
-        try:
-            return function(*args)
-        finally:
-            connection.close()
-
+    """As another process would; waits at most two seconds."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result(timeout=2)
+        return pool.submit(on_a_connection_of_its_own, function, *args).result(timeout=2)
 
 
 def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
