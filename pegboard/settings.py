@@ -173,12 +173,12 @@ SPECTACULAR_SETTINGS = {
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-# A lost message must come back within seconds, not kombu's default of about 100 s; the visibility timeout
-# exceeds the longest task, and every run is claimed in PostgreSQL, so a second delivery does nothing.
+# A message counts as done when it is received, because the broker is not what brings work back: a run has a
+# lease in PostgreSQL. With a message under way, kombu 5.7 ends the worker when the broker goes away.
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
-    "unacked_restore_interval": 10,
-    "unacked_restore_throttle": 1,
     "socket_connect_timeout": 2,
     "socket_timeout": 5,
     "socket_keepalive": not REDIS_URL.startswith(("redis+socket", "unix")),
@@ -188,14 +188,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_SOFT_TIME_LIMIT = 360
 CELERY_TASK_TIME_LIMIT = 390
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "enumeration"
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300_000
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
