@@ -62,24 +62,25 @@ def index_pending(endpoint_id: int | None = None) -> int:
     done = 0
     if endpoint_id is None:
         segments.forget_removed()
-    while indexed := _index_batch(endpoint_id, lexicon):
-        done += indexed
+    while entries := [_entry(*row) for row in _pending(endpoint_id)]:
+        done += _index(entries, lexicon)
     return done
 
 
 @transaction.atomic
-def _index_batch(endpoint: int | None, lexicon: Lexicon) -> int:
-    entries = [_entry(*row) for row in _pending(endpoint)]
-    if entries:
-        segments.take_turn()
-        _learn(entries, lexicon)
-        large = _large({entry.endpoint for entry in entries})
-        homes: defaultdict[int | None, list[Document]] = defaultdict(list)
-        for entry in entries:
-            homes[entry.endpoint if entry.endpoint in large else None].append(_document(entry, lexicon))
-        for home, documents in homes.items():
-            segments.add(home, documents)
-            segments.merge(home)
+def _index(entries: list[_Entry], lexicon: Lexicon) -> int:
+    segments.take_turn()
+    # While we waited another worker may have indexed the same tools.
+    versions = segments.indexed_versions([entry.tool for entry in entries])
+    entries = [entry for entry in entries if versions.get(entry.tool) != entry.version]
+    _learn(entries, lexicon)
+    large = _large({entry.endpoint for entry in entries})
+    homes: defaultdict[int | None, list[Document]] = defaultdict(list)
+    for entry in entries:
+        homes[entry.endpoint if entry.endpoint in large else None].append(_document(entry, lexicon))
+    for home, documents in homes.items():
+        segments.add(home, documents)
+        segments.merge(home)
     return len(entries)
 
 

@@ -49,6 +49,14 @@ def take_turn() -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_WRITING])
 
 
+def indexed_versions(tools: list[int]) -> dict[int, int | None]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tool_id, version_id FROM catalog_searchdocument WHERE tool_id = ANY(%s)", [tools]
+        )
+        return dict(cursor.fetchall())
+
+
 def add(home: int | None, documents: Sequence[Document]) -> None:
     """A new segment of these documents, in place of whatever was indexed of their tools before."""
     first, segment = _make_room(home, documents)

@@ -120,7 +120,9 @@ def parts(run: str) -> tuple[str, ...]:
     found = [run] if run.islower() and run.isalpha() else _PART.findall(run)
     if not _is_worth_splitting(found):
         found = [run]
-    return tuple(part.lower()[:LONGEST] for part in found)
+    # A letter that is left over, as of `OAuth`, says nothing; the identifier in one piece still holds it.
+    kept = [part for part in found if len(part) > 1 or part.isdigit()]
+    return tuple(part.lower()[:LONGEST] for part in (kept if len(found) > 1 else found))
 
 
 def _is_worth_splitting(found: list[str]) -> bool:
@@ -182,4 +184,4 @@ def typo_distance(a: str, b: str, limit: int) -> int:
             row.append(cost)
         if min(row) > limit:
             return limit + 1
-    return row[-1]
+    return min(row[-1], limit + 1)

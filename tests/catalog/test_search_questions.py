@@ -1,0 +1,84 @@
+import pytest
+
+from catalog.search import question, words
+from catalog.search.vocabulary import Known, Spelling
+
+STOPS = {"how", "do", "i", "a", "the", "it", "what", "can", "you", "with", "my", "me"}
+HELD = {"refill": 1, "prescription": 2, "email": 3, "delete": 4, "it": 5, "github": 6}
+
+
+def known(asked: question.Question) -> dict[str, Known]:
+    return {
+        word: Known(HELD.get(word), 10 if word in HELD else 0, word in STOPS, word) for word in asked.words
+    }
+
+
+def weigh(text: str, **spellings: list[Spelling]) -> question.Terms:
+    asked = question.read(text)
+    return question.weigh(asked, known(asked), spellings)
+
+
+def test_stop_words_are_dropped_while_something_remains():
+    assert set(weigh("how do I refill it").stress) == {1}
+
+
+@pytest.mark.parametrize("text", ["it", "what can you do with it"])
+def test_a_question_of_stop_words_only_keeps_them(text):
+    assert set(weigh(text).stress) == {5}
+
+
+def test_an_acronym_is_not_a_stop_word():
+    assert set(weigh("refill for IT").stress) == {1, 5}
+
+
+def test_words_that_only_ask_count_little_and_are_never_missed():
+    terms = weigh("please help me refill")
+    assert terms.unmatched == []
+    assert terms.stress[1] == 1
+
+
+def test_another_verb_for_the_same_action_counts_a_little():
+    terms = weigh("remove my prescription")
+    assert terms.stress[4] < terms.stress[2]
+    assert terms.unmatched == []
+
+
+def test_a_repeated_word_counts_a_little_more():
+    assert 1 < weigh("refill refill refill").stress[1] < 1.5
+
+
+def test_a_word_is_found_in_one_piece_or_in_parts():
+    assert 6 in weigh("GitHub").stress
+    assert weigh("GitHub").unmatched == []
+
+
+def test_the_likeliest_repair_is_taken_and_told():
+    spellings = [Spelling("refund", 8, 500, 2), Spelling("refill", 1, 10, 1)]
+    terms = weigh("refil prescription", refil=spellings)
+    assert terms.repaired == {"refil": "refill"}
+    assert 8 not in terms.stress
+
+
+def test_a_word_still_being_typed_is_not_a_mistake():
+    begins = [Spelling("prescription", 2, 10, None)]
+    terms = weigh("refill pres", pres=begins)
+    assert (terms.repaired, terms.unmatched, terms.is_typing) == ({}, [], True)
+    assert 2 in terms.stress
+
+
+def test_words_nobody_knows_are_named_as_typed():
+    assert weigh("refill Zebra zebra-crossing").unmatched == ["Zebra", "zebra", "crossing"]
+
+
+def test_only_telling_words_are_looked_for_in_other_spellings():
+    asked = question.read("please remove the emial")
+    assert question.unknown(asked, known(asked)) == ["emial"]
+
+
+def test_a_very_long_question_is_cut():
+    assert len(question.read("word " * 1000).runs) == question.LONGEST // 5
+
+
+def test_every_verb_knows_the_others_of_its_action():
+    assert "create" in words.SYNONYMS["add"]
+    assert all(verb not in others for verb, others in words.SYNONYMS.items())
