@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
 from django.db import IntegrityError, transaction
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.text import slugify
@@ -343,10 +343,13 @@ def _credential_facts(credential: Credential) -> dict[str, Any]:
 
 def vendors_with_counts() -> QuerySet[Vendor]:
     """Live vendors with how many live endpoints and active tools each has."""
+    endpoints = Endpoint.objects.filter(vendor=OuterRef("pk"), removed_at=None)
     tools = Tool.objects.filter(endpoint__vendor=OuterRef("pk"), status=ToolStatus.ACTIVE)
     return Vendor.objects.live().annotate(
-        endpoint_count=Count("endpoints", filter=Q(endpoints__removed_at=None)),
-        tool_count=Coalesce(
-            Subquery(tools.values("endpoint__vendor").annotate(n=Count("pk")).values("n")), 0
-        ),
+        endpoint_count=_count(endpoints.values("vendor")), tool_count=_count(tools.values("endpoint__vendor"))
     )
+
+
+def _count(grouped: QuerySet[Any, Any]) -> Coalesce:
+    """Beside each row and not in a join, where the counts would multiply each other's work."""
+    return Coalesce(Subquery(grouped.order_by().annotate(n=Count("pk")).values("n")), 0)

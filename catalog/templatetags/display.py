@@ -11,6 +11,8 @@ from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from catalog.tokens import estimate_tokens
+
 register = template.Library()
 
 # Characters that draw nothing or move the text around them: controls, soft hyphen, fillers, zero width,
@@ -144,3 +146,10 @@ def plain(value: object) -> str:
 def did(action: str) -> str:
     """The verb of an audit row in the past: "pin" as "pinned it"."""
     return f"{DEEDS[action]} it" if action in DEEDS else action
+
+
+@register.filter
+def tally(text: str | None) -> str:
+    """How long a text is, in the words that app.js uses while somebody types."""
+    length = len(text or "")
+    return f"{length} characters · ~{estimate_tokens(text or '')} tokens"
