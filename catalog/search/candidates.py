@@ -17,8 +17,9 @@ from catalog.search.segments import SHARED
 from catalog.search.vocabulary import Extent
 from catalog.search.words import tag_word
 
-# How many postings one question reads; more when a filter then drops most of them.
-BUDGET, WASTEFUL_BUDGET = 16_000, 48_000
+# How many postings one question reads: fewer for a single word, whose strongest are the answer already; more
+# when a filter then drops most of them.
+BUDGET, SHORT_BUDGET, WASTEFUL_BUDGET = 16_000, 4_000, 48_000
 # The first pages rank so many tools, exactly; the pages after them and other orders go deeper, less exactly.
 EXACT, MOST = 200, 1_000
 # Of each word at most so many segments, the ones with the strongest postings.
@@ -85,7 +86,8 @@ def _hit(row: Row, gains: dict[int, float], terms: question.Terms) -> Hit | None
 
 def _read_postings(counts: dict[int, int], scope: Scope, extent: Extent, values: dict[str, Any]) -> list[Row]:
     drops = bool(scope.tags) or scope.status == ToolStatus.WITHDRAWN or extent.has_sharers
-    parts = ranking.shares(counts, WASTEFUL_BUDGET if drops else BUDGET)
+    budget = WASTEFUL_BUDGET if drops else BUDGET if len(counts) > 1 else SHORT_BUDGET
+    parts = ranking.shares(counts, budget)
     wanted = [
         *(["document IN (SELECT document FROM tagged)"] if scope.tags else []),
         *([_IS_OF_SHARER] if extent.has_sharers else []),
@@ -93,6 +95,7 @@ def _read_postings(counts: dict[int, int], scope: Scope, extent: Extent, values:
     tags = [tag_word(tag) for tag in dict.fromkeys(scope.tags)]
     leaders = _LEADERS.format(
         at_home="AND p.home = ANY(%(homes)s)" if scope.endpoints is not None else "",
+        with_all="GROUP BY u.document HAVING count(*) = %(tag_count)s" if len(tags) > 1 else "",
         wanted=f"WHERE {' AND '.join(wanted)}" if wanted else "",
     )
     more = {
@@ -127,8 +130,7 @@ asked AS (
     SELECT * FROM unnest(%(lexemes)s::int[], %(gains)s::float4[], %(parts)s::float4[]) a (lexeme, gain, part)
 ), tagged AS (
     SELECT u.document FROM catalog_searchposting p JOIN catalog_searchlexeme l ON l.id = p.lexeme_id
-    CROSS JOIN LATERAL unnest(p.documents) u (document)
-    WHERE l.text = ANY(%(tag_words)s) GROUP BY u.document HAVING count(*) = %(tag_count)s
+    CROSS JOIN LATERAL unnest(p.documents) u (document) WHERE l.text = ANY(%(tag_words)s) {with_all}
 ), read AS (
     SELECT a.gain, p.home, p.documents[1:p.part] AS documents, p.impacts[1:p.part] AS impacts
     FROM asked a CROSS JOIN LATERAL (

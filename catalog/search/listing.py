@@ -113,9 +113,17 @@ def _check(query: Query) -> None:
         _refuse("sort", f"Sort by one of: {', '.join(SORT_NAMES)}.")
     if query.status and query.status not in ToolStatus.values:
         _refuse("status", f"A tool's status is one of: {', '.join(ToolStatus.values)}.")
+    for name in ("vendor", "tag"):
+        if any(not _can_be_stored(text) for text in getattr(query, name)):
+            _refuse(name, "This holds a character that no text here has.")
     known = dict(protocols.choices())
     if any(name not in known for name in query.protocol):
         _refuse("protocol", f"There are these protocols: {', '.join(known)}.")
+
+
+def _can_be_stored(text: str) -> bool:
+    """PostgreSQL takes no NUL, and UTF-8 no half of a pair."""
+    return "\0" not in text and text.encode(errors="ignore").decode() == text
 
 
 def _refuse(name: str, sentence: str) -> None:

@@ -15,6 +15,8 @@ from catalog.search import ranking
 
 # Segments of about one size are merged when there are so many, up to a size where it stops to pay.
 FAN, LARGEST = 8, 5_000
+# A rewrite holds the lock, so only so many half-empty ones at a time.
+_AT_ONCE = 4
 # What postings call home when documents of many endpoints share it.
 SHARED = 0
 _WRITING = 0x70656762
@@ -146,7 +148,7 @@ def choose_worn(segments: Collection[Segment]) -> list[int]:
     """Those of which more than half has moved on; else a full fan of about one size."""
     half_gone = [each.id for each in segments if each.live * 2 < each.documents]
     if half_gone:
-        return half_gone
+        return half_gone[:_AT_ONCE]
     sizes: defaultdict[int, list[int]] = defaultdict(list)
     for each in segments:
         if each.live < LARGEST:
