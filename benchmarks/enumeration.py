@@ -5,6 +5,7 @@ live search indexes; and for unchanged tools fetch, decode, digest and one compa
 keep no versions, no runs, no leases and no audit, and check nothing that the vendor sends.
 """
 
+import gc
 import hashlib
 import http.client
 import subprocess
@@ -39,6 +40,7 @@ def vendor() -> Iterator[int]:
 
 
 def main() -> Iterator[Figure]:
+    gc.freeze()  # as workers do at their start
     with vendor() as port:
         plain, tagged = (
             endpoint_at(f"http://127.0.0.1:{port}/plain"),

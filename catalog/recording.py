@@ -159,7 +159,7 @@ def record(run: Run, harvest: Harvest) -> None:
         _lock(run)
         crashpoint("record-locked")
         if harvest.added or harvest.changed:
-            _merge(run)
+            _merge(run, harvest)
         crashpoint("record-versions")
         _withdraw(run, harvest.missing)
         _return(run, harvest.returned)
@@ -216,22 +216,15 @@ def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
     KnownPage.objects.bulk_create([page for page in pages if page.pk is None])
 
 
-def _merge(run: Run) -> None:
+def _merge(run: Run, harvest: Harvest) -> None:
+    added = MERGE_ADDED if harvest.added else ()
+    changed = MERGE_CHANGED if harvest.changed else ()
     with connection.cursor() as cursor:
-        for statement in MERGE:
+        for statement in (*added, *changed, "DROP TABLE staged_tool"):
             cursor.execute(statement, {"endpoint": run.endpoint_id, "run": run.pk})
 
 
-MERGE = (
-    # Changed tools only: versions that another reader of the same tool is adding wait here.
-    """
-    SELECT t.id FROM catalog_tool t JOIN staged_tool s ON s.tool_pk = t.id ORDER BY t.id FOR UPDATE OF t
-    """,
-    # The vendor went back to bytes that we already hold: that version becomes current again.
-    """
-    UPDATE staged_tool s SET version_pk = v.id, is_stored = true FROM catalog_toolversion v
-    WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest = s.digest
-    """,
+MERGE_ADDED = (
     """
     INSERT INTO catalog_tool (id, endpoint_id, tool_id, status, current_id, name, title, description, tags,
         tokens, version_count, first_seen_at, changed_at)
@@ -242,9 +235,26 @@ MERGE = (
     """
     INSERT INTO catalog_toolversion (id, tool_id, ordinal, label, label_key, digest, signature, raw, tokens,
         run_id, first_seen_at)
-    SELECT s.version_pk, coalesce(s.tool_pk, s.new_pk), coalesce(t.version_count, 0) + 1, s.label,
-        s.label_key, s.digest, s.signature, s.raw, s.tokens, %(run)s, now()
-    FROM staged_tool s LEFT JOIN catalog_tool t ON t.id = s.tool_pk
+    SELECT version_pk, new_pk, 1, label, label_key, digest, signature, raw, tokens, %(run)s, now()
+    FROM staged_tool WHERE tool_pk IS NULL
+    """,
+)
+MERGE_CHANGED = (
+    # Versions that another reader of the same tool is adding wait here.
+    """
+    SELECT t.id FROM catalog_tool t JOIN staged_tool s ON s.tool_pk = t.id ORDER BY t.id FOR UPDATE OF t
+    """,
+    # The vendor went back to bytes that we already hold: that version becomes current again.
+    """
+    UPDATE staged_tool s SET version_pk = v.id, is_stored = true FROM catalog_toolversion v
+    WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest = s.digest
+    """,
+    """
+    INSERT INTO catalog_toolversion (id, tool_id, ordinal, label, label_key, digest, signature, raw, tokens,
+        run_id, first_seen_at)
+    SELECT s.version_pk, t.id, t.version_count + 1, s.label, s.label_key, s.digest, s.signature, s.raw,
+        s.tokens, %(run)s, now()
+    FROM staged_tool s JOIN catalog_tool t ON t.id = s.tool_pk
     WHERE NOT s.is_stored
     """,
     """
@@ -266,7 +276,6 @@ MERGE = (
         WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest <> s.digest)
     ON CONFLICT DO NOTHING
     """,
-    "DROP TABLE staged_tool",
 )
 
 

@@ -70,7 +70,6 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["endpoint", "-id"], name="run_by_endpoint"),
-            models.Index(fields=["lease_until"], condition=models.Q(status="running"), name="run_by_lease"),
         ]
 
     def __str__(self) -> str:
