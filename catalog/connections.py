@@ -164,10 +164,11 @@ def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpo
         return endpoint
     if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:
         endpoint.next_due_at = timezone.now()
+        endpoint.memory = {}
     endpoint.save(
         update_fields=[
             *("url", "name", "credential", "interval_minutes", "settings"),
-            *("is_paused", "next_due_at"),
+            *("is_paused", "next_due_at", "memory"),
         ]
     )
     audit.record(actor, "edit", endpoint, before=before, after=after)
@@ -200,13 +201,13 @@ def _check_endpoint(endpoint: Endpoint, *, keeps_credential: bool = True) -> Non
     if endpoint.protocol not in dict(protocols.choices()):
         known = ", ".join(name for name, _ in protocols.choices())
         raise _invalid(protocol=f"Choose one of: {known}.")
-    origin = _origin_of(endpoint.url)
+    _origin_of(endpoint.url)
     if endpoint.name:
         _check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
         raise _invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     endpoint.settings = _checked_settings(protocols.get(endpoint.protocol).settings, endpoint.settings)
-    _check_binding(endpoint, origin, keeps_credential=keeps_credential)
+    _check_binding(endpoint, _origin_of(endpoint.credential_url), keeps_credential=keeps_credential)
 
 
 def _origin_of(url: str) -> str:

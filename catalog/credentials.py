@@ -6,9 +6,12 @@ PEGBOARD_CREDENTIAL_KEYS ("id:base64 of 32 bytes", the first one seals) and from
 """
 
 import base64
+import copy
 import hashlib
 import hmac
 import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
 from cryptography.exceptions import InvalidTag
@@ -19,7 +22,7 @@ from catalog.addresses import Policy, check_url
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
-from catalog.outbound import Session
+from catalog.outbound import Exchange, Session
 
 KEY_BYTES = 32
 
@@ -125,12 +128,34 @@ def authorization(credential: Credential) -> dict[str, str]:
     raise UndecryptableError(credential.name)
 
 
-def open_session(endpoint: Endpoint) -> Session:
-    """The only way to speak with an endpoint: its address rule, and its credential if it is bound there."""
+def open_session(
+    endpoint: Endpoint, exchanges: list[Exchange] | None = None
+) -> AbstractContextManager[Session]:
+    """The only way to speak with an endpoint: its address rule, and its credential if it is bound there.
+
+    What the protocol finds out about the endpoint meanwhile is kept for the next session.
+    """
+    return _remembering(endpoint, _session(endpoint, exchanges))
+
+
+@contextmanager
+def _remembering(endpoint: Endpoint, session: Session) -> Iterator[Session]:
+    with session:
+        try:
+            yield session
+        finally:
+            if session.memory != endpoint.memory:
+                endpoint.memory = session.memory
+                Endpoint.objects.filter(pk=endpoint.pk).update(memory=session.memory)
+
+
+def _session(endpoint: Endpoint, exchanges: list[Exchange] | None) -> Session:
     headers: dict[str, str] = {}
     secrets: list[str] = []
+    origin = None
     if credential := endpoint.credential:
-        if credential.removed_at or credential.origin != origin_of(endpoint.url):
+        origin = origin_of(endpoint.credential_url)
+        if credential.removed_at or credential.origin != origin:
             raise CatalogError(
                 "CREDENTIAL_ELSEWHERE",
                 f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "
@@ -138,7 +163,15 @@ def open_session(endpoint: Endpoint) -> Session:
             )
         headers = authorization(credential)
         secrets = [unseal(credential).reveal(), *(value.split()[-1] for value in headers.values())]
-    return Session(endpoint.url, policy=outbound_policy(), authorization=headers, secrets=secrets)
+    return Session(
+        endpoint.url,
+        policy=outbound_policy(),
+        authorization=headers,
+        authorized_for=origin,
+        secrets=secrets,
+        memory=copy.deepcopy(endpoint.memory),
+        exchanges=exchanges,
+    )
 
 
 def outbound_policy() -> Policy:

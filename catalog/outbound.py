@@ -10,18 +10,20 @@ import random
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from urllib3 import HTTPHeaderDict
 from urllib3.response import BaseHTTPResponse
 
 from catalog.addresses import Policy, check_url
-from catalog.protocols.base import Reply
+from catalog.protocols.base import IsEnough, Reply
 from catalog.protocols.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -49,13 +51,33 @@ _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+LONGEST_RECORDED = 64 * 1024
 _SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its reply as they went over the wire, without what the credential added.
+
+    `status` is 0 when no reply came. Bodies are cut at `LONGEST_RECORDED` bytes.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: str
+    status: int = 0
+    reply_headers: Mapping[str, str] = field(default_factory=dict)
+    reply: str = ""
+    duration_ms: int = 0
 
 
 class Session:
     """See `catalog.protocols.base.Session`. `authorization` are the headers that carry the credential.
 
-    A reply that holds one of `secrets` is refused, so that nothing that is kept or shown can hold it.
+    They go to `authorized_for` (an origin) alone; None: to the root's. A reply that holds one of
+    `secrets` is refused, so that nothing that is kept or shown can hold it. `exchanges` is None, or
+    the list to which every exchange is added.
     """
 
     def __init__(
@@ -64,7 +86,10 @@ class Session:
         *,
         policy: Policy,
         authorization: Mapping[str, str] = _NO_HEADERS,
+        authorized_for: str | None = None,
         secrets: Sequence[str] = (),
+        memory: dict[str, Any] | None = None,
+        exchanges: list[Exchange] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         resolver: Resolver = system_resolver,
         authorities: str = "",
@@ -72,12 +97,27 @@ class Session:
         url = check_url(root, policy)
         self.root = str(url)
         self.bytes_read = 0
+        self.memory = {} if memory is None else memory
+        self.exchanges = exchanges
         self._url = url
-        self._authorization = _checked(authorization)
+        self._is_authorized = authorized_for in (None, url.origin)
+        self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
         self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
         self._limits = limits
         self._ends: float | None = None
         self._connection = Connection(url, policy, resolver, authorities)
+        self._elsewhere = partial(
+            Session,
+            policy=policy,
+            authorization=authorization,
+            authorized_for=authorized_for or url.origin,
+            secrets=secrets,
+            memory=self.memory,
+            exchanges=exchanges,
+            limits=limits,
+            resolver=resolver,
+            authorities=authorities,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -90,6 +130,12 @@ class Session:
     def close(self) -> None:
         self._connection.abandon()
 
+    def at(self, url: str) -> "Session":
+        """A session of its own, with what is left of this one's time."""
+        other = self._elsewhere(url)
+        other._ends = self._ends
+        return other
+
     def get(
         self,
         path: str,
@@ -97,18 +143,11 @@ class Session:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
+        is_enough: IsEnough | None = None,
     ) -> Reply:
         """Tried again after a short pause when the failure may pass."""
-        target = self._target(path, params)
-        for pause in self._limits.backoff:
-            try:
-                return self._exchange("GET", target, headers or {}, None, accept)
-            except UnavailableError as error:
-                wait = self._wait_before_retry(error, pause)
-                if wait is None:
-                    raise
-            time.sleep(wait)
-        return self._exchange("GET", target, headers or {}, None, accept)
+        request = _Request("GET", self._target(path, params), headers or {}, None, accept, is_enough)
+        return self._repeated(request)
 
     def post(
         self,
@@ -117,11 +156,30 @@ class Session:
         json: object,
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
+        is_repeatable: bool = False,
+        is_enough: IsEnough | None = None,
     ) -> Reply:
-        """Never tried again: after a failure the outcome at the vendor is unknown."""
-        body = _encoded(json)
+        """Tried again only if `is_repeatable`: after a failure the outcome at the vendor is unknown."""
         typed = {"Content-Type": "application/json", **(headers or {})}
-        return self._exchange("POST", self._target(path, None), typed, body, accept)
+        target = self._target(path, None)
+        request = _Request("POST", target, typed, _encoded(json), accept, is_enough)
+        return self._repeated(request) if is_repeatable else self._exchange(request)
+
+    def delete(
+        self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
+    ) -> Reply:
+        return self._exchange(_Request("DELETE", self._target(path, None), headers or {}, None, accept))
+
+    def _repeated(self, request: "_Request") -> Reply:
+        for pause in self._limits.backoff:
+            try:
+                return self._exchange(request)
+            except UnavailableError as error:
+                wait = self._wait_before_retry(error, pause)
+                if wait is None:
+                    raise
+            time.sleep(wait)
+        return self._exchange(request)
 
     def _target(self, path: str, params: Mapping[str, str] | None) -> str:
         dots = any(unquote(segment) in {".", ".."} for segment in path.split("/"))
@@ -130,11 +188,9 @@ class Session:
         query = f"?{urlencode(params, quote_via=quote)}" if params else ""
         return (self._url.path + path or "/") + query
 
-    def _exchange(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, accept: Sequence[int]
-    ) -> Reply:
+    def _exchange(self, request: "_Request") -> Reply:
         try:
-            reply = self._ask(method, target, headers, body, accept)
+            reply = self._ask(request)
         except ProtocolError as error:
             if any(secret in error.message for secret in self._secrets):
                 raise self._echo() from None
@@ -149,23 +205,45 @@ class Session:
             "ECHO", f"{self._url.authority} sent our own credential back, so its reply was not taken."
         )
 
-    def _ask(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, accept: Sequence[int]
-    ) -> Reply:
-        sent = self._headers(headers)
+    def _ask(self, request: "_Request") -> Reply:
+        sent = self._headers(request.headers)
         budget = self._budget()
-        done = False
+        is_done = False
+        response: BaseHTTPResponse | None = None
+        content = b""
+        began = time.monotonic()
         try:
             with in_our_words(budget):
-                response = self._connection.ask(method, target, sent, body, budget)
-                if response.status not in accept:
-                    raise self._refusal(response, target)
-                content = self._read(response, budget)
-            done = True
+                response = self._connection.ask(request.method, request.target, sent, request.body, budget)
+                if response.status not in request.accept:
+                    raise self._refusal(response, request.target)
+                content, is_done = self._read(response, budget, request.is_enough)
         finally:
-            if not done:
+            if not is_done:
                 self._connection.abandon()
-        return Reply(response.status, plain_headers(response), content, self._url.origin + target)
+            if self.exchanges is not None:
+                self.exchanges.append(self._recorded(request, response, content, began))
+        return Reply(response.status, plain_headers(response), content, self._url.origin + request.target)
+
+    def _recorded(
+        self, request: "_Request", response: BaseHTTPResponse | None, content: bytes, began: float
+    ) -> Exchange:
+        replied = plain_headers(response) if response else {}
+        return Exchange(
+            method=request.method,
+            url=self._url.origin + request.target,
+            headers={name: self._struck_out(value) for name, value in request.headers.items()},
+            body=self._struck_out(_start_of(request.body or b"")),
+            status=response.status if response else 0,
+            reply_headers={name: self._struck_out(value) for name, value in replied.items()},
+            reply=self._struck_out(_start_of(content)),
+            duration_ms=round((time.monotonic() - began) * 1000),
+        )
+
+    def _struck_out(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "•••")
+        return text
 
     def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
         sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": "Pegboard"})
@@ -179,7 +257,10 @@ class Session:
             self._ends = time.monotonic() + self._limits.session
         return Budget(self._url.authority, self._limits, self._ends)
 
-    def _read(self, response: BaseHTTPResponse, budget: Budget) -> bytes:
+    def _read(
+        self, response: BaseHTTPResponse, budget: Budget, is_enough: IsEnough | None
+    ) -> tuple[bytes, bool]:
+        """What came, and whether that is all that the connection had to say."""
         parts, size = [], 0
         for part in read_body(response, budget):
             parts.append(part)
@@ -192,7 +273,9 @@ class Session:
                 raise ProtocolViolationError(
                     "BODY_TOO_LARGE", f"{budget.host} sent more than {limit} in all."
                 )
-        return b"".join(parts)
+            if is_enough and is_enough(b"".join(parts)):
+                return b"".join(parts), False
+        return b"".join(parts), True
 
     def _wait_before_retry(self, error: UnavailableError, pause: float) -> float | None:
         """Seconds, or None when trying again at once would not help."""
@@ -250,6 +333,21 @@ class Session:
         if parts.hostname == self._url.host:
             return printable(f"{parts.scheme or self._url.scheme}://{host}{parts.path}")
         return printable(host or "nowhere")
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    accept: Sequence[int]
+    is_enough: IsEnough | None = None
+
+
+def _start_of(body: bytes) -> str:
+    more = " …" if len(body) > LONGEST_RECORDED else ""
+    return body[:LONGEST_RECORDED].decode(errors="replace") + more
 
 
 def _encoded(json: object) -> bytes:

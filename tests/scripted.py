@@ -36,12 +36,26 @@ class ScriptedSession:
         self.root = root
         self.left = deque(exchanges)
         self.asked: list[dict[str, str]] = []
+        self.memory: dict[str, Any] = {}
 
-    def get(self, path, *, params=None, headers=None, accept=(200,)):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        return None
+
+    def at(self, url):
+        """Everything goes into one script; the path of a request to another address is that whole address."""
+        return _Elsewhere(self, url)
+
+    def get(self, path, *, params=None, headers=None, accept=(200,), is_enough=None):
         return self._answer(("GET", path, dict(params or {}), None), headers, accept)
 
-    def post(self, path, *, json, headers=None, accept=(200,)):
+    def post(self, path, *, json, headers=None, accept=(200,), is_repeatable=False, is_enough=None):
         return self._answer(("POST", path, {}, json), headers, accept)
+
+    def delete(self, path, *, headers=None, accept=(200, 202, 204)):
+        return self._answer(("DELETE", path, {}, None), headers, accept)
 
     def _answer(self, request, headers, accept):
         assert self.left, f"nothing was recorded for {request}"
@@ -53,6 +67,16 @@ class ScriptedSession:
         if exchange.status not in accept:
             raise _refusal(exchange)
         return exchange.reply(self.root)
+
+
+class _Elsewhere(ScriptedSession):
+    def __init__(self, session: ScriptedSession, url: str) -> None:
+        self.root = url
+        self.left, self.asked, self.memory = session.left, session.asked, session.memory
+
+    def _answer(self, request, headers, accept):
+        method, path, *rest = request
+        return super()._answer((method, self.root + path, *rest), headers, accept)
 
 
 def _refusal(exchange: Exchange) -> Exception:

@@ -101,7 +101,10 @@ class EndpointStatus(models.TextChoices):
 
 
 class Endpoint(models.Model):
-    """One platform root of a vendor, spoken to in one protocol with one credential."""
+    """One platform root of a vendor, spoken to in one protocol with one credential.
+
+    `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`.
+    """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")
     protocol = models.CharField(max_length=20, choices=protocols.choices)
@@ -111,6 +114,7 @@ class Endpoint(models.Model):
         Credential, null=True, blank=True, on_delete=models.PROTECT, related_name="endpoints"
     )
     settings = models.JSONField(default=dict, blank=True)
+    memory = models.JSONField(default=dict, blank=True, editable=False)
     interval_minutes = models.PositiveIntegerField(
         default=60, validators=[MinValueValidator(1), MaxValueValidator(10_080)]
     )
@@ -157,6 +161,11 @@ class Endpoint(models.Model):
     @property
     def is_live(self) -> bool:
         return self.removed_at is None and self.vendor.removed_at is None
+
+    @property
+    def credential_url(self) -> str:
+        """The address whose origin its credential belongs to."""
+        return protocols.get(self.protocol).credential_url(self.url, self.settings)
 
     def speak(self) -> "Protocol":
         """The protocol of this endpoint with its settings."""

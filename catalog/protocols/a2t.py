@@ -94,6 +94,9 @@ class A2T(Protocol):
     def read(self, document: dict[str, Any]) -> Signature:
         return _signature(document)
 
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return _written(signature, tool_id, label)
+
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]
 
@@ -426,6 +429,40 @@ def _allowed_value(raw: object, where: str) -> AllowedValue:
     if not isinstance(raw, dict):
         raise members.wrong(where, raw, "an object or text")
     return AllowedValue(members.name(raw, "name", f"{where}."), members.text(raw, "description", f"{where}."))
+
+
+def _written(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "toolId": tool_id,
+        "version": int(label),
+        "name": signature.name,
+        "description": signature.description or None,
+        "img": signature.img or None,
+        "tags": list(signature.tags) or None,
+        "input_parameters": [_written_parameter(each, is_input=True) for each in signature.inputs] or None,
+        "output_parameters": [_written_parameter(each, is_input=False) for each in signature.outputs] or None,
+    }
+    return {member: value for member, value in said.items() if value is not None} | (signature.rest or {})
+
+
+def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any]:
+    allowed = [_written_value(value) for value in parameter.allowed_values]
+    said: dict[str, Any] = {
+        "id": parameter.id,
+        "name": parameter.name,
+        "type": parameter.unsupported_type or parameter.type,
+        "description": parameter.description or None,
+        "required": parameter.required if is_input else None,
+        "allowed-values": allowed or None,
+        "min": parameter.min,
+        "max": None if parameter.max_defaulted else parameter.max,
+        "max-length": parameter.max_length,
+    }
+    return {member: value for member, value in said.items() if value is not None} | (parameter.rest or {})
+
+
+def _written_value(value: AllowedValue) -> dict[str, str]:
+    return {"name": value.name} | ({"description": value.description} if value.description else {})
 
 
 def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:

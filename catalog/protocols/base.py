@@ -8,7 +8,8 @@ other protocol. How to add one: docs/protocols.md.
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 from typing import Protocol as Interface
@@ -32,15 +33,23 @@ class Reply:
     url: str
 
 
+IsEnough = Callable[[bytes], bool]
+
+
 class Session(Interface):
     """Speaks to one endpoint, with its credential, its address rule, its deadlines and caps.
 
-    `path` is appended to the endpoint's root. Both calls return the reply of any status that `accept`
-    lists and raise `UnavailableError`, `RefusedError` or `ProtocolViolationError` for everything
-    else. `get` is tried again on a passing failure; `post` never is.
+    `path` is appended to the endpoint's root. Every call returns the reply of any status that
+    `accept` lists and raises `UnavailableError`, `RefusedError` or `ProtocolViolationError` for
+    everything else. `get` is tried again on a passing failure, `post` only when it `is_repeatable`.
+    A body is read to its end, or until what has come `is_enough`: streams may stay open.
+
+    `memory` holds small facts that were found out about this endpoint, such as which revision it
+    speaks. Whatever JSON a protocol puts there it finds again in later sessions.
     """
 
     root: str
+    memory: dict[str, Any]
 
     def get(
         self,
@@ -49,6 +58,7 @@ class Session(Interface):
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
+        is_enough: IsEnough | None = None,
     ) -> Reply: ...
 
     def post(
@@ -58,7 +68,20 @@ class Session(Interface):
         json: object,
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
+        is_repeatable: bool = False,
+        is_enough: IsEnough | None = None,
     ) -> Reply: ...
+
+    def delete(
+        self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
+    ) -> Reply: ...
+
+    def at(self, url: str) -> AbstractContextManager["Session"]:
+        """Speaks to another address that the administrator entered, under the same rules.
+
+        The credential goes along only to the origin that it was entered for. Raises RefusedError.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +171,22 @@ class NothingKnown:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """What a call still needs from a person: an answer that fits `schema`, or a visit to `url`."""
+
+    id: str
+    message: str
+    schema: Mapping[str, Any] | None = None
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one call. `outputs` maps output names to values; unknown ones are kept.
 
     `parsed` adds, for values that are JSON in a text, what the text says. `error` is {"code",
     "message"} and, for arguments, {"fields": {name: why}}; `notes` lists what was odd and tolerated.
+    `asks` says what is missing to go on, `resume` is what `Protocol.resume` wants back (JSON, as it came).
     """
 
     outcome: OutcomeKind
@@ -161,6 +195,8 @@ class Outcome:
     retry_after: float | None = None
     notes: Sequence[Note] = ()
     parsed: Mapping[str, Any] = field(default_factory=dict)
+    asks: Sequence[Ask] = ()
+    resume: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +231,18 @@ class Protocol(ABC):
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
         """All tools, page by page, lazily. The caller guards against loops and counts limits."""
 
+    @classmethod
+    def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:
+        """The address whose origin a credential of this endpoint belongs to."""
+        return url
+
     @abstractmethod
     def read(self, document: dict[str, Any]) -> Signature:
         """The normal form of one item's document. Raises `UnreadableItemError`."""
+
+    @abstractmethod
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        """The vendor's document again. Where it differs, `losses` names the member."""
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         """What is odd about a readable item, such as a description over the protocol's limit."""
@@ -221,6 +266,19 @@ class Protocol(ABC):
         arguments: Mapping[str, Any],
     ) -> Outcome:
         """Run the version labelled `label` (None: the current one) with arguments by wire name."""
+
+    def resume(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        state: Mapping[str, Any],
+        answers: Mapping[str, Any],
+    ) -> Outcome:
+        """Go on with a call that asked: `state` is its `Outcome.resume`, `answers` go by `Ask.id`."""
+        message = "This vendor's calls cannot be continued. Run the tool again."
+        return Outcome("refused", error={"code": "NO_RESUME", "message": message})
 
 
 class UnreadableItemError(Exception):

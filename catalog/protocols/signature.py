@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 ParameterType = Literal["string", "int", "number", "boolean", "enum", "json"]
+ToolKind = Literal["tool", "agent"]
 PARAMETER_TYPES: tuple[ParameterType, ...] = ("string", "int", "number", "boolean", "enum", "json")
 
 
@@ -24,7 +25,9 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `min` and `max` are inclusive; `max_defaulted` says that the protocol's default stands in for a
     maximum the vendor did not send. `unsupported_type` keeps the vendor's own word for a type that
     the normal form lacks: such a tool is shown and cannot be invoked. `schema` is the full JSON
-    Schema of a `json` parameter, unchanged.
+    Schema, unchanged, wherever the other members cannot say all of it; `rest` are members of the
+    vendor's own parameter that nothing else carries. `is_whole` says that it stands for the whole
+    value and not for a member of it: an input or output that is no object.
     """
 
     id: str
@@ -41,6 +44,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     default: Any = msgspec.UNSET
     schema: dict[str, Any] | bool | None = None
     unsupported_type: str = ""
+    is_whole: bool = False
+    rest: dict[str, Any] | None = None
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,7 +64,12 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as the vendor describes it. `schema_rest` holds keywords of the input object itself."""
+    """A tool as the vendor describes it.
+
+    `schema_rest` and `outputs_rest` hold what the schemas of the input and the output object say
+    beside their properties (`json_schema.Shape`). `rest` are members of the vendor's document that
+    nothing else carries, unchanged.
+    """
 
     name: str
     description: str
@@ -70,7 +80,10 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: tuple[Parameter, ...] = ()
     annotations: Annotations = Annotations()
     requirements: Requirements = Requirements()
+    kind: ToolKind = "tool"
     schema_rest: dict[str, Any] | None = None
+    outputs_rest: dict[str, Any] | None = None
+    rest: dict[str, Any] | None = None
 
     @property
     def is_invocable(self) -> bool:
