@@ -17,6 +17,10 @@ from catalog.protocols.errors import (
 from catalog.protocols.signature import Parameter, Signature
 
 LONGEST_EXPLANATION = 500
+MOST_FAULTS = 50
+
+# Where vendors say what is wrong with each input.
+_FIELDS = ("fields", "parameter_errors", "detail", "validation")
 
 # The request had left when these happened.
 _CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
@@ -63,7 +67,7 @@ def after(error: ProtocolError) -> Outcome:
 
 def complaint(reply: Reply) -> Outcome:
     """A reply from 400 up to which the protocol gives no meaning of its own. Its explanation is passed on."""
-    why, fields = _explanation(reply)
+    why, fields = explanation(reply)
     said = f": {why}" if why else "."
     match reply.status:
         case 400 | 422:
@@ -76,22 +80,44 @@ def complaint(reply: Reply) -> Outcome:
     return failed("tool_error", f"HTTP_{reply.status}", f"The tool answered {reply.status}{said}")
 
 
-def _explanation(reply: Reply) -> tuple[str, dict[str, str]]:
+def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
+    """What the vendor says about its refusal, and what it says about each input.
+
+    Servers spell it as a text, as an object with a text, as a list of faults (FastAPI, Prism) or as
+    problem details (RFC 9457).
+    """
     document: object = None
     with suppress(ProtocolViolationError):
         document = strict_json.require_json(reply)
     if isinstance(document, dict) and isinstance(document.get("error"), dict):
         document = document["error"]
+    if isinstance(document, str) or document is None:
+        text = _plain_text(reply) if document is None else document
+        return printable(text, LONGEST_EXPLANATION), {}
     if not isinstance(document, dict):
         return "", {}
     texts = [document.get(member) for member in ("message", "detail", "title", "error")]
+    fields = {name: why for member in _FIELDS for name, why in _faults(document.get(member))}
     text = next((text for text in texts if isinstance(text, str)), "")
-    fields = document.get("fields")
-    named = fields.items() if isinstance(fields, dict) else ()
-    return (
-        printable(text, LONGEST_EXPLANATION),
-        {printable(name): printable(why) for name, why in named if isinstance(why, str)},
-    )
+    text = text or "; ".join(f"{name}: {why}" for name, why in fields.items())
+    return printable(text, LONGEST_EXPLANATION), fields
+
+
+def _plain_text(reply: Reply) -> str:
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    text = reply.body[:LONGEST_EXPLANATION].decode(errors="replace").strip()
+    return text if kind == "text/plain" and not text.startswith(("<", "{", "[")) else ""
+
+
+def _faults(raw: object) -> Iterator[tuple[str, str]]:
+    if isinstance(raw, dict):
+        yield from ((printable(name), printable(why)) for name, why in raw.items() if isinstance(why, str))
+    for fault in raw[:MOST_FAULTS] if isinstance(raw, list) else ():
+        if isinstance(fault, dict):
+            place = fault.get("loc") or fault.get("location")
+            why = fault.get("msg") or fault.get("message")
+            if isinstance(place, list) and place and isinstance(why, str):
+                yield printable(str(place[-1])), printable(why)
 
 
 def ok(outputs: Mapping[str, Any], signature: Signature, notes: Sequence[Note] = ()) -> Outcome:
