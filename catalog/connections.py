@@ -31,6 +31,13 @@ from people.models import User
 
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 RESERVED_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"}
+QUERY_NAME = re.compile(r"[A-Za-z0-9._~\[\]$-]{1,64}")
+DETAILS = {
+    CredentialKind.HEADER: ("header",),
+    CredentialKind.BASIC: ("username",),
+    CredentialKind.QUERY: ("parameter",),
+    CredentialKind.JWT: ("issuer", "subject", "audience", "lifetime_seconds"),
+}
 LONGEST_INTERVAL = 7 * 24 * 60
 HOW_IT_IS_READ = ("url", "credential_id", "interval_minutes", "settings")
 KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
@@ -264,14 +271,16 @@ def _endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
 
 @transaction.atomic
 def create_credential(
-    *, actor: User, name: str, kind: str, url: str, secret: str, header: str = "", username: str = ""
+    *, actor: User, name: str, kind: str, url: str, secret: str, **details: Any
 ) -> Credential:
-    """`url` is any address of the origin that the secret may be sent to; it goes nowhere else."""
+    """`url` is any address of the origin that the secret may be sent to; it goes nowhere else.
+
+    Of `details`, those that DETAILS lists for the kind are kept.
+    """
     credential = Credential(
         name=name.strip(),
         kind=kind,
-        header=header if kind == CredentialKind.HEADER else "",
-        username=username if kind == CredentialKind.BASIC else "",
+        **{name: details[name] for name in DETAILS.get(kind, ()) if details.get(name)},
         origin=_origin_of(url.strip()),
         set_by=actor,
     )
@@ -319,10 +328,26 @@ def _check_credential(credential: Credential) -> None:
         case CredentialKind.BASIC:
             if not credential.username or len(credential.username) > 200 or ":" in credential.username:
                 raise _invalid(username="Give the user name, without a colon.")
+        case CredentialKind.QUERY:
+            if not QUERY_NAME.fullmatch(credential.parameter):
+                raise _invalid(parameter="Give the name of one query parameter, such as api_key.")
+        case CredentialKind.JWT:
+            _check_token(credential)
         case CredentialKind.BEARER:
             pass
         case _:
             raise _invalid(kind=f"Choose one of: {', '.join(CredentialKind.values)}.")
+
+
+def _check_token(credential: Credential) -> None:
+    for name in ("issuer", "subject", "audience"):
+        value = getattr(credential, name)
+        if len(value) > 200 or not value.isprintable():
+            raise _invalid(**{name: "Give up to 200 characters on one line."})
+    life = credential.lifetime_seconds or credentials.USUAL_LIFE
+    if not 30 <= life <= credentials.LONGEST_LIFE:
+        raise _invalid(lifetime_seconds="A token lives from 30 seconds to 15 minutes (900).")
+    credential.lifetime_seconds = life
 
 
 def _seal(credential: Credential, secret: str) -> None:
@@ -332,12 +357,12 @@ def _seal(credential: Credential, secret: str) -> None:
 
 
 def _credential_facts(credential: Credential) -> dict[str, Any]:
+    details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
     return {
         "name": credential.name,
         "kind": credential.kind,
         "origin": credential.origin,
-        "header": credential.header,
-        "username": credential.username,
+        **{name: value for name, value in details.items() if value},
         "fingerprint": credential.fingerprint,
     }
 

@@ -9,10 +9,14 @@ import base64
 import copy
 import hashlib
 import hmac
+import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
+from urllib.parse import quote
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -23,8 +27,11 @@ from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
 from catalog.outbound import Exchange, Session
+from catalog.wire import DEFAULT_LIMITS, Limits
 
 KEY_BYTES = 32
+LONGEST_LIFE = 900  # seconds that a signed token may live
+USUAL_LIFE = 300
 
 
 class Secret:
@@ -114,9 +121,30 @@ def origin_of(url: str) -> str:
     return check_url(url, outbound_policy()).origin
 
 
-def authorization(credential: Credential) -> dict[str, str]:
-    """The request headers that carry this credential."""
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What carries a credential in a request, and every text by which it could come back."""
+
+    headers: dict[str, str]
+    query: dict[str, str]
+    secrets: tuple[str, ...]
+
+
+NO_PROOF = Proof({}, {}, ())
+
+
+def proof(credential: Credential) -> Proof:
+    """Opened for one conversation; a signed token is made anew for each."""
     secret = unseal(credential).reveal()
+    headers, query = _headers(credential, secret), {}
+    if credential.kind == CredentialKind.QUERY:
+        query = {credential.parameter: secret}
+    carried = [value.split()[-1] for value in headers.values()]
+    return Proof(headers, query, (secret, quote(secret, safe=""), *carried))
+
+
+def _headers(credential: Credential, secret: str) -> dict[str, str]:
+    """The request headers that carry this credential."""
     match credential.kind:
         case CredentialKind.BEARER:
             return {"Authorization": f"Bearer {secret}"}
@@ -125,17 +153,35 @@ def authorization(credential: Credential) -> dict[str, str]:
             return {"Authorization": f"Basic {pair}"}
         case CredentialKind.HEADER:
             return {credential.header: secret}
+        case CredentialKind.JWT:
+            return {"Authorization": f"Bearer {_signed_token(credential, secret, int(time.time()))}"}
+        case CredentialKind.QUERY:
+            return {}
     raise UndecryptableError(credential.name)
 
 
+def _signed_token(credential: Credential, secret: str, now: int) -> str:
+    """A JSON Web Token under HS256: https://www.rfc-editor.org/rfc/rfc7519, rfc7515 section 3.1."""
+    stated = {"iss": credential.issuer, "sub": credential.subject, "aud": credential.audience}
+    claims = {name: value for name, value in stated.items() if value}
+    life = credential.lifetime_seconds or USUAL_LIFE
+    parts = ({"alg": "HS256", "typ": "JWT"}, claims | {"iat": now, "exp": now + life})
+    signed = ".".join(_in_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
+    return f"{signed}.{_in_base64url(hmac.digest(secret.encode(), signed.encode(), 'sha256'))}"
+
+
+def _in_base64url(text: bytes) -> str:
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
 def open_session(
-    endpoint: Endpoint, exchanges: list[Exchange] | None = None
+    endpoint: Endpoint, exchanges: list[Exchange] | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> AbstractContextManager[Session]:
     """The only way to speak with an endpoint: its address rule, and its credential if it is bound there.
 
     What the protocol finds out about the endpoint meanwhile is kept for the next session.
     """
-    return _remembering(endpoint, _session(endpoint, exchanges))
+    return _remembering(endpoint, _session(endpoint, exchanges, limits))
 
 
 @contextmanager
@@ -149,10 +195,8 @@ def _remembering(endpoint: Endpoint, session: Session) -> Iterator[Session]:
                 Endpoint.objects.filter(pk=endpoint.pk).update(memory=session.memory)
 
 
-def _session(endpoint: Endpoint, exchanges: list[Exchange] | None) -> Session:
-    headers: dict[str, str] = {}
-    secrets: list[str] = []
-    origin = None
+def _session(endpoint: Endpoint, exchanges: list[Exchange] | None, limits: Limits) -> Session:
+    carried, origin = NO_PROOF, None
     if credential := endpoint.credential:
         origin = origin_of(endpoint.credential_url)
         if credential.removed_at or credential.origin != origin:
@@ -161,16 +205,17 @@ def _session(endpoint: Endpoint, exchanges: list[Exchange] | None) -> Session:
                 f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "
                 "Choose or enter a credential for this address.",
             )
-        headers = authorization(credential)
-        secrets = [unseal(credential).reveal(), *(value.split()[-1] for value in headers.values())]
+        carried = proof(credential)
     return Session(
         endpoint.url,
         policy=outbound_policy(),
-        authorization=headers,
+        authorization=carried.headers,
+        authorization_query=carried.query,
         authorized_for=origin,
-        secrets=secrets,
+        secrets=carried.secrets,
         memory=copy.deepcopy(endpoint.memory),
         exchanges=exchanges,
+        limits=limits,
     )
 
 

@@ -7,6 +7,7 @@ from django import forms
 from django.forms import BoundField
 
 from catalog import protocols
+from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
 from catalog.protocols.base import Protocol, Setting
@@ -97,7 +98,37 @@ class EndpointForm(OperationForm):
         return {s.name: self.cleaned_data[f"setting-{s.name}"] for s in self.protocol.settings}
 
 
-class CredentialForm(OperationForm):
+class CredentialDetailsForm(OperationForm):
+    """What the kinds of credentials ask for beside the secret; the page shows those of the chosen one."""
+
+    header = forms.CharField(max_length=64, required=False, label="Header name", initial="X-Api-Key")
+    parameter = forms.CharField(
+        max_length=64,
+        required=False,
+        label="Name in the address",
+        initial="api_key",
+        help_text="The query parameter that carries the key. It is struck out wherever an address is shown.",
+    )
+    username = forms.CharField(max_length=200, required=False, label="User name")
+    issuer = forms.CharField(max_length=200, required=False, label="Issuer (iss)")
+    subject = forms.CharField(max_length=200, required=False, label="Subject (sub)")
+    audience = forms.CharField(
+        max_length=200, required=False, label="Audience (aud)", help_text="If the vendor checks it."
+    )
+    lifetime_seconds = forms.IntegerField(
+        required=False,
+        min_value=30,
+        max_value=LONGEST_LIFE,
+        initial=USUAL_LIFE,
+        label="Seconds a token lives",
+        help_text="A new one is signed with the secret for each conversation.",
+    )
+
+    def details(self) -> dict[str, Any]:
+        return {name: self.cleaned_data[name] for name in CredentialDetailsForm.base_fields}
+
+
+class CredentialForm(CredentialDetailsForm):
     name = forms.CharField(max_length=100, help_text="So that others recognise it.")
     url = forms.CharField(
         max_length=2048,
@@ -106,8 +137,6 @@ class CredentialForm(OperationForm):
         help_text="The secret is sent to this address and nowhere else.",
     )
     kind = forms.ChoiceField(choices=CredentialKind.choices)
-    header = forms.CharField(max_length=64, required=False, label="Header name", initial="X-Api-Key")
-    username = forms.CharField(max_length=200, required=False, label="User name")
     secret = forms.CharField(
         max_length=8_000,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
@@ -123,7 +152,7 @@ class SecretForm(OperationForm):
     )
 
 
-class ConnectForm(OperationForm):
+class ConnectForm(CredentialDetailsForm):
     """Everything needed to read a vendor for the first time, on one page."""
 
     vendor = forms.ModelChoiceField(
@@ -137,8 +166,6 @@ class ConnectForm(OperationForm):
     )
     credential = forms.ChoiceField()
     kind = forms.ChoiceField(choices=CredentialKind.choices, required=False, label="Kind")
-    header = forms.CharField(max_length=64, required=False, label="Header name", initial="X-Api-Key")
-    username = forms.CharField(max_length=200, required=False, label="User name")
     secret = forms.CharField(
         max_length=8_000,
         required=False,

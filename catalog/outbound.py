@@ -75,9 +75,10 @@ class Exchange:
 class Session:
     """See `catalog.protocols.base.Session`. `authorization` are the headers that carry the credential.
 
-    They go to `authorized_for` (an origin) alone; None: to the root's. A reply that holds one of
-    `secrets` is refused, so that nothing that is kept or shown can hold it. `exchanges` is None, or
-    the list to which every exchange is added.
+    They go to `authorized_for` (an origin) alone; None: to the root's. So does `authorization_query`,
+    which is added to every address on its way out and to none that is shown or kept. A reply that
+    holds one of `secrets` is refused, so that nothing that is kept or shown can hold it. `exchanges`
+    is None, or the list to which every exchange is added.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Session:
         *,
         policy: Policy,
         authorization: Mapping[str, str] = _NO_HEADERS,
+        authorization_query: Mapping[str, str] = _NO_HEADERS,
         authorized_for: str | None = None,
         secrets: Sequence[str] = (),
         memory: dict[str, Any] | None = None,
@@ -102,6 +104,7 @@ class Session:
         self._url = url
         self._is_authorized = authorized_for in (None, url.origin)
         self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
+        self._query = urlencode(authorization_query, quote_via=quote) if self._is_authorized else ""
         self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
         self._limits = limits
         self._ends: float | None = None
@@ -110,6 +113,7 @@ class Session:
             Session,
             policy=policy,
             authorization=authorization,
+            authorization_query=authorization_query,
             authorized_for=authorized_for or url.origin,
             secrets=secrets,
             memory=self.memory,
@@ -214,7 +218,8 @@ class Session:
         began = time.monotonic()
         try:
             with in_our_words(budget):
-                response = self._connection.ask(request.method, request.target, sent, request.body, budget)
+                target = self._with_key(request.target)
+                response = self._connection.ask(request.method, target, sent, request.body, budget)
                 if response.status not in request.accept:
                     raise self._refusal(response, request.target)
                 content, is_done = self._read(response, budget, request.is_enough)
@@ -225,13 +230,18 @@ class Session:
                 self.exchanges.append(self._recorded(request, response, content, began))
         return Reply(response.status, plain_headers(response), content, self._url.origin + request.target)
 
+    def _with_key(self, target: str) -> str:
+        if not self._query:
+            return target
+        return f"{target}{'&' if '?' in target else '?'}{self._query}"
+
     def _recorded(
         self, request: "_Request", response: BaseHTTPResponse | None, content: bytes, began: float
     ) -> Exchange:
         replied = plain_headers(response) if response else {}
         return Exchange(
             method=request.method,
-            url=self._url.origin + request.target,
+            url=self._struck_out(self._url.origin + request.target),
             headers={name: self._struck_out(value) for name, value in request.headers.items()},
             body=self._struck_out(_start_of(request.body or b"")),
             status=response.status if response else 0,
@@ -297,7 +307,8 @@ class Session:
                 "REDIRECT", f"{host} answered {status} to {where}; redirects are not followed."
             )
         if status in (401, 403):
-            why = "rejected our credential" if self._authorization else "asks for a credential"
+            is_ours = self._authorization or self._query
+            why = "rejected our credential" if is_ours else "asks for a credential"
             return RefusedError("AUTH", f"{host} {why} ({status} {_phrase(status)}).")
         if status in (404, 410):
             path = printable(target.partition("?")[0])

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from catalog import connections
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address
+from catalog.credentials import LONGEST_LIFE
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
 from people.inputs import Input
@@ -25,6 +26,15 @@ class CredentialInput(Input):
     secret = serializers.CharField(max_length=8_000, write_only=True, trim_whitespace=False)
     header = serializers.CharField(max_length=64, required=False, allow_blank=True)
     username = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    parameter = serializers.CharField(
+        max_length=64, required=False, allow_blank=True, help_text="The query parameter that carries the key."
+    )
+    issuer = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    subject = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    audience = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    lifetime_seconds = serializers.IntegerField(
+        min_value=30, max_value=LONGEST_LIFE, required=False, help_text="300 unless told."
+    )
 
 
 class SecretInput(Input):
@@ -36,7 +46,10 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
 
     class Meta:
         model = Credential
-        fields = ["id", "name", "kind", "origin", "header", "username", "fingerprint", "set_at"]
+        fields = [
+            "id", "name", "kind", "origin", "header", "username", "parameter", "issuer", "subject",
+            "audience", "lifetime_seconds", "fingerprint", "set_at",
+        ]  # fmt: skip
         read_only_fields = fields
 
 

@@ -47,17 +47,28 @@ class Vendor(models.Model):
 class CredentialKind(models.TextChoices):
     BEARER = "bearer", "Bearer token"
     HEADER = "header", "API key in a header"
+    QUERY = "query", "API key in the address"
     BASIC = "basic", "User name and password"
+    JWT = "jwt", "Signed token (JWT, HS256)"
 
 
 class Credential(models.Model):
-    """How we authenticate. `sealed` is ciphertext bound to this row; nothing ever shows what is inside."""
+    """How we authenticate. `sealed` is ciphertext bound to this row; nothing ever shows what is inside.
+
+    `parameter` names the query parameter of a key in the address. `issuer`, `subject`, `audience` and
+    `lifetime_seconds` go into signed tokens, which are made anew for each conversation.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=100)
     kind = models.CharField(max_length=20, choices=CredentialKind.choices)
     header = models.CharField(max_length=64, blank=True)
     username = models.CharField(max_length=200, blank=True)
+    parameter = models.CharField(max_length=64, blank=True)
+    issuer = models.CharField(max_length=200, blank=True)
+    subject = models.CharField(max_length=200, blank=True)
+    audience = models.CharField(max_length=200, blank=True)
+    lifetime_seconds = models.PositiveIntegerField(null=True)
     origin = models.CharField(max_length=300, help_text="The only origin this may be sent to.")
     sealed = models.TextField()
     fingerprint = models.CharField(max_length=16)

@@ -1,5 +1,3 @@
-from typing import Any
-
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -45,17 +43,18 @@ def _connect(form: ConnectForm, actor: User) -> Run:
         protocol=given["protocol"],
         url=given["url"],
         name=given["name"],
-        credential=_credential(given, vendor, actor),
+        credential=_credential(form, vendor, actor),
         interval_minutes=given["interval_minutes"],
         settings=form.settings(),
     )
     return enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
 
 
-def _credential(given: dict[str, Any], vendor: Vendor, actor: User) -> Credential | None:
+def _credential(form: ConnectForm, vendor: Vendor, actor: User) -> Credential | None:
+    given = form.cleaned_data
     if given["credential"] == NEW:
-        own = {name: given[name] for name in ("kind", "header", "username", "secret", "url")}
-        return connections.create_credential(actor=actor, name=vendor.name, **own)
+        own = {name: given[name] for name in ("kind", "secret", "url")}
+        return connections.create_credential(actor=actor, name=vendor.name, **own, **form.details())
     return Credential.objects.get(pk=given["credential"]) if given["credential"] else None
 
 

@@ -139,7 +139,7 @@ def test_first_key_seals_and_all_keys_open(settings):
     ],
 )
 def test_each_kind_has_its_own_header(fields, headers):
-    assert credentials.authorization(make_credential(**fields)) == headers
+    assert credentials.proof(make_credential(**fields)).headers == headers
 
 
 @pytest.mark.django_db

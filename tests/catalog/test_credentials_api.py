@@ -27,6 +27,11 @@ def test_credential_shows_its_state_and_never_its_secret(admin_api):
         "origin": "https://api.acme.example",
         "header": "",
         "username": "",
+        "parameter": "",
+        "issuer": "",
+        "subject": "",
+        "audience": "",
+        "lifetime_seconds": None,
         "fingerprint": Credential.objects.get().fingerprint,
         "set_at": row["set_at"],
     }
@@ -71,6 +76,12 @@ def test_secret_is_replaced_and_the_trail_says_so_without_it(admin_api):
         ({"kind": "header", "header": "X-Key: 1"}, "header"),
         ({"kind": "basic"}, "username"),
         ({"kind": "basic", "username": "ada:x"}, "username"),
+        ({"kind": "query"}, "parameter"),
+        ({"kind": "query", "parameter": "key&x=1"}, "parameter"),
+        ({"kind": "jwt", "lifetime_seconds": 901}, "lifetime_seconds"),
+        ({"kind": "jwt", "lifetime_seconds": 5}, "lifetime_seconds"),
+        ({"kind": "jwt", "audience": "x" * 201}, "audience"),
+        ({"kind": "jwt", "issuer": "two\nlines"}, "issuer"),
     ],
 )
 def test_bad_member_is_refused_at_its_field(admin_api, body, field):
