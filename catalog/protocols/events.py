@@ -1,0 +1,81 @@
+"""Server-sent events: a reply that is a stream of small messages.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+
+Unknown fields and comments are passed over, and an event that the stream ends inside of is not one.
+Where the standard mends broken text, this refuses it: what was mended is not what the vendor said.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from catalog.protocols.errors import ProtocolViolationError
+
+MOST_EVENTS = 10_000
+MOST_LINES = 200_000
+KIND = "text/event-stream"
+
+_BOM = b"\xef\xbb\xbf"
+_LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n)")
+_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`name` is "message" unless the vendor gave one; `data` may be empty; `id` is the last one given."""
+
+    name: str
+    data: str
+    id: str = ""
+
+
+def parse(body: bytes) -> Iterator[Event]:
+    """The whole events in `body`, lazily. Raises ProtocolViolationError: NOT_UTF8, TOO_MANY_EVENTS."""
+    name, last_id, count = b"", b"", 0
+    data: list[bytes] = []
+    for number, match in enumerate(_LINE.finditer(body.removeprefix(_BOM))):
+        if number >= MOST_LINES or count >= MOST_EVENTS:
+            raise _too_many()
+        line = match[1]
+        if not line:
+            if data:
+                yield Event(_text(name) or "message", _text(b"\n".join(data)), _text(last_id))
+                count += 1
+            name, data = b"", []
+            continue
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value
+        elif field == b"id" and b"\0" not in value:
+            last_id = value
+
+
+def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
+    """For `is_enough` of a session: true once an event that is wanted is there. Reads every event once."""
+    start = 0
+
+    def is_enough(body: bytes) -> bool:
+        nonlocal start
+        ends = [place + len(mark) for mark in _ENDS if (place := body.rfind(mark, start)) >= 0]
+        part, start = body[start : max(ends, default=start)], max(ends, default=start)
+        return any(is_wanted(event) for event in parse(part))
+
+    return is_enough
+
+
+def _text(field: bytes) -> str:
+    try:
+        return field.decode()
+    except UnicodeDecodeError as exc:
+        raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
+
+
+def _too_many() -> ProtocolViolationError:
+    message = (
+        f"The reply streams more than {MOST_EVENTS:,} events or {MOST_LINES:,} lines; that is the limit."
+    )
+    return ProtocolViolationError("TOO_MANY_EVENTS", message)
