@@ -2,8 +2,9 @@
 
 from catalog.protocols.a2t import A2T
 from catalog.protocols.base import Protocol
+from catalog.protocols.oxp import OXP
 
-PROTOCOLS: tuple[type[Protocol], ...] = (A2T,)
+PROTOCOLS: tuple[type[Protocol], ...] = (A2T, OXP)
 
 
 def get(name: str) -> type[Protocol]:

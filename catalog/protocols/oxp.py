@@ -1,0 +1,400 @@
+"""OXP, the Open Execution Protocol 1.0 (draft), in both of its wire forms.
+
+https://github.com/OpenExecProtocol/Specification
+
+Two revisions share the number 1.0: one wraps calls and their replies in `request` and `result`, the
+other sends them bare and names the version in a header. A list shows which one a vendor speaks. The
+published schema of a reply refuses every reply with a value, so replies are read by the prose.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from msgspec import structs
+
+from catalog.protocols import json_schema, members, outcomes, oxp_calls, strict_json
+from catalog.protocols.base import (
+    Item,
+    KnownPages,
+    Note,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Reply,
+    Session,
+    Setting,
+    UnreadableItemError,
+    canonical,
+)
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
+from catalog.protocols.signature import Requirements, Signature
+
+LARGEST_ITEM = 1024 * 1024
+LONGEST_TOOL_ID = 255
+
+_TOOL_ID = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]{1,18})(?:\.([0-9]{1,18})\.([0-9]{1,18}))?)?")
+_VERSION = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+_WHERE = "requirements."
+_OAUTH2 = "requirements.authorization.oauth2."
+_NO_SHAPE = json_schema.Shape((), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Everything on the list, several versions of one tool included."""
+
+    items: Sequence[Item]
+    rejected: Sequence[Rejected]
+    body_digest: str
+
+
+class OXP(Protocol):
+    name = "oxp"
+    label = "OXP"
+    summary = "The vendor lists versioned tools under /tools and runs them at /tools/call."
+    url_hint = "The address before /tools, such as https://api.example.com/oxp."
+    settings = (
+        Setting(
+            name="user_id",
+            label="User ID",
+            help="Who the tools act for. It is sent only to tools that ask for it.",
+        ),
+    )
+
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        super().__init__(settings)
+        self._read: tuple[Session, _Listing] | None = None
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        reply = _list(session)
+        yield known.recall("", reply) or _current_page(_listing(session, reply))
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return _signature(document)
+
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return _document(signature, tool_id, label)
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        called = f"“{printable(signature.name, 60)}”"
+        if _NAME.fullmatch(signature.name):
+            return ()
+        return [Note("ODD_NAME", f"{called} has a name of other characters, or longer, than the protocol's.")]
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        versions = [item for item in _listing(session, _list(session)).items if item.tool_id == tool_id]
+        wanted = [item for item in versions if label in (None, item.label)]
+        if not wanted:
+            which = f"{tool_id}@{label}" if label else tool_id
+            raise RefusedError("NOT_FOUND", f"The vendor does not list {printable(which)}.")
+        return max(wanted, key=lambda item: item.label_key)
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        """All are on the one list, so that asking for the versions of many tools reads it once."""
+        if self._read is None or self._read[0] is not session:
+            self._read = (session, _listing(session, _list(session)))
+        items = [item for item in self._read[1].items if item.tool_id == tool_id]
+        if items:
+            yield Page(items=items)
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        if refusal := outcomes.refusal(signature, arguments):
+            return refusal
+        try:
+            version = label or self.fetch(session, tool_id).label
+        except ProtocolError as error:
+            return outcomes.after(error)
+        request = {
+            "call_id": str(uuid4()),
+            "tool_id": f"{tool_id}@{version}",
+            "input": oxp_calls.input_of(signature, arguments),
+        }
+        if signature.requirements.user and self.values["user_id"]:
+            request["context"] = {"user_id": self.values["user_id"]}
+        return _called(session, signature, request)
+
+    def resume(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        state: Mapping[str, Any],
+        answers: Mapping[str, Any],
+    ) -> Outcome:
+        """The same call once more, under the same id: whoever ran it already may answer from memory."""
+        request = dict(state["request"])
+        if user := answers.get("user_id"):
+            request["context"] = {"user_id": user}
+        return _called(session, signature, request)
+
+
+def _called(session: Session, signature: Signature, request: dict[str, Any]) -> Outcome:
+    try:
+        outcome = oxp_calls.call(session, _path(session, "/tools/call"), signature, request)
+    except ProtocolError as error:
+        outcome = outcomes.after(error)
+    if (outcome.error or {}).get("code") == "NOT_RUN" and _is_gone(session, request["tool_id"]):
+        return outcomes.failed("refused", "NOT_FOUND", "The vendor has no such tool or version any more.")
+    if outcome.outcome in ("needs_authorization", "unavailable") or (outcome.error or {}).get("can_retry"):
+        return replace(outcome, resume={"request": request, **(outcome.resume or {})})
+    return outcome
+
+
+def _is_gone(session: Session, tool: str) -> bool:
+    """Only the list tells: the protocol has no code for a tool or a version that does not exist."""
+    try:
+        return all(f"{item.tool_id}@{item.label}" != tool for item in _listing(session, _list(session)).items)
+    except ProtocolError:
+        return False
+
+
+def _path(session: Session, below: str) -> str:
+    """People may enter the address of the list; calls lie below it."""
+    is_list = urlsplit(session.root).path.rstrip("/").endswith("/tools")
+    return below.removeprefix("/tools") if is_list else below
+
+
+def _list(session: Session) -> Reply:
+    try:
+        reply = session.get(_path(session, "/tools"), headers=oxp_calls.VERSION_HEADER)
+    except (RefusedError, UnavailableError) as error:
+        if error.code != "NOT_FOUND" and not error.code.startswith("HTTP_5"):
+            raise
+        raise _diagnosed(session, error) from error
+    if "oxp-version" in reply.headers:
+        session.memory["revision"] = "bare"
+    return reply
+
+
+def _diagnosed(session: Session, error: ProtocolError) -> ProtocolError:
+    """Why there is no list: /health, which needs no credential, tells a server that is down from none."""
+    try:
+        status = session.get("/health", headers=oxp_calls.VERSION_HEADER, accept=(200, 204, 503)).status
+    except ProtocolError:
+        doubt = "" if isinstance(error, UnavailableError) else " Nothing is at /health either."
+        error.message += doubt
+        return error
+    if status == 503:
+        return UnavailableError("NOT_READY", "The vendor says that it is not ready to answer.")
+    error.message += " Its /health says that it is well."
+    return error
+
+
+def _listing(session: Session, reply: Reply) -> _Listing:
+    document = strict_json.require_json(reply, allow_unstorable=True)
+    if _is_wrapping(reply, document):
+        session.memory["revision"] = "wrapped"
+    is_suspect = strict_json.may_hold_unstorable(reply.body)
+    items: list[Item] = []
+    faults: list[tuple[object, int, UnreadableItemError]] = []
+    for number, entry in enumerate(_entries(document), start=1):
+        try:
+            if is_suspect:
+                _refuse_unstorable(entry)
+            items.append(_identified(entry))
+        except UnreadableItemError as error:
+            faults.append((entry, number, error))
+    good = {item.tool_id for item in items}
+    rejected = [Rejected(_called_in(e, n, good), fault.code, fault.reason) for e, n, fault in faults]
+    return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest())
+
+
+def _is_wrapping(reply: Reply, document: object) -> bool:
+    """Whether the list shows the revision that wraps calls; a list of bare items shows neither."""
+    is_marked = isinstance(document, dict) and ("$schema" in document or "items" not in document)
+    return is_marked and "oxp-version" not in reply.headers
+
+
+def _entries(document: object) -> list[Any]:
+    if isinstance(document, dict):
+        document = next((document[m] for m in ("items", "tools") if isinstance(document.get(m), list)), None)
+    if isinstance(document, list):
+        return document
+    raise ProtocolViolationError("SHAPE", "The reply has no array “items” and no array “tools”.")
+
+
+def _current_page(listing: _Listing) -> Page:
+    """A catalog lists a tool once: in its latest version that can be read."""
+    by_tool: dict[str, list[Item]] = {}
+    for item in listing.items:
+        by_tool.setdefault(item.tool_id, []).append(item)
+    rejected = list(listing.rejected)
+    items = [item for versions in by_tool.values() for item in _latest(versions, rejected)]
+    return Page(items=items, rejected=rejected, body_digest=listing.body_digest)
+
+
+def _latest(versions: list[Item], rejected: list[Rejected]) -> list[Item]:
+    """Of one version listed twice both, as the reader has to tell the same from a contradiction."""
+    left = sorted(versions, key=lambda item: item.label_key, reverse=True)
+    while left[0].label_key != left[-1].label_key:
+        newest = left[0]
+        try:
+            _signature(newest.document or {})
+        except UnreadableItemError as error:
+            name = f"{newest.tool_id}@{newest.label}"
+            rejected.append(Rejected(name, error.code, error.reason))
+            left = left[1:]
+        else:
+            break
+    return [item for item in left if item.label_key == left[0].label_key]
+
+
+def _called_in(entry: object, number: int, good: set[str]) -> str:
+    """What a refused item is called: its tool, so that a tool we know is not taken for gone, unless
+    another version of that tool can be read."""
+    tool_id = entry.get("id") if isinstance(entry, dict) else None
+    found = _TOOL_ID.fullmatch(tool_id) if isinstance(tool_id, str) else None
+    if found is None or len(found[1]) > LONGEST_TOOL_ID:
+        return f"#{number}"
+    return f"{found[1]}@#{number}" if found[1] in good else found[1]
+
+
+def _identified(document: object) -> Item:
+    if not isinstance(document, dict):
+        raise members.wrong("item", document, "an object")
+    tool_id, spelled = _tool_id(document)
+    label, version = _version(document)
+    if spelled is not None and spelled != version:
+        reason = f"“id” names version {'.'.join(map(str, spelled))}, but “version” is {label}."
+        raise UnreadableItemError("BAD_VERSION", reason)
+    content = canonical(document)
+    if len(content) > LARGEST_ITEM:
+        reason = f"The tool is {len(content):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
+        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    return Item(tool_id, label, version, hashlib.sha256(content).hexdigest(), document)
+
+
+def _tool_id(document: Mapping[str, Any]) -> tuple[str, tuple[int, ...] | None]:
+    """Toolkit and tool, and the version that stands behind them, if one does: `@2` means 2.0.0."""
+    value = document.get("id")
+    found = _TOOL_ID.fullmatch(value) if isinstance(value, str) else None
+    if found is None or len(found[1]) > LONGEST_TOOL_ID:
+        raise members.wrong("id", value, "of the form Toolkit.Tool or Toolkit.Tool@1.0.0", code="BAD_TOOL_ID")
+    return found[1], (found[2] and tuple(int(part or 0) for part in found.groups()[1:])) or None
+
+
+def _version(document: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
+    value = document.get("version")
+    found = _VERSION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise members.wrong("version", value, "three numbers such as 1.0.0", code="BAD_VERSION")
+    return found[0], tuple(map(int, found.groups()))
+
+
+def _refuse_unstorable(entry: object) -> None:
+    if problem := strict_json.unstorable(entry):
+        code, reason = problem
+        raise UnreadableItemError(code, f"The item holds {reason}.")
+
+
+def _signature(document: dict[str, Any]) -> Signature:
+    inputs, outputs = _unwrapped(document.get("input_schema")), document.get("output_schema")
+    taken = given = _NO_SHAPE
+    if inputs is not None and inputs != {}:
+        taken = json_schema.read(inputs, "input_schema", whole_name="input")
+    if outputs is not None:
+        given = json_schema.read(outputs, "output_schema", whole_name="value")
+    found = Signature(
+        name=members.name(document, "name", code="BAD_NAME"),
+        description=members.text(document, "description"),
+        inputs=taken.parameters,
+        outputs=given.parameters,
+        requirements=_requirements(document.get("requirements")),
+        schema_rest=taken.rest,
+        outputs_rest=given.rest,
+    )
+    return structs.replace(found, rest=_rest(document, found) or None)
+
+
+def _unwrapped(schema: object) -> object:
+    """An early form put the schema under one member `parameters`."""
+    if isinstance(schema, dict) and schema.keys() == {"parameters"}:
+        inner = schema["parameters"]
+        if isinstance(inner, dict) and (not inner or "type" in inner or "properties" in inner):
+            return inner
+    return schema
+
+
+def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
+    """What `_document` would not write by itself. Under `input_schema`, {"parameters": {}} stands for
+    the early form, around whatever the inputs say."""
+    tool_id, _ = _tool_id(document)
+    written = _document(read, tool_id, document["version"])
+    rest = {
+        m: value
+        for m, value in document.items()
+        if m not in written or canonical(written[m]) != canonical(value)
+    }
+    schema = document.get("input_schema")
+    if schema and _unwrapped(schema) is not schema:
+        rest["input_schema"] = {"parameters": {}}
+    return rest
+
+
+def _document(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+    rest = signature.rest or {}
+    document: dict[str, Any] = {"id": f"{tool_id}@{label}", "name": signature.name, "version": label}
+    if signature.description:
+        document["description"] = signature.description
+    if signature.outputs or signature.outputs_rest is not None:
+        document["output_schema"] = json_schema.write(signature.outputs, signature.outputs_rest)
+    document |= rest
+    if signature.inputs or signature.schema_rest is not None:
+        schema = json_schema.write(signature.inputs, signature.schema_rest)
+        document["input_schema"] = {"parameters": schema} if "input_schema" in rest else schema
+    return document
+
+
+def _requirements(value: object) -> Requirements:
+    """What a call needs beside its inputs. Which provider wants which scope stays in the rest."""
+    if value is None:
+        return Requirements()
+    if not isinstance(value, dict):
+        raise members.wrong("requirements", value, "an object")
+    providers = [_named(each, "authorization") for each in members.array(value, "authorization", _WHERE)]
+    secrets = [_named(each, "secrets") for each in members.array(value, "secrets", _WHERE)]
+    user = value.get("user_id")
+    if user is not None and not isinstance(user, bool):
+        raise members.wrong("requirements.user_id", user, "true or false")
+    return Requirements(
+        scopes=tuple(scope for each in providers for scope in _scopes(each)),
+        secrets=tuple(members.name(each, "id", "requirements.secrets.") for each in secrets),
+        user=user is True,
+    )
+
+
+def _named(each: object, member: str) -> dict[str, Any]:
+    if isinstance(each, dict):
+        return each
+    raise members.wrong(f"requirements.{member}", each, "an array of objects")
+
+
+def _scopes(provider: dict[str, Any]) -> list[str]:
+    """A provider that wants no particular scope is named by itself."""
+    oauth2 = provider.get("oauth2")
+    scopes = members.array(oauth2, "scopes", _OAUTH2) if isinstance(oauth2, dict) else []
+    if not all(isinstance(scope, str) for scope in scopes):
+        raise members.wrong(f"{_OAUTH2}scopes", scopes, "an array of text")
+    return scopes or [members.name(provider, "id", "requirements.authorization.")]

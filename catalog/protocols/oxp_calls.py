@@ -1,0 +1,167 @@
+"""How an OXP tool is run: one call, in the form that the vendor understands, and what became of it.
+
+The outcomes of a call are told apart by status: 400 before the tool ran, 422 for its input, 200 for
+whatever the tool itself did. What a vendor means for its own developers is never passed on.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.protocols import outcomes, strict_json
+from catalog.protocols.base import Ask, Outcome, Reply, Session
+from catalog.protocols.errors import ProtocolViolationError, printable
+from catalog.protocols.signature import Signature
+
+VERSION_HEADER = {"OXP-Version": "1.0"}
+LONGEST_HINT = 4000
+LONGEST_URL = 2048
+MOST_CHALLENGES = 20
+LONGEST_WAIT = 86_400
+
+# 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those.
+_ANSWERS = (200, *(status for status in range(400, 500) if status not in (401, 408, 425, 429)))
+
+_SOME_TEXT = {"type": "string", "minLength": 1}
+
+# The member that a server misses when a call came in the other revision's form.
+_MISSED = {"bare": "request", "wrapped": "tool_id"}
+_OTHER = {"bare": "wrapped", "wrapped": "bare"}
+
+
+def call(session: Session, path: str, signature: Signature, request: Mapping[str, Any]) -> Outcome:
+    """`NOT_RUN` is a refusal for another reason than the input. Raises ProtocolError."""
+    reply = _sent(session, path, request)
+    match reply.status:
+        case 200:
+            return _result(signature, reply)
+        case 400:
+            return _not_run(reply)
+        case 422:
+            return _bad_input(reply)
+    return outcomes.complaint(reply)
+
+
+def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
+    given = {p.name: arguments[p.name] for p in signature.inputs if arguments.get(p.name) is not None}
+    if len(signature.inputs) == 1 and signature.inputs[0].is_whole:
+        return given.get(signature.inputs[0].name, {})
+    return given
+
+
+def _sent(session: Session, path: str, request: Mapping[str, Any]) -> Reply:
+    """In the revision that the vendor speaks. One that misses the other's form has not run the tool."""
+    revision = session.memory.get("revision", "bare")
+    reply = _posted(session, path, request, revision)
+    if not _is_missed(reply, _MISSED[revision]):
+        return reply
+    second = _posted(session, path, request, _OTHER[revision])
+    if _is_missed(second, _MISSED[_OTHER[revision]]):
+        return reply
+    session.memory["revision"] = _OTHER[revision]
+    return second
+
+
+def _posted(session: Session, path: str, request: Mapping[str, Any], revision: str) -> Reply:
+    body = request if revision == "bare" else {"$schema": "urn:oxp:1.0", "request": request}
+    headers = VERSION_HEADER if revision == "bare" else None
+    return session.post(path, json=body, headers=headers, accept=_ANSWERS)
+
+
+def _is_missed(reply: Reply, member: str) -> bool:
+    if reply.status not in (400, 422) or b"missing_requirements" in reply.body:
+        return False
+    said = reply.body[:LONGEST_HINT].decode(errors="replace")
+    named = rf"""["'`“]{member}["'`”]|(?:missing|field|property|member|key):? {member}\b"""
+    return bool(re.search("missing|required", said, re.IGNORECASE) and re.search(named, said, re.IGNORECASE))
+
+
+def _result(signature: Signature, reply: Reply) -> Outcome:
+    document = strict_json.require_json(reply)
+    if isinstance(document, dict) and "success" not in document and isinstance(document.get("result"), dict):
+        document = document["result"]
+    if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
+        raise ProtocolViolationError("SHAPE", "It does not say whether the call was a success.")
+    if document["success"]:
+        return outcomes.ok(_outputs(document, signature), signature)
+    error = document.get("error")
+    return _tool_error(error if isinstance(error, dict) else {})
+
+
+def _outputs(document: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+    value = document.get("value")
+    whole = next((output.name for output in signature.outputs if output.is_whole), "value")
+    if signature.outputs_rest is not None and isinstance(value, dict):
+        return value
+    return {whole: value} if "value" in document and (value is not None or signature.outputs) else {}
+
+
+def _tool_error(error: dict[str, Any]) -> Outcome:
+    """The tool ran and failed. What is meant for the vendor's developers alone is left out."""
+    if isinstance(error.get("missing_requirements"), dict):
+        return _needs(error["missing_requirements"], _text(error, "message"))
+    message = _text(error, "message") or "The tool failed and did not say why."
+    failure: dict[str, Any] = {"code": "TOOL_ERROR", "message": message}
+    failure["can_retry"] = error.get("can_retry") is True
+    if hint := _text(error, "additional_prompt_content", LONGEST_HINT):
+        failure["additional_prompt_content"] = hint
+    wait = error.get("retry_after_ms")
+    seconds = min(max(wait / 1000, 0.0), LONGEST_WAIT) if type(wait) in (int, float) else None
+    return Outcome("tool_error", error=failure, retry_after=seconds)
+
+
+def _not_run(reply: Reply) -> Outcome:
+    missing = _object(reply).get("missing_requirements")
+    said = outcomes.explanation(reply)[0]
+    if isinstance(missing, dict):
+        return _needs(missing, said)
+    return outcomes.failed("refused", "NOT_RUN", f"The vendor did not run the tool{_quoted(said)}")
+
+
+def _needs(missing: Mapping[str, Any], said: str) -> Outcome:
+    """A person has to do something before the call can go on, such as letting the tool act for them."""
+    challenges = missing.get("authorization")
+    readable = [each for each in challenges if isinstance(each, dict)] if isinstance(challenges, list) else []
+    asks = [_challenge(each) for each in readable[:MOST_CHALLENGES]]
+    if missing.get("user_id") is True:
+        asks.append(Ask("user_id", "The tool has to know who its user is.", _SOME_TEXT))
+    checks = {_text(each, "id"): _url(each, "check_url") for each in readable[:MOST_CHALLENGES]}
+    message = f"The tool needs more before it can run{_quoted(said)}"
+    failure = {"code": "MISSING_REQUIREMENTS", "message": message}
+    resume = {"check_urls": {name: url for name, url in checks.items() if url}}
+    return Outcome("needs_authorization", error=failure, asks=asks, resume=resume)
+
+
+def _challenge(challenge: Mapping[str, Any]) -> Ask:
+    who = _text(challenge, "id") or "the provider"
+    return Ask(who, f"Let the tool act for you at {who}, then run it again.", url=_url(challenge, "url"))
+
+
+def _url(challenge: Mapping[str, Any], member: str) -> str:
+    """Shown to a person as a link, and never followed from here."""
+    value = challenge.get(member)
+    is_link = isinstance(value, str) and len(value) <= LONGEST_URL and value.isprintable()
+    return str(value) if is_link and str(value).lower().startswith(("https://", "http://")) else ""
+
+
+def _bad_input(reply: Reply) -> Outcome:
+    said, fields = outcomes.explanation(reply)
+    message = f"The vendor refused the inputs{_quoted(said)}"
+    return outcomes.failed("invalid_arguments", "HTTP_422", message, fields=fields)
+
+
+def _object(reply: Reply) -> dict[str, Any]:
+    try:
+        document = strict_json.require_json(reply)
+    except ProtocolViolationError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _text(raw: Mapping[str, Any], member: str, longest: int = outcomes.LONGEST_EXPLANATION) -> str:
+    value = raw.get(member)
+    return printable(value, longest) if isinstance(value, str) else ""
+
+
+def _quoted(said: str) -> str:
+    return f": {said}" if said else "."
