@@ -1,4 +1,4 @@
-from catalog.models.findings import Finding
+from catalog.models.findings import Finding, Likeness
 from catalog.models.runs import KnownPage, Rejection, Run, Withdrawal
 from catalog.models.search_index import (
     SearchDocument,
@@ -15,6 +15,7 @@ __all__ = [
     "Endpoint",
     "Finding",
     "KnownPage",
+    "Likeness",
     "Rejection",
     "Run",
     "SearchDocument",

@@ -16,9 +16,16 @@ class Severity(models.TextChoices):
 
 
 class FindingState(models.TextChoices):
+    """A noted finding waits for nobody: it is not severe, or its endpoint was removed."""
+
     OPEN = "open", "Waiting for review"
     ACCEPTED = "accepted", "Accepted"
     BLOCKED = "blocked", "Blocked"
+    NOTED = "noted", "Noted"
+
+
+# Says that a version was held or blocked by its endpoint's policy, or by a person; see catalog/holds.py.
+HELD = "HELD"
 
 
 class Finding(models.Model):
@@ -52,3 +59,14 @@ class Finding(models.Model):
 
     def __str__(self) -> str:
         return self.message
+
+
+class Likeness(models.Model):
+    """What a tool's name looks like, as hashes: `spelling` is the name itself, whatever its style."""
+
+    tool = models.OneToOneField(Tool, on_delete=models.CASCADE, primary_key=True, related_name="likeness")
+    spelling = models.BigIntegerField()
+    skeleton = models.BigIntegerField(db_index=True)
+
+    def __str__(self) -> str:
+        return str(self.tool)

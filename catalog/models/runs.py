@@ -59,6 +59,9 @@ class Run(models.Model):
     notes = models.JSONField(default=list)
     error_code = models.CharField(max_length=40, blank=True)
     error_message = models.TextField(blank=True)
+    inspected = models.PositiveSmallIntegerField(
+        default=0, help_text="The revision of the rules that its versions were inspected with."
+    )
 
     class Meta:
         ordering = ["-id"]
@@ -70,6 +73,11 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["endpoint", "-id"], name="run_by_endpoint"),
+            models.Index(
+                fields=["inspected", "id"],
+                condition=models.Q(status="succeeded") & (models.Q(added__gt=0) | models.Q(changed__gt=0)),
+                name="run_to_inspect",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -17,7 +17,11 @@ class ToolStatus(models.TextChoices):
 
 
 class Tool(models.Model):
-    """Identity is (endpoint, the vendor's own id). Text columns repeat the current version's, for lists."""
+    """Identity is (endpoint, the vendor's own id). Text columns repeat the current version's, for lists.
+
+    `stopped` is the version that the vendor lists and that is held for review or blocked. It equals
+    `current` while nothing of this tool has been let through.
+    """
 
     endpoint = models.ForeignKey(
         Endpoint,
@@ -33,6 +37,13 @@ class Tool(models.Model):
         on_delete=models.PROTECT,
         related_name="current_of",
         db_index=False,  # it would help to delete versions, which nobody can
+    )
+    stopped = models.ForeignKey(
+        "catalog.ToolVersion",
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="stopped_of",
+        db_index=False,  # as for `current`
     )
     name = models.TextField()
     title = models.TextField(blank=True)

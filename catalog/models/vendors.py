@@ -129,6 +129,7 @@ class Endpoint(models.Model):
     interval_minutes = models.PositiveIntegerField(
         default=60, validators=[MinValueValidator(1), MaxValueValidator(10_080)]
     )
+    policy = models.JSONField(default=dict, blank=True)
     is_paused = models.BooleanField(default=False)
     next_due_at = models.DateTimeField(default=timezone.now)
     failures = models.PositiveIntegerField(default=0)
