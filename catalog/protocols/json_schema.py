@@ -5,6 +5,9 @@ its properties; what a parameter cannot say stays whole in its `schema`, and wha
 beside its properties stays in the rest. A schema that is no object is one parameter that stands for
 the whole. No reference is ever followed here.
 
+Where a parameter has a `schema`, that is the truth; its type, limits and values are then what a
+person can be shown of it.
+
 https://json-schema.org/draft/2020-12/json-schema-core
 """
 
@@ -21,6 +24,8 @@ from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
 DEEPEST = 64
 MOST_NODES = 20_000
 MOST_PROPERTIES = 1_000
+MOST_VALUES = 10_000
+LARGEST = 1024 * 1024  # bytes of canonical JSON
 
 _TYPES: dict[str, ParameterType] = {
     "string": "string",
@@ -29,8 +34,9 @@ _TYPES: dict[str, ParameterType] = {
     "boolean": "boolean",
 }
 _WORDS = {kind: word for word, kind in _TYPES.items()} | {"enum": "string"}
-# Members of the object that `write` derives. In the rest, None says that the vendor left one out.
-_DERIVED = ("type", "properties", "required")
+# What `write` derives from the parameters. The rest holds the vendor's own value where it differs,
+# as in `required: null`; a `type` of None there says that the vendor left the type out.
+DERIVED = ("type", "properties", "required")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +58,34 @@ def read(schema: object, where: str, *, whole_name: str) -> Shape:
     if isinstance(schema, bool) or not _has_properties(schema):
         return Shape((_whole(schema, whole_name),), None)
     listed = schema.get("required")
-    required = listed if isinstance(listed, list) else []
+    required = {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else ()
     parameters = tuple(
         _property(name, each, is_required=name in required, where=f"{where}.{name}")
-        for name, each in schema.get("properties", {}).items()
+        for name, each in (schema.get("properties") or {}).items()
     )
-    rest = {member: value for member, value in schema.items() if member not in _DERIVED}
-    written = write(parameters, {})
-    for member in _DERIVED:
-        if _differ(written.get(member), schema.get(member)) or (member in written) != (member in schema):
-            rest[member] = schema.get(member)
+    rest: dict[str, Any] = {} if "type" in schema else {"type": None}
+    written = write(parameters, rest)
+    rest |= {
+        member: value
+        for member, value in schema.items()
+        if member not in DERIVED or member not in written or _differ(written[member], value)
+    }
     return Shape(parameters, rest)
 
 
 def write(parameters: Sequence[Parameter], rest: Mapping[str, Any] | None) -> Any:
     """The schema that `read` was given."""
     if len(parameters) == 1 and parameters[0].is_whole:
-        return parameters[0].schema
-    written: dict[str, Any] = {
-        "type": "object",
-        "properties": {parameter.name: write_parameter(parameter) for parameter in parameters},
-    }
+        return write_parameter(parameters[0])
+    written: dict[str, Any] = {"type": "object"}
+    if parameters:
+        written["properties"] = {parameter.name: write_parameter(parameter) for parameter in parameters}
     if required := [parameter.name for parameter in parameters if parameter.required]:
         written["required"] = required
     written |= rest or {}
-    return {m: value for m, value in written.items() if value is not None or m not in _DERIVED}
+    if written["type"] is None:
+        del written["type"]
+    return written
 
 
 def write_parameter(parameter: Parameter) -> Any:
@@ -112,6 +121,10 @@ def check(schema: object, where: str) -> None:
             reason = f"“{where}” has more than {MOST_NODES:,} parts; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
         level = [child for each in level for child in _children(each)]
+    size = len(canonical(schema))
+    if size > LARGEST:
+        reason = f"“{where}” is {size:,} bytes of JSON; the limit is {LARGEST:,}."
+        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
 
 def _children(value: object) -> Sequence[Any]:
@@ -122,7 +135,9 @@ def _children(value: object) -> Sequence[Any]:
 
 def _has_properties(schema: Mapping[str, Any]) -> bool:
     kind = schema.get("type", "object" if "properties" in schema else None)
-    properties = schema.get("properties", {})
+    properties = schema.get("properties")
+    if properties is None:
+        properties = {}
     return (
         (kind == "object" or (isinstance(kind, list) and "object" in kind))
         and isinstance(properties, dict)
@@ -140,20 +155,21 @@ def _whole(schema: dict[str, Any] | bool, name: str) -> Parameter:
 def _property(name: str, schema: dict[str, Any] | bool, *, is_required: bool, where: str) -> Parameter:
     if isinstance(schema, bool):
         return Parameter(id=name, name=name, type="json", required=is_required, description="", schema=schema)
-    allowed = _allowed_values(schema)
-    kind: ParameterType = "enum" if allowed else _type(schema)
+    shown = _shown(schema)
+    allowed = _allowed_values(shown)
+    kind: ParameterType = "enum" if allowed else _type(shown)
     is_number = kind in ("int", "number")
     found = Parameter(
         id=name,
         name=name,
         type=kind,
         required=is_required,
-        description=_text(schema, "description", where),
-        title=_text(schema, "title", where),
+        description=_text(shown, "description", where),
+        title=_text(shown, "title", where),
         allowed_values=allowed,
-        min=_number(schema, "minimum") if is_number else None,
-        max=_number(schema, "maximum") if is_number else None,
-        max_length=_length(schema) if kind == "string" else None,
+        min=_number(shown, "minimum") if is_number else None,
+        max=_number(shown, "maximum") if is_number else None,
+        max_length=_length(shown) if kind == "string" else None,
         default=schema.get("default", msgspec.UNSET),
     )
     if _differ(write_parameter(found), schema):
@@ -161,31 +177,48 @@ def _property(name: str, schema: dict[str, Any] | bool, *, is_required: bool, wh
     return found
 
 
+def _shown(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema that lets in one form or null, as that form: libraries write optional members so."""
+    if "type" not in schema and "enum" not in schema:
+        for member in ("anyOf", "oneOf"):
+            forms = schema.get(member)
+            real = [each for each in forms if each != {"type": "null"}] if isinstance(forms, list) else []
+            if len(real) == 1 and isinstance(real[0], dict):
+                return real[0] | {name: value for name, value in schema.items() if name != member}
+    return schema
+
+
 def _type(schema: Mapping[str, Any]) -> ParameterType:
     """The one simple type that values have, null aside; `json` when there is no such type."""
     kind = schema.get("type")
-    if kind is None:
-        branches = [each for each in _branches(schema) if each != {"type": "null"}]
-        return _type(branches[0]) if len(branches) == 1 and isinstance(branches[0], dict) else "json"
     if isinstance(kind, list):
         kinds = [each for each in kind if each != "null"]
         kind = kinds[0] if len(kinds) == 1 else None
     return _TYPES.get(kind, "json") if isinstance(kind, str) else "json"
 
 
-def _branches(schema: Mapping[str, Any]) -> list[Any]:
-    branches = schema.get("anyOf")
-    return branches if isinstance(branches, list) else []
-
-
 def _allowed_values(schema: Mapping[str, Any]) -> tuple[AllowedValue, ...]:
     """The values of a text that has a list of them; none for lists that hold anything but text."""
-    values = schema.get("enum")
-    if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
+    if schema.get("type", "string") != "string" and _type(schema) != "string":
         return ()
-    if len(set(values)) < len(values) or schema.get("type", "string") != "string":
+    titled = _titled_values(schema.get("oneOf"))
+    listed = [schema["const"]] if "const" in schema else schema.get("enum", list(titled))
+    values = [value for value in listed if value is not None] if isinstance(listed, list) else []
+    if len(values) > MOST_VALUES or not all(isinstance(value, str) for value in values):
         return ()
-    return tuple(AllowedValue(value) for value in values)
+    return tuple(AllowedValue(value, titled.get(value, "")) for value in dict.fromkeys(values))
+
+
+def _titled_values(forms: object) -> dict[str, str]:
+    """Constants with their descriptions, the way to give each value of an enumeration a text."""
+    if not isinstance(forms, list) or not all(isinstance(each, dict) for each in forms):
+        return {}
+    if not all(isinstance(each.get("const"), str) for each in forms):
+        return {}
+    texts = [each.get("description") or each.get("title") for each in forms]
+    return {
+        each["const"]: text if isinstance(text, str) else "" for each, text in zip(forms, texts, strict=True)
+    }
 
 
 def _text(schema: Mapping[str, Any], member: str, where: str) -> str:
