@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from catalog import credentials
@@ -59,10 +59,14 @@ def read_all(endpoint_id: int) -> None:
 
 
 def _pending(endpoint: Endpoint) -> QuerySet[Tool]:
-    """Tools whose label says that there was something before, and whose history was not read since."""
+    """Tools whose label says that there was something before, and whose history was not read since.
+
+    There is nothing before 1, but there may be before 0.2.0.
+    """
+    has_before = Q(current__label_key__gt=[1]) | Q(current__label_key__len__gt=1)
     return (
         Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE, versions_read_at=None)
-        .filter(current__label_key__gt=[1])
+        .filter(has_before)
         .order_by("pk")
     )
 
