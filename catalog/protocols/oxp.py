@@ -180,7 +180,7 @@ def _list(session: Session) -> Reply:
     try:
         reply = session.get(_path(session, "/tools"), headers=oxp_calls.VERSION_HEADER)
     except (RefusedError, UnavailableError) as error:
-        if error.code != "NOT_FOUND" and not error.code.startswith("HTTP_5"):
+        if error.code != "NOT_FOUND" and not error.code.startswith("HTTP_"):
             raise
         raise _diagnosed(session, error) from error
     if "oxp-version" in reply.headers:

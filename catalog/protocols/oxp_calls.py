@@ -147,7 +147,7 @@ def _url(challenge: Mapping[str, Any], member: str) -> str:
 def _bad_input(reply: Reply) -> Outcome:
     said, fields = outcomes.explanation(reply)
     message = f"The vendor refused the inputs{_quoted(said)}"
-    return outcomes.failed("invalid_arguments", "HTTP_422", message, fields=fields)
+    return outcomes.failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
 
 
 def _object(reply: Reply) -> dict[str, Any]:
