@@ -7,7 +7,7 @@ read raises, and the catalog is left as it was.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +27,8 @@ MAX_PAGES = 500
 MAX_TOOLS = 50_000
 MAX_SECONDS = 300
 MAX_READINGS = 3
-CHUNK = 500
+CHUNK = 100
+AT_ONCE = 25  # some 100 kB: less than a socket holds, so that nobody waits for the database
 
 Progress = Callable[[int, int, int], None]
 OpenSession = Callable[[], AbstractContextManager[base.Session]]
@@ -304,18 +305,24 @@ class _Reading:
         )
 
     def _stage(self) -> None:
-        """Decode what is waiting and copy it to the staging table; an unreadable item costs only itself."""
-        staged = []
-        for tool, item in self.waiting.items():
+        """Decode what is waiting. The database takes in a few tools while the next few are decoded."""
+        waiting = list(self.waiting.items())
+        self.waiting = {}
+        changed: list[tuple[str, StagedTool]] = []
+        for start in range(0, len(waiting), AT_ONCE):
+            staged = list(self._decoded(waiting[start : start + AT_ONCE]))
+            changed += [(tool, each) for tool, each in staged if each.tool_pk is not None]
+            self.staged |= {tool: each.tool_id for tool, each in staged}
+            self.stage.put([each for _, each in staged])
+        self._judge(changed)
+
+    def _decoded(self, items: Sequence[tuple[str, Item]]) -> Iterator[tuple[str, StagedTool]]:
+        """An unreadable item costs only itself."""
+        for tool, item in items:
             try:
-                staged.append((tool, self._decode(item, self.current.get(tool))))
+                yield tool, self._decode(item, self.current.get(tool))
             except UnreadableItemError as exc:
                 self._refuse(item.tool_id, exc.code, exc.reason)
-        self.waiting = {}
-        if staged:
-            self._judge([(tool, each) for tool, each in staged if each.tool_pk is not None])
-            self.stage.put([each for _, each in staged])
-            self.staged |= {tool: each.tool_id for tool, each in staged}
 
     def _decode(self, item: Item, held: Current | None) -> StagedTool:
         document = item.document or {}

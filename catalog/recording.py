@@ -6,9 +6,9 @@ written once. No statement here runs per tool.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
 
 import psycopg
 from django.db import connection, transaction
@@ -86,42 +86,47 @@ CREATE TEMP TABLE staged_tool (
 
 
 class Stage:
-    """The staging table of this connection, made for the first chunk. A COPY runs beside the reader.
+    """The staging table of this connection, made for the first tools that are put there.
 
-    Leave the connection alone between `put` and `settle`: a COPY may be under way on it.
+    Rows go into one open COPY, so that the database works on them while the next ones are read. Leave
+    the connection alone between `put` and `settle`.
     """
 
     def __init__(self) -> None:
         self._is_made = False
-        self._copying: Future[None] | None = None
+        self._copying = ExitStack()
+        self._rows: psycopg.Copy | None = None
 
     def __enter__(self) -> "Stage":
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="stage")
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self._thread.shutdown(wait=True)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with connection.wrap_database_errors:
+            self._copying.__exit__(kind, error, trace)
 
     def put(self, tools: Sequence[StagedTool]) -> None:
-        self.settle()
+        if not tools:
+            return
         if not self._is_made:
             with connection.cursor() as cursor:
                 cursor.execute(CREATE)
             self._is_made = True
-        # Connections belong to threads in Django, so the other thread gets the one underneath.
-        self._copying = self._thread.submit(_copy, connection.connection, tools)
+        with connection.wrap_database_errors:
+            if self._rows is None:
+                cursor = self._copying.enter_context(connection.connection.cursor())
+                self._rows = self._copying.enter_context(
+                    cursor.copy(f"COPY staged_tool ({COLUMNS}) FROM STDIN")
+                )
+            self._rows.write("".join([_copy_line(tool) for tool in tools]))
 
     def settle(self) -> None:
-        """Wait until the last chunk is in the table; raises what went wrong with it."""
-        if self._copying:
-            copying, self._copying = self._copying, None
+        """Wait until everything is in the table; raises what went wrong with it."""
+        if self._rows is not None:
+            self._rows = None
             with connection.wrap_database_errors:
-                copying.result()
-
-
-def _copy(raw: psycopg.Connection[Any], tools: Sequence[StagedTool]) -> None:
-    with raw.cursor() as cursor, cursor.copy(f"COPY staged_tool ({COLUMNS}) FROM STDIN") as rows:
-        rows.write("".join([_copy_line(tool) for tool in tools]))
+                self._copying.close()
 
 
 COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
