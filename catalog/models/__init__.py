@@ -1,3 +1,4 @@
+from catalog.models.calls import Call, Example
 from catalog.models.findings import Finding, Likeness
 from catalog.models.runs import KnownPage, Rejection, Run, Withdrawal
 from catalog.models.search_index import (
@@ -11,8 +12,10 @@ from catalog.models.tools import Tool, ToolVersion
 from catalog.models.vendors import Credential, Endpoint, Vendor
 
 __all__ = [
+    "Call",
     "Credential",
     "Endpoint",
+    "Example",
     "Finding",
     "KnownPage",
     "Likeness",

@@ -1,0 +1,151 @@
+"""Tools tried by people: one call is one row, from the wish to its outcome."""
+
+import uuid
+from typing import Any, get_args
+
+import msgspec
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from catalog.models.tools import Tool, ToolVersion
+from catalog.protocols.base import OutcomeKind
+
+OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
+
+
+class CallStatus(models.TextChoices):
+    QUEUED = "queued", "Waiting for a worker"
+    RUNNING = "running", "Running"
+    FINISHED = "finished", "Done"
+
+
+ACTIVE_CALLS = [CallStatus.QUEUED, CallStatus.RUNNING]
+
+
+class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One request and its reply, bounded and without what the credential added; `status` 0: no reply."""
+
+    method: str
+    url: str
+    headers: dict[str, str] = {}
+    body: str = ""
+    status: int = 0
+    reply_headers: dict[str, str] = {}
+    reply: str = ""
+    duration_ms: int = 0
+
+
+class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One try of a call, after `waited_ms`. Only tools that are marked safe are tried more than once."""
+
+    outcome: str
+    code: str = ""
+    message: str = ""
+    waited_ms: int = 0
+    duration_ms: int = 0
+    exchanges: list[Sent] = []
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    message: str
+    schema: dict[str, Any] | None = None
+    url: str = ""
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came of a call, bounded. `cut` holds the beginning of outputs that were too long to keep."""
+
+    outputs: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
+    cut: str = ""
+    error: dict[str, Any] | None = None
+    notes: list[dict[str, str]] = []
+    asks: list[Asked] = []
+    resume: dict[str, Any] | None = None
+    attempts: list[Attempt] = []
+
+
+class Call(models.Model):
+    """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
+
+    `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
+    ended, by the database's clock. `continues` is the call whose questions this one answers.
+    """
+
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
+    version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="+", db_index=False)
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    requested_name = models.CharField(max_length=150)
+    arguments = models.JSONField(default=dict)
+    continues = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="continued_by")
+    answers = models.JSONField(default=dict)
+    deadline_seconds = models.PositiveIntegerField(default=30)
+    status = models.CharField(max_length=10, choices=CallStatus.choices, default=CallStatus.QUEUED)
+    queued_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    gives_up_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=24, blank=True)
+    error_code = models.CharField(max_length=60, blank=True)
+    duration_ms = models.PositiveIntegerField(null=True)
+    result = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(status__in=CallStatus.values), name="call_status_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(outcome__in=["", *OUTCOMES]), name="call_outcome_known"
+            ),
+            models.UniqueConstraint(
+                fields=["continues"],
+                condition=models.Q(status__in=ACTIVE_CALLS),
+                name="one_active_continuation_per_call",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["tool", "-id"], name="call_by_tool"),
+            models.Index(
+                fields=["gives_up_at"], condition=models.Q(status__in=ACTIVE_CALLS), name="call_active"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"Call {self.pk}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE_CALLS
+
+    def decoded(self) -> Result:
+        return msgspec.json.decode(self.result, type=Result) if self.result else Result()
+
+
+class Example(models.Model):
+    """Arguments worth keeping under a name; they fill the form, or run as they are."""
+
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="examples", db_index=False)
+    name = models.CharField(max_length=100)
+    arguments = models.JSONField(default=dict)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_name = models.CharField(max_length=150)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["tool", "name"], name="one_example_per_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
