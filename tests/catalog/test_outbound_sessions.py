@@ -1,0 +1,113 @@
+"""What a session can do for protocols that need more than one question and one answer."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from catalog import credentials
+from catalog.addresses import Policy
+from catalog.outbound import LONGEST_RECORDED, Session
+from catalog.protocols.errors import RefusedError, UnavailableError
+from catalog.wire import Limits
+from tests.factories import make_endpoint
+from tests.hostile_vendor import HostileVendor, in_turn, json_reply, raw, reply, resets
+
+LOOPBACK = Policy.parse("127.0.0.1/32")
+QUICK = Limits(backoff=(0.01, 0.01), idle=1, request=2)
+SECRET = "s3cret-s3cret"
+BEARER = {"authorization": {"Authorization": f"Bearer {SECRET}"}, "secrets": [SECRET]}
+
+
+def open_session(url, **given):
+    return Session(url, policy=LOOPBACK, limits=QUICK, **given)
+
+
+@contextmanager
+def talk(script, **given):
+    with HostileVendor(script) as vendor, open_session(vendor.url, **given) as session:
+        yield vendor, session
+
+
+def test_repeatable_post_is_tried_again_when_the_failure_may_pass():
+    with talk(in_turn(resets, json_reply([1]))) as (vendor, session):
+        assert session.post("/search", json={}, is_repeatable=True).body == b"[1]"
+    assert len(vendor.requests) == 2
+
+
+def test_other_posts_are_never_tried_again():
+    with talk(in_turn(resets, json_reply([1]))) as (vendor, session), pytest.raises(UnavailableError):
+        session.post("/run", json={})
+    assert len(vendor.requests) == 1
+
+
+def test_delete_takes_the_usual_answers():
+    with talk(raw(b"HTTP/1.1 204 No Content\r\n\r\n")) as (vendor, session):
+        assert session.delete("/session", headers={"X-Id": "7"}).status == 204
+    assert (vendor.requests[0].method, vendor.requests[0].headers["x-id"]) == ("DELETE", "7")
+
+
+def test_open_stream_is_left_when_enough_has_come():
+    stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\ndata: 2\n\n"
+    with talk(raw(stream, keep=True)) as (_, session):
+        answer = session.post("/", json={}, is_enough=lambda body: b"data: 1" in body)
+        assert answer.body.startswith(b"data: 1")
+
+
+def test_another_address_gets_no_credential():
+    with HostileVendor(reply()) as other, talk(reply(), **BEARER) as (home, session):
+        elsewhere = session.at(other.url + "/doc.json")
+        elsewhere.get("")
+        back = elsewhere.at(home.url)
+        back.get("/again")
+        elsewhere.close()
+        back.close()
+    assert "authorization" not in other.requests[0].headers
+    assert other.requests[0].target == "/doc.json"
+    assert home.requests[0].headers["authorization"] == f"Bearer {SECRET}"
+
+
+def test_another_address_keeps_the_address_rule():
+    with talk(reply()) as (_, session), pytest.raises(RefusedError):
+        session.at("http://169.254.169.254/latest").get("")
+
+
+def test_exchanges_show_what_went_over_the_wire_without_the_credential():
+    exchanges = []
+    with talk(json_reply({"n": 1}), exchanges=exchanges, **BEARER) as (vendor, session):
+        session.post("/run", json={"key": SECRET, "city": "Bern"}, headers={"X-Trace": SECRET})
+    (exchange,) = exchanges
+    assert (exchange.method, exchange.status, exchange.url) == ("POST", 200, f"{vendor.url}/run")
+    assert (exchange.body, exchange.reply) == ('{"key":"•••","city":"Bern"}', '{"n": 1}')
+    assert exchange.headers["X-Trace"] == "•••"
+    assert SECRET not in repr(exchange)
+
+
+def test_failed_exchange_is_recorded_too():
+    exchanges = []
+    with talk(resets, exchanges=exchanges) as (_, session), pytest.raises(UnavailableError):
+        session.post("/run", json={})
+    assert [exchange.status for exchange in exchanges] == [0]
+
+
+def test_long_bodies_are_recorded_in_part():
+    exchanges = []
+    with talk(reply(b"x" * 200_000), exchanges=exchanges) as (_, session):
+        assert len(session.get("/").body) == 200_000
+    assert len(exchanges[0].reply) == LONGEST_RECORDED + 2
+
+
+@pytest.mark.django_db
+def test_what_a_protocol_found_out_is_there_in_the_next_session():
+    endpoint = make_endpoint()
+    with credentials.open_session(endpoint) as session:
+        session.memory["era"] = "modern"
+    endpoint.refresh_from_db()
+    with credentials.open_session(endpoint) as session:
+        assert session.memory == {"era": "modern"}
+
+
+@pytest.mark.django_db
+def test_nothing_is_written_when_nothing_was_found_out(django_assert_num_queries):
+    endpoint = make_endpoint(memory={"era": "modern"})
+    with django_assert_num_queries(0), credentials.open_session(endpoint) as session:
+        assert session.memory == {"era": "modern"}
