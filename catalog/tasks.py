@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from catalog import enumeration, history, search
+from catalog import enumeration, history, invocation, search
 from catalog.models.runs import RunStatus
 
 
@@ -26,3 +26,8 @@ def read_versions(endpoint_id: int, after: int = 0) -> None:
     last = history.read_pending(endpoint_id, after)
     if last is not None:
         read_versions.delay(endpoint_id, last)
+
+
+@shared_task
+def perform_call(call_id: int) -> None:
+    invocation.perform(call_id)

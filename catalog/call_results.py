@@ -1,0 +1,180 @@
+"""What came of a call, bounded and fit to be kept: everything in it was written by a vendor."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from catalog.models.calls import Asked, Attempt, Result, Sent
+from catalog.outbound import Exchange
+from catalog.protocols import json_schema, outcomes
+from catalog.protocols.base import Ask, Outcome, UnreadableItemError, canonical
+from catalog.protocols.signature import Signature
+
+NO_WORKER = (
+    "No worker took this call, so nothing was sent. Look whether a worker is running, then run it again."
+)
+WORKER_LOST = (
+    "The worker that made this call ended before the answer came. It is not known whether the tool ran."
+)
+OUR_FAULT = "Pegboard itself failed here; its log says more. It is not known whether the tool ran."
+
+LARGEST_OUTPUTS = 1024 * 1024
+LARGEST_STATE = 256 * 1024
+LONGEST_CUT = 16 * 1024
+LONGEST_BODY = 16 * 1024
+LONGEST_LINE = 1000
+MOST_LINES = 50
+MOST_EXCHANGES = 20
+MOST_ASKS = 10
+LONGEST_QUESTION = 4000
+LONGEST_URL = 2048
+ANSWER = "answer"
+
+
+def kept(outcome: Outcome, attempts: Sequence[Attempt]) -> str:
+    """The `Result` as JSON."""
+    outputs, parsed = _sound(dict(outcome.outputs)), _sound(dict(outcome.parsed))
+    written = msgspec.json.encode(outputs)
+    is_long = len(written) > LARGEST_OUTPUTS
+    asks = _asks(outcome.asks)
+    result = Result(
+        outputs={} if is_long else outputs,
+        parsed={} if is_long or len(msgspec.json.encode(parsed)) > LARGEST_OUTPUTS else parsed,
+        cut=written[:LONGEST_CUT].decode(errors="ignore") if is_long else "",
+        error=_error(outcome.error),
+        notes=[
+            {"code": note.code[:60], "message": _line(note.message)} for note in outcome.notes[:MOST_LINES]
+        ],
+        asks=asks,
+        resume=_state(outcome.resume) if len(asks) == len(outcome.asks) else None,
+        attempts=list(attempts),
+    )
+    return msgspec.json.encode(result).decode()
+
+
+def attempt(outcome: Outcome, exchanges: Sequence[Exchange], waited: float, took: float) -> Attempt:
+    error = outcome.error or {}
+    return Attempt(
+        outcome=outcome.outcome,
+        code=_line(str(error.get("code", ""))),
+        message=_line(str(error.get("message", ""))),
+        waited_ms=round(waited * 1000),
+        duration_ms=round(took * 1000),
+        exchanges=[_sent(exchange) for exchange in exchanges[:MOST_EXCHANGES]],
+    )
+
+
+def questions(ask: Asked | Ask) -> Signature:
+    """What an ask wants to know, as a signature, so that a form and its check come out of one schema.
+
+    A schema that cannot be read asks for any JSON.
+    """
+    try:
+        shape = json_schema.read(ask.schema if ask.schema is not None else True, "asked", whole_name=ANSWER)
+    except UnreadableItemError:
+        shape = json_schema.read(True, "asked", whole_name=ANSWER)
+    return Signature(name="asked", description="", inputs=shape.parameters, schema_rest=shape.rest)
+
+
+def answer_of(signature: Signature, given: Mapping[str, Any]) -> Any:
+    """The answer to an ask, from values by parameter."""
+    if len(signature.inputs) == 1 and signature.inputs[0].is_whole:
+        return given.get(signature.inputs[0].name)
+    return dict(given)
+
+
+def faults_in_answer(ask: Asked, answer: object) -> dict[str, str]:
+    """Why an answer does not fit, by `id` or `id.member`."""
+    signature = questions(ask)
+    is_whole = len(signature.inputs) == 1 and signature.inputs[0].is_whole
+    if not is_whole and not isinstance(answer, dict):
+        return {ask.id: "is required" if answer is None else "must be an object"}
+    given: Mapping[str, Any] = {signature.inputs[0].name: answer} if is_whole else answer  # type: ignore[assignment]
+    refusal = outcomes.refusal(signature, given)
+    if refusal is None:
+        return {}
+    fields: Mapping[str, str] = (refusal.error or {}).get("fields", {})
+    return {ask.id if is_whole else f"{ask.id}.{name}": why for name, why in fields.items()}
+
+
+def _sent(exchange: Exchange) -> Sent:
+    return Sent(
+        method=exchange.method,
+        url=_line(exchange.url),
+        headers=_head(exchange.headers),
+        body=_body(exchange.body),
+        status=exchange.status,
+        reply_headers=_head(exchange.reply_headers),
+        reply=_body(exchange.reply),
+        duration_ms=exchange.duration_ms,
+    )
+
+
+def _head(headers: Mapping[str, str]) -> dict[str, str]:
+    return {_line(name): _line(value) for name, value in list(headers.items())[:MOST_LINES]}
+
+
+def _body(text: str) -> str:
+    text = _sound(text)
+    return text if len(text) <= LONGEST_BODY else text[:LONGEST_BODY] + " …"
+
+
+def _line(text: str) -> str:
+    text = _sound(text)
+    return text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + "…"
+
+
+def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Texts are cut, and what is neither text nor a small value is left out."""
+    if error is None:
+        return None
+    told: dict[str, Any] = {
+        _line(name): _line(value) if isinstance(value, str) else value
+        for name, value in list(error.items())[:MOST_LINES]
+        if isinstance(value, str | bool | int | float)
+    }
+    if fields := error.get("fields"):
+        told["fields"] = {
+            _line(str(name)): _line(str(why)) for name, why in list(fields.items())[:MOST_LINES]
+        }
+    return told
+
+
+def _asks(asks: Sequence[Ask]) -> list[Asked]:
+    return [
+        Asked(_line(ask.id), _sound(ask.message)[:LONGEST_QUESTION], _schema(ask), _address(ask.url))
+        for ask in asks[:MOST_ASKS]
+    ]
+
+
+def _schema(ask: Ask) -> dict[str, Any] | None:
+    if ask.schema is None:
+        return None
+    schema = _sound(dict(ask.schema))
+    return schema if len(canonical(schema)) <= LARGEST_STATE else {}
+
+
+def _address(url: str) -> str:
+    """Only what a person may open in a browser; it is shown as text and never followed from here."""
+    is_link = url.lower().startswith(("https://", "http://")) and len(url) <= LONGEST_URL
+    return url if is_link and url.isprintable() else ""
+
+
+def _state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A state is handed back as it came or not at all: half of one would mean something else."""
+    if state is None or _sound(dict(state)) != state:
+        return None
+    return dict(state) if len(canonical(state)) <= LARGEST_STATE else None
+
+
+def _sound(value: Any) -> Any:
+    """Without half surrogate pairs, which no JSON can carry."""
+    match value:
+        case str():
+            return value if value.isascii() else value.encode(errors="replace").decode()
+        case dict():
+            return {_sound(str(name)): _sound(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_sound(each) for each in value]
+    return value

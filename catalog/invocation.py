@@ -1,0 +1,327 @@
+"""Trying a tool: one call is one row, from a person's wish to the outcome.
+
+The row comes first and the message after it carries only its id. Exactly one worker claims it, by
+compare-and-set, and only then is anything sent: a call goes out at most once, whatever dies. What a
+dead worker leaves behind is ended by `sweep` as "not known whether it ran". How the vendor's answer
+is bounded before it is kept: catalog/call_results.py.
+"""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from celery import current_app
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from kombu.exceptions import OperationalError as BrokerError
+
+from catalog import call_results, credentials
+from catalog.crashpoints import crashpoint
+from catalog.errors import CatalogError
+from catalog.models import Call, Tool, ToolVersion
+from catalog.models.calls import ACTIVE_CALLS, Attempt, CallStatus
+from catalog.outbound import Exchange, Session
+from catalog.protocols import outcomes
+from catalog.protocols.base import Outcome, Protocol, canonical
+from catalog.protocols.errors import ProtocolError
+from catalog.protocols.signature import Signature
+from catalog.wire import DEFAULT_LIMITS, Limits
+from people import audit
+from people.models import User
+
+logger = logging.getLogger(__name__)
+
+TASK = "catalog.tasks.perform_call"
+DEADLINE, LONGEST_DEADLINE = 30, 120  # seconds
+QUEUE_PATIENCE = timedelta(seconds=30)
+GRACE = timedelta(seconds=15)
+RESEND_AFTER = timedelta(seconds=10)
+PAUSES = (0.5, 2.0)
+LONGEST_PAUSE = 10.0
+LARGEST_ARGUMENTS = 256 * 1024
+MOST_ACTIVE = 10
+KEPT_PER_TOOL = 500
+
+
+class ArgumentsError(CatalogError):
+    """The call would be refused before anything is sent; `outcome` says why."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        error = outcome.error or {}
+        super().__init__("invalid_arguments", error.get("message", ""), fields=dict(error.get("fields", {})))
+        self.outcome = outcome
+
+
+class ConfirmationError(CatalogError):
+    """A person has to say yes first."""
+
+    def __init__(self, tool: Tool) -> None:
+        super().__init__(
+            "confirm_needed",
+            f"The vendor says that “{tool}” may destroy something. Confirm that it shall run.",
+            fields={"confirm": "Say yes to run it."},
+            status=409,
+        )
+
+
+def must_confirm(signature: Signature) -> bool:
+    return signature.annotations.destructive is True
+
+
+def is_safe(signature: Signature) -> bool:
+    """Whether the vendor promises that running it twice does no more than running it once."""
+    return signature.annotations.read_only is True or signature.annotations.idempotent is True
+
+
+def request_call(
+    version: ToolVersion,
+    *,
+    actor: User,
+    arguments: Mapping[str, Any],
+    deadline_seconds: int = DEADLINE,
+    is_confirmed: bool = False,
+    key: uuid.UUID | None = None,
+) -> Call:
+    """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
+
+    Raises ArgumentsError, ConfirmationError, CatalogError.
+    """
+    signature = version.decoded()
+    _refuse_unfit(version, arguments)
+    if refusal := outcomes.refusal(signature, arguments):
+        raise ArgumentsError(refusal)
+    if must_confirm(signature) and not is_confirmed:
+        raise ConfirmationError(version.tool)
+    call = Call(
+        tool=version.tool,
+        version=version,
+        key=key or uuid.uuid4(),
+        arguments=dict(arguments),
+        deadline_seconds=deadline_seconds,
+    )
+    return _queue(call, actor)
+
+
+def continue_call(
+    call: Call, *, actor: User, answers: Mapping[str, Any], key: uuid.UUID | None = None
+) -> Call:
+    """Another call that goes on where `call` stopped to ask. Answers go by the id of what was asked."""
+    result = call.decoded()
+    if call.is_active or result.resume is None:
+        message = "This call cannot be continued. Run the tool again."
+        raise CatalogError("nothing_to_continue", message, status=409)
+    _refuse_unfit(call.version, answers)
+    faults = {}
+    for ask in result.asks:
+        if ask.schema is not None:
+            faults |= call_results.faults_in_answer(ask, answers.get(ask.id))
+    if unknown := answers.keys() - {ask.id for ask in result.asks}:
+        faults |= dict.fromkeys(unknown, "was not asked")
+    if faults:
+        said = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}
+        raise ArgumentsError(Outcome("invalid_arguments", error=said))
+    following = Call(
+        tool=call.tool,
+        version=call.version,
+        key=key or uuid.uuid4(),
+        arguments=call.arguments,
+        continues=call,
+        answers=dict(answers),
+        deadline_seconds=call.deadline_seconds,
+    )
+    return _queue(following, actor)
+
+
+def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
+    if not version.tool.endpoint.is_live:
+        raise CatalogError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
+    if len(canonical(given)) > LARGEST_ARGUMENTS:
+        raise CatalogError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")
+
+
+def _queue(call: Call, actor: User) -> Call:
+    if existing := Call.objects.filter(key=call.key, tool=call.tool).first():
+        return existing
+    if Call.objects.filter(requested_by=actor, status__in=ACTIVE_CALLS).count() >= MOST_ACTIVE:
+        message = f"{MOST_ACTIVE} of your calls are still under way. Wait for one of them."
+        raise CatalogError("too_many_calls", message, status=409)
+    call.requested_by, call.requested_name = actor, str(actor)
+    call.gives_up_at = Now() + QUEUE_PATIENCE
+    try:
+        with transaction.atomic():
+            call.save()
+            facts = {"call": call.pk, "version": call.version.ordinal}
+            audit.record(actor, "run" if call.continues is None else "continue", call.tool, after=facts)
+            transaction.on_commit(partial(send, call.pk), robust=True)
+    except IntegrityError as exc:
+        if "one_active_continuation" in str(exc):
+            message = "This call is being continued already."
+            raise CatalogError("already_continued", message, status=409) from exc
+        return Call.objects.get(key=call.key)
+    _forget_old(call.tool)
+    return Call.objects.get(pk=call.pk)
+
+
+def _forget_old(tool: Tool) -> None:
+    finished = Call.objects.filter(tool=tool, status=CallStatus.FINISHED)
+    oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
+    if oldest:
+        finished.filter(pk__lte=oldest).delete()
+
+
+def send(call_id: int) -> None:
+    """Tell a worker. If the broker is away the row stays queued, and `sweep` sends again."""
+    queued = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED)
+    queued.update(sent_at=Now())
+    try:
+        current_app.send_task(TASK, args=[call_id])
+    except (BrokerError, OSError) as exc:
+        logger.warning("call %s waits for the broker: %s", call_id, exc)
+        queued.update(sent_at=None)
+
+
+def sweep(calls: QuerySet[Call] | None = None) -> None:
+    """End what nobody took up and what died half-way; send again what no worker has heard of."""
+    calls = Call.objects.all() if calls is None else calls
+    late = calls.filter(gives_up_at__lt=Now())
+    for status, code, message in (
+        (CallStatus.QUEUED, "NO_WORKER", call_results.NO_WORKER),
+        (CallStatus.RUNNING, "WORKER_LOST", call_results.WORKER_LOST),
+    ):
+        outcome = outcomes.failed("unavailable", code, message)
+        late.filter(status=status).update(**_ending(outcome, []))
+    waiting = calls.filter(status=CallStatus.QUEUED)
+    unheard = waiting.filter(sent_at=None) | waiting.filter(sent_at__lt=Now() - RESEND_AFTER)
+    for call_id in unheard.values_list("pk", flat=True)[:100]:
+        send(call_id)
+
+
+def settled(call: Call) -> Call:
+    """The call as it is now; one that is past its time is ended on the way, without waiting for `sweep`."""
+    if call.is_active:
+        sweep(Call.objects.filter(pk=call.pk))
+        call.refresh_from_db()
+    return call
+
+
+def wait_for(call: Call, seconds: float) -> Call:
+    """The finished call, or as far as it is after so many seconds."""
+    ends, pause = time.monotonic() + seconds, 0.02
+    while call.is_active and (left := ends - time.monotonic()) > 0:
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, 0.5)
+        call.refresh_from_db(fields=["status"])
+    call.refresh_from_db()
+    return call
+
+
+def perform(call_id: int, pauses: Sequence[float] = PAUSES) -> None:
+    """Run one queued call. Does nothing when it was claimed before, whatever became of it since."""
+    call = _claim(call_id)
+    if call is None:
+        return
+    crashpoint("call-claimed")
+    attempts: list[Attempt] = []
+    began = time.monotonic()
+    try:
+        outcome = _converse(call, attempts, pauses)
+    except CatalogError as exc:
+        outcome = outcomes.failed("refused", exc.code, exc.message)
+    except ProtocolError as exc:
+        outcome = outcomes.after(exc)
+    except Exception:
+        logger.exception("call %s failed", call.pk)
+        outcome = outcomes.failed("unavailable", "INTERNAL", call_results.OUR_FAULT)
+    crashpoint("call-answered")
+    duration = round((time.monotonic() - began) * 1000)
+    running = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
+    if not running.update(duration_ms=duration, **_ending(outcome, attempts)):
+        logger.warning("call %s came back too late; its result was dropped", call.pk)
+
+
+def _claim(call_id: int) -> Call | None:
+    """The call, if nobody had it before. There is no second claim, so nothing is ever sent twice."""
+    calls = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED, gives_up_at__gt=Now())
+    call = calls.select_related(
+        "version__tool__endpoint__vendor", "version__tool__endpoint__credential", "continues"
+    ).first()
+    if call is None:
+        return None
+    ends = Now() + timedelta(seconds=call.deadline_seconds) + GRACE
+    claimed = calls.update(status=CallStatus.RUNNING, started_at=Now(), gives_up_at=ends)
+    return call if claimed else None
+
+
+@dataclass(frozen=True)
+class _Conversation:
+    """What is said to the vendor for one call; `again` says it once more as the protocol wants it."""
+
+    call: Call
+    signature: Signature
+    protocol: Protocol
+
+    def begin(self, session: Session) -> Outcome:
+        if self.call.continues is None:
+            return self.protocol.invoke(session, *self._tool(), self.call.arguments)
+        state = self.call.continues.decoded().resume or {}
+        return self.protocol.resume(session, *self._tool(), state, self.call.answers)
+
+    def again(self, session: Session, before: Outcome) -> Outcome:
+        if before.resume is None:
+            return self.begin(session)
+        return self.protocol.resume(session, *self._tool(), before.resume, {})
+
+    def _tool(self) -> tuple[str, str | None, Signature]:
+        return self.call.version.tool.tool_id, self.call.version.label or None, self.signature
+
+
+def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> Outcome:
+    """Once; and again after a pause while a safe tool's vendor is away and the time allows."""
+    ends = time.monotonic() + call.deadline_seconds
+    endpoint = call.version.tool.endpoint
+    exchanges: list[Exchange] = []
+    signature = call.version.decoded()
+    conversation = _Conversation(call, signature, endpoint.speak())
+    with credentials.open_session(endpoint, exchanges, _limits(call)) as session:
+        outcome = _attempt(partial(conversation.begin, session), attempts, exchanges)
+        for pause in pauses if is_safe(signature) else ():
+            wait = pause if outcome.retry_after is None else outcome.retry_after
+            if outcome.outcome != "unavailable" or wait >= min(ends - time.monotonic(), LONGEST_PAUSE):
+                break
+            time.sleep(wait)
+            outcome = _attempt(partial(conversation.again, session, outcome), attempts, exchanges, wait)
+    return outcome
+
+
+def _attempt(
+    speak: Callable[[], Outcome], attempts: list[Attempt], exchanges: list[Exchange], waited: float = 0.0
+) -> Outcome:
+    began, before = time.monotonic(), len(exchanges)
+    try:
+        outcome = speak()
+    except ProtocolError as exc:
+        outcome = outcomes.after(exc)
+    attempts.append(call_results.attempt(outcome, exchanges[before:], waited, time.monotonic() - began))
+    return outcome
+
+
+def _limits(call: Call) -> Limits:
+    """A tool may be silent for as long as it may run. Repetitions are ours alone to decide."""
+    seconds = float(call.deadline_seconds)
+    return replace(DEFAULT_LIMITS, request=seconds, session=seconds, idle=seconds, backoff=())
+
+
+def _ending(outcome: Outcome, attempts: list[Attempt]) -> dict[str, Any]:
+    return {
+        "status": CallStatus.FINISHED,
+        "finished_at": Now(),
+        "outcome": outcome.outcome,
+        "error_code": str((outcome.error or {}).get("code", ""))[:60],
+        "result": call_results.kept(outcome, attempts),
+    }

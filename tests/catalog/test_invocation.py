@@ -1,0 +1,360 @@
+"""A call of a tool, from the wish to the outcome: sent at most once, bounded, and told in full."""
+
+import json
+import threading
+from datetime import timedelta
+from itertools import count
+
+import pytest
+from django.utils import timezone
+
+from catalog import connections, invocation
+from catalog.errors import CatalogError
+from catalog.invocation import ArgumentsError, ConfirmationError
+from catalog.models import Call, Credential, ToolVersion
+from catalog.models.calls import CallStatus
+from catalog.protocols.signature import Annotations
+from people.models import AuditEntry
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
+from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply, reply
+
+pytestmark = pytest.mark.django_db
+
+ANSWER = json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})
+INPUTS = (make_parameter("city"), make_parameter("days", type="int", required=False, min=1, max=14))
+_words = count(1)
+
+
+def make_version(url: str = "http://127.0.0.1:9", *, annotations=Annotations(), **fields) -> ToolVersion:  # noqa: B008
+    signature = make_signature(inputs=INPUTS, outputs=(make_parameter("weather"),), annotations=annotations)
+    tool = make_tool(signature, endpoint=make_endpoint(url=url, **fields))
+    return tool.current
+
+
+def ask_for(version: ToolVersion, arguments=None, **options) -> Call:
+    given = {"city": "Oslo"} if arguments is None else arguments
+    return invocation.request_call(
+        version, actor=options.pop("actor", None) or make_user(), arguments=given, **options
+    )
+
+
+def run(version: ToolVersion, arguments=None, *, pauses=(0, 0), **options) -> Call:
+    call = ask_for(version, arguments, **options)
+    invocation.perform(call.pk, pauses)
+    return Call.objects.get(pk=call.pk)
+
+
+def test_a_call_is_sent_and_its_outputs_are_kept():
+    with HostileVendor(ANSWER) as vendor:
+        call = run(make_version(vendor.url))
+
+    assert (call.status, call.outcome, call.error_code) == ("finished", "ok", "")
+    assert call.decoded().outputs == {"weather": "fair"}
+    assert vendor.requests[0].json()["input_parameters"] == [{"name": "city", "value": "Oslo"}]
+    assert call.duration_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields"),
+    [
+        ({}, {"city"}),
+        ({"city": 5, "days": 99, "wind": True}, {"city", "days", "wind"}),
+    ],
+)
+def test_arguments_that_do_not_fit_leave_no_call(arguments, fields):
+    with pytest.raises(ArgumentsError) as refused:
+        ask_for(make_version(), arguments)
+
+    assert refused.value.fields.keys() == fields
+    assert refused.value.outcome.outcome == "invalid_arguments"
+    assert not Call.objects.exists()
+
+
+def test_arguments_beyond_the_limit_are_refused():
+    with pytest.raises(CatalogError, match="larger than 256 kB"):
+        ask_for(make_version(), {"city": "x" * 300_000})
+
+
+def test_a_tool_of_a_removed_vendor_is_not_called():
+    version = make_version()
+    connections.remove_endpoint(version.tool.endpoint, actor=make_user())
+
+    with pytest.raises(CatalogError, match="vendor was removed"):
+        ask_for(ToolVersion.objects.get(pk=version.pk))
+
+
+def test_what_may_destroy_asks_first():
+    version = make_version(annotations=Annotations(destructive=True))
+
+    with pytest.raises(ConfirmationError):
+        ask_for(version)
+
+    assert ask_for(version, is_confirmed=True).status == "queued"
+
+
+def test_each_call_is_in_the_audit_trail_without_its_arguments():
+    actor = make_user()
+    call = ask_for(make_version(), {"city": "Secretville"}, actor=actor)
+
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.action, entry.after) == (actor, "run", {"call": call.pk, "version": 1})
+
+
+def test_the_same_form_sent_twice_is_one_call():
+    version, actor = make_version(), make_user()
+    first = ask_for(version, actor=actor)
+
+    again = ask_for(version, actor=actor, key=first.key)
+
+    assert again == first
+    assert AuditEntry.objects.count() == 1
+
+
+def test_one_person_has_few_calls_under_way():
+    version, actor = make_version(), make_user()
+    for _ in range(invocation.MOST_ACTIVE):
+        ask_for(version, actor=actor)
+
+    with pytest.raises(CatalogError, match="still under way"):
+        ask_for(version, actor=actor)
+    assert ask_for(version).status == "queued"
+
+
+def test_a_message_that_comes_twice_sends_once():
+    with HostileVendor(ANSWER) as vendor:
+        call = run(make_version(vendor.url))
+        invocation.perform(call.pk)
+
+    assert len(vendor.requests) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_workers_exactly_one_sends():
+    from django.db import connection
+
+    start = threading.Barrier(5)
+    with HostileVendor(ANSWER) as vendor:
+        call = ask_for(make_version(vendor.url))
+
+        def work():
+            start.wait()
+            invocation.perform(call.pk)
+            connection.close()
+
+        workers = [threading.Thread(target=work) for _ in range(5)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    assert len(vendor.requests) == 1
+    assert Call.objects.get().outcome == "ok"
+
+
+def passed(call: Call, **fields) -> Call:
+    Call.objects.filter(pk=call.pk).update(gives_up_at=timezone.now() - timedelta(seconds=1), **fields)
+    return call
+
+
+def test_a_call_that_died_half_way_is_not_known_to_have_run():
+    call = passed(ask_for(make_version()), status=CallStatus.RUNNING)
+
+    invocation.sweep()
+
+    call.refresh_from_db()
+    assert (call.status, call.outcome, call.error_code) == ("finished", "unavailable", "WORKER_LOST")
+    assert "not known whether the tool ran" in call.decoded().error["message"]
+
+
+def test_a_call_that_died_half_way_is_never_sent_again():
+    with HostileVendor(ANSWER) as vendor:
+        call = ask_for(make_version(vendor.url))
+        Call.objects.update(status=CallStatus.RUNNING)
+        invocation.perform(call.pk)
+        invocation.sweep()
+        invocation.perform(call.pk)
+
+    assert vendor.requests == []
+
+
+def test_without_a_worker_a_call_ends_and_says_so():
+    call = passed(ask_for(make_version()))
+
+    call = invocation.settled(call)
+
+    assert (call.outcome, call.error_code) == ("unavailable", "NO_WORKER")
+    assert "nothing was sent" in call.decoded().error["message"]
+
+
+def test_a_call_that_was_given_up_is_not_sent_late():
+    with HostileVendor(ANSWER) as vendor:
+        call = passed(ask_for(make_version(vendor.url)))
+        invocation.perform(call.pk)
+
+    assert vendor.requests == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_that_comes_after_the_end_does_not_change_it():
+    from django.db import connection
+
+    def late(line, request):
+        Call.objects.update(status=CallStatus.FINISHED, outcome="unavailable")
+        connection.close()
+        return ANSWER(line, request)
+
+    with HostileVendor(late) as vendor:
+        call = run(make_version(vendor.url))
+
+    assert len(vendor.requests) == 1
+    assert call.outcome == "unavailable"
+
+
+@pytest.mark.parametrize("annotations", [Annotations(read_only=True), Annotations(idempotent=True)])
+def test_a_safe_tool_is_tried_again_while_its_vendor_is_away(annotations):
+    away = reply(status=503)
+    with HostileVendor(in_turn(away, away, ANSWER)) as vendor:
+        call = run(make_version(vendor.url, annotations=annotations))
+
+    attempts = call.decoded().attempts
+    assert call.outcome == "ok"
+    assert [(each.outcome, each.code) for each in attempts] == [
+        ("unavailable", "HTTP_503"),
+        ("unavailable", "HTTP_503"),
+        ("ok", ""),
+    ]
+    assert [each.exchanges[0].status for each in attempts] == [503, 503, 200]
+
+
+@pytest.mark.parametrize(
+    "annotations", [Annotations(), Annotations(read_only=False, idempotent=False, destructive=False)]
+)
+def test_any_other_tool_is_sent_once(annotations):
+    with HostileVendor(in_turn(reply(status=503), ANSWER)) as vendor:
+        call = run(make_version(vendor.url, annotations=annotations))
+
+    assert (call.outcome, len(vendor.requests)) == ("unavailable", 1)
+
+
+def test_repetition_ends():
+    with HostileVendor(reply(status=502)) as vendor:
+        call = run(make_version(vendor.url, annotations=Annotations(read_only=True)))
+
+    assert (call.outcome, len(vendor.requests)) == ("unavailable", 3)
+
+
+@pytest.mark.parametrize(("wait", "requests"), [("0", 3), ("9999", 1)])
+def test_a_vendor_that_asks_to_wait_is_waited_for_while_the_time_allows(wait, requests):
+    with HostileVendor(reply(status=429, headers={"Retry-After": wait})) as vendor:
+        call = run(make_version(vendor.url, annotations=Annotations(read_only=True)))
+
+    assert (call.outcome, call.error_code, len(vendor.requests)) == ("unavailable", "RATE_LIMITED", requests)
+
+
+def test_a_refusal_is_not_tried_again():
+    with HostileVendor(reply(status=403)) as vendor:
+        call = run(make_version(vendor.url, annotations=Annotations(read_only=True)))
+
+    assert (call.outcome, len(vendor.requests)) == ("refused", 1)
+
+
+def test_a_call_ends_at_its_deadline():
+    with HostileVendor(BEHAVIOURS["accepts and is silent"]) as vendor:
+        call = run(make_version(vendor.url), deadline_seconds=1)
+
+    assert (call.outcome, call.error_code) == ("unavailable", "DEADLINE")
+    assert "not known whether the tool ran" in call.decoded().error["message"]
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_whatever_a_vendor_does_the_call_ends_and_is_kept(name):
+    with HostileVendor(BEHAVIOURS[name]) as vendor:
+        call = run(make_version(vendor.url), deadline_seconds=1)
+
+    assert call.status == "finished"
+    assert call.outcome in (
+        "ok",
+        "tool_error",
+        "unavailable",
+        "refused",
+        "needs_authorization",
+        "invalid_arguments",
+    )
+    assert len(call.result) < 200_000
+    call.decoded()
+
+
+def test_long_outputs_are_cut_and_say_so():
+    long = json_reply({"output_parameters": [{"name": "weather", "value": "x" * 2_000_000}]})
+    with HostileVendor(long) as vendor:
+        call = run(make_version(vendor.url))
+
+    result = call.decoded()
+    assert (call.outcome, result.outputs) == ("ok", {})
+    assert result.cut.startswith('{"weather":"xxx')
+    assert len(call.result) < 100_000
+
+
+def make_credential(url: str) -> Credential:
+    return connections.create_credential(
+        actor=make_user(), name="Key", kind="header", header="X-Key", url=url, secret="kAnarY-vogel"
+    )
+
+
+def test_the_exchange_is_kept_without_the_secret():
+    with HostileVendor(ANSWER) as vendor:
+        credential = connections.create_credential(
+            actor=make_user(),
+            name="Key",
+            kind="header",
+            header="X-Key",
+            url=vendor.url,
+            secret="kAnarY-vogel",
+        )
+        call = run(make_version(vendor.url, credential=credential))
+
+    assert vendor.requests[0].headers["x-key"] == "kAnarY-vogel"
+    (exchange,) = call.decoded().attempts[0].exchanges
+    assert (exchange.method, exchange.status) == ("POST", 200)
+    assert json.loads(exchange.body)["input_parameters"][0]["value"] == "Oslo"
+    assert "fair" in exchange.reply
+    assert "kAnarY" not in call.result
+
+
+def test_a_vendor_that_sends_the_secret_back_gives_nothing_away():
+    def parrot(line, request):
+        return json_reply({"output_parameters": [{"name": "k", "value": request.headers["x-key"]}]})(
+            line, request
+        )
+
+    with HostileVendor(parrot) as vendor:
+        credential = connections.create_credential(
+            actor=make_user(),
+            name="Key",
+            kind="header",
+            header="X-Key",
+            url=vendor.url,
+            secret="kAnarY-vogel",
+        )
+        call = run(make_version(vendor.url, credential=credential))
+
+    assert (call.outcome, call.error_code) == ("refused", "ECHO")
+    assert "kAnarY" not in call.result
+
+
+def test_a_credential_of_another_origin_is_not_sent():
+    credential = make_credential("http://127.0.0.1:1/")
+    with HostileVendor(ANSWER) as vendor:
+        call = run(make_version(vendor.url, credential=credential))
+
+    assert (call.outcome, call.error_code, vendor.requests) == ("refused", "CREDENTIAL_ELSEWHERE", [])
+
+
+def test_history_keeps_the_newest(monkeypatch):
+    monkeypatch.setattr(invocation, "KEPT_PER_TOOL", 3)
+    version = make_version()
+    for _ in range(6):
+        passed(ask_for(version))
+        invocation.sweep()
+
+    assert Call.objects.count() == 4
