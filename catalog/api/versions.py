@@ -58,6 +58,7 @@ ChangeOutput = inline_serializer(
         "path": serializers.CharField(),
         "kind": serializers.CharField(),
         "class": _CLASS,
+        "effect": serializers.ChoiceField(choices=list(diff.EFFECTS)),
         "before": serializers.JSONField(),
         "after": serializers.JSONField(),
         "sentence": serializers.CharField(),

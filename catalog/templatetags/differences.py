@@ -16,6 +16,27 @@ WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 ALIKE = 0.4  # less than this in common, and marks on single words only distract
 LONGEST = 4_000  # beyond this a word-by-word comparison costs more than it helps
 
+# What a change does, its colour, and what that means.
+EFFECTS = {
+    "breaks_callers": ("breaks callers", "bad", "A call that worked before may now be refused."),
+    "breaks_readers": (
+        "breaks readers",
+        "bad",
+        "What was read from answers may be gone or different.",
+    ),
+    "widens_risk": ("more risk", "warn", "It may do more, ask for more, or what it means cannot be decided."),
+    "compatible": ("compatible", "ok", "Whatever worked before still works."),
+    "text": ("wording", "info", "Words that people and models read."),
+    "cosmetic": ("no effect", "idle", "It is written differently and means the same."),
+}
+
+
+@register.inclusion_tag("_effect.html")
+def effect(name: str) -> dict[str, str]:
+    """A label for what a change does, in words."""
+    word, tone, meaning = EFFECTS[name]
+    return {"word": word, "tone": tone, "meaning": meaning}
+
 
 @register.inclusion_tag("_diff_sides.html")
 def diff_sides(before: object, after: object) -> dict[str, SafeString | None]:

@@ -101,7 +101,7 @@ PAIRS = {
         gives(parameter(type="number")),
         "outputs/city/type",
         ("retyped", BREAKING),
-        ("retyped", BREAKING),
+        ("narrowed", NOTICE),
     ),
     "a type that cannot be read": (
         takes(parameter(type="json", unsupported_type="list")),
@@ -338,42 +338,42 @@ PAIRS = {
     "rules for all inputs": (
         tool(),
         tool(schema_rest={"additionalProperties": False}),
-        "schema_rest",
-        ("changed", NOTICE),
-        ("changed", NOTICE),
+        "schema_rest/additionalProperties",
+        ("narrowed", BREAKING),
+        ("widened", NOTICE),
     ),
     "a property in a schema": (
         takes(shaped(OBJECT)),
         takes(shaped(OBJECT_WITH_B)),
-        f"{PLACE}/schema",
-        ("changed", NOTICE),
-        ("retyped", BREAKING),
+        f"{PLACE}/schema/properties/b",
+        ("added", COMPATIBLE),
+        ("removed", BREAKING),
     ),
     "a required property of an input": (
         takes(shaped(OBJECT)),
         takes(shaped(OBJECT_A_REQUIRED)),
-        f"{PLACE}/schema",
-        ("retyped", BREAKING),
-        ("changed", NOTICE),
+        f"{PLACE}/schema/properties/a/required",
+        ("required", BREAKING),
+        ("optional", NOTICE),
     ),
     "a required property of an output": (
         gives(shaped(OBJECT)),
         gives(shaped(OBJECT_A_REQUIRED)),
-        "outputs/city/schema",
-        ("changed", NOTICE),
-        ("retyped", BREAKING),
+        "outputs/city/schema/properties/a/required",
+        ("required", NOTICE),
+        ("optional", BREAKING),
     ),
     "a type inside a schema": (
         takes(shaped(OBJECT)),
         takes(shaped(OBJECT_A_NUMBER)),
-        f"{PLACE}/schema",
+        f"{PLACE}/schema/properties/a/type",
         ("retyped", BREAKING),
         ("retyped", BREAKING),
     ),
     "a type inside a list": (
         takes(shaped({"type": "array", "items": OBJECT})),
         takes(shaped({"type": "array", "items": OBJECT_A_NUMBER})),
-        f"{PLACE}/schema",
+        f"{PLACE}/schema/items/properties/a/type",
         ("retyped", BREAKING),
         ("retyped", BREAKING),
     ),
@@ -394,15 +394,15 @@ PAIRS = {
     "whether an input has a schema": (
         takes(shaped(None)),
         takes(shaped(OBJECT)),
-        f"{PLACE}/schema",
+        f"{PLACE}/type",
         ("retyped", BREAKING),
-        ("changed", NOTICE),
+        ("widened", NOTICE),
     ),
     "whether an output has a schema": (
-        gives(shaped(None)),
+        gives(shaped({})),
         gives(shaped(OBJECT)),
-        "outputs/city/schema",
-        ("changed", NOTICE),
+        "outputs/city/type",
+        ("narrowed", NOTICE),
         ("retyped", BREAKING),
     ),
     "a schema that takes nothing": (
@@ -410,7 +410,7 @@ PAIRS = {
         takes(shaped(False)),
         f"{PLACE}/schema",
         ("retyped", BREAKING),
-        ("changed", NOTICE),
+        ("widened", NOTICE),
     ),
 }
 
@@ -431,7 +431,7 @@ def test_a_change_and_its_reverse_get_their_class(case):
 
 def test_a_new_name_for_the_same_id_is_a_rename_that_breaks():
     change = only(compare(takes(parameter("city")), takes(parameter("town"))))
-    assert change == Change("inputs/town/name", "renamed", BREAKING, "city", "town")
+    assert change == Change("inputs/town/name", "renamed", "breaks_callers", BREAKING, "city", "town")
 
 
 def test_the_same_name_under_a_new_id_is_another_parameter():
@@ -483,6 +483,7 @@ def test_a_change_travels_as_json_under_the_contracts_names():
     assert msgspec.to_builtins(change) == {
         "path": "name",
         "kind": "renamed",
+        "effect": "breaks_callers",
         "class": "breaking",
         "before": "a",
         "after": "b",

@@ -1,0 +1,390 @@
+"""Two JSON Schemas, compared by what fits them and not by how they are written.
+
+What callers send has to fit the new schema if it fitted the old one; what comes back the other way
+round. A schema is a list of rules that all hold, so each pair of rules is compared by itself. What
+cannot be decided is said to be so, and is never called compatible.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from catalog.diff import scalars, unions
+from catalog.diff.changes import SAFE, Change, Kind, Side, change, on
+from catalog.diff.normal import (
+    ANNOTATIONS,
+    APPLIES_TO,
+    CONSTRAINING,
+    EVERY_TYPE,
+    Document,
+    Schema,
+    is_constraining,
+    is_schema,
+    same_json,
+    types,
+    values,
+)
+
+DEEPEST = 64
+MOST_STEPS = 2_000
+
+Path = tuple[str, ...]
+
+# Members of a parameter that say the same as the schema does at its outermost level.
+_FLAT = {
+    "type": "type",
+    "enum": "allowed_values",
+    "minimum": "min",
+    "maximum": "max",
+    "maxLength": "max_length",
+}
+_SAID_BY_PARAMETER = {"title", "description", "default"}
+_WITH_SCHEMA = ("not", "contains", "propertyNames", "contentSchema")
+_WITH_SCHEMAS = ("patternProperties", "dependentSchemas")
+_UNDECIDED = (
+    *("dependentRequired", "dependencies", "minContains", "maxContains", "contentEncoding"),
+    *("contentMediaType", "$ref", "$dynamicRef", "$recursiveRef"),
+)
+_APPLYING = ("allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "contains", "$ref")
+
+
+class Comparer:
+    """Compares schemas of one side of a tool, whose references lead into `old_root` and `new_root`."""
+
+    def __init__(self, side: Side, old_root: object, new_root: object) -> None:
+        self.side = side
+        self.old, self.new = Document(old_root), Document(new_root)
+        self._is_same_root = same_json(old_root, new_root)
+        self._steps = 0
+        self._open: set[tuple[int, int]] = set()
+        self._same: dict[tuple[int, int], None] = {}
+        # As long as a schema is kept, no other one can get its id.
+        self._kept: list[tuple[object, object]] = []
+
+    def parameter(self, path: Path, old: object, new: object) -> list[Change]:
+        """Of one input or output; what its other members say is not said again."""
+        found = self.between(old, new, _Place(path, is_parameter=True))
+        return found or self._rewritten((*path, "schema"), old, new)
+
+    def whole(self, path: Path, old: Schema, new: Schema) -> list[Change]:
+        """Of what holds for all inputs or outputs together."""
+        return self.between(old, new, _Place(path)) or self._rewritten(path, old, new)
+
+    def _rewritten(self, path: Path, old: object, new: object) -> list[Change]:
+        return [] if same_json(old, new) else [change(path, "changed", "cosmetic", old, new)]
+
+    def between(self, old: object, new: object, at: "_Place") -> list[Change]:
+        """Empty when the same values fit both and the same is said about them."""
+        pair = (id(old), id(new))
+        if pair in self._same or pair in self._open or self._is_equal(old, new):
+            return []
+        self._steps += 1
+        if self._steps > MOST_STEPS or len(at.inside) > 2 * DEEPEST:
+            return [change(at.path(), "changed", "widens_risk", None, None)]
+        self._kept.append((old, new))
+        self._open.add(pair)
+        known = len(self._same)
+        found = self._differences(self.old.normal(old), self.new.normal(new), at)
+        self._open.remove(pair)
+        if not found:
+            self._same[pair] = None
+        # What was called the same because this pair would be is not known to be so.
+        while found and len(self._same) > known:
+            self._same.popitem()
+        return found
+
+    def _is_equal(self, old: object, new: object) -> bool:
+        return self._is_same_root and same_json(old, new)
+
+    def _differences(self, old: Schema, new: Schema, at: "_Place") -> list[Change]:
+        alternatives = unions.alternatives(old, new)
+        if alternatives is not None:
+            return [*unions.between(self, *alternatives, at), *self._said(old, new, at)]
+        before, after = types(old), types(new)
+        found = list(self._types(old, new, before, after, at))
+        common = before & after
+        if not (before and after):
+            return list(self._nothing(before, after, old, new, at))
+        if found and not (common and is_constraining(old) and is_constraining(new)):
+            return [*found, *self._said(old, new, at)]
+        few = self._few(old, new, before, after, at)
+        if few is not None:
+            return [*found, *few, *self._said(old, new, at)]
+        for rule in self._rules:
+            found += rule(self, old, new, at, common)
+        return [*found, *self._said(old, new, at)]
+
+    def _nothing(
+        self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, at: "_Place"
+    ) -> Iterator[Change]:
+        """On one side, no value fits at all."""
+        if before or after:
+            is_safe = (self.side == "inputs") is bool(after)
+            kind: Kind = ("widened" if after else "narrowed") if is_safe else "retyped"
+            yield on(self.side, at.path(), kind, old, new)
+
+    def _types(
+        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: "_Place"
+    ) -> Iterator[Change]:
+        if before == after or not ("type" in old or "type" in new):
+            return
+        kind: Kind = "widened" if before <= after else "narrowed" if after <= before else "retyped"
+        # Callers send what they sent before, readers expect what they got before.
+        if kind != {"inputs": "widened", "outputs": "narrowed"}[self.side]:
+            kind = "retyped"
+        yield on(self.side, at.path("type"), kind, _word(old), _word(new))
+
+    def _few(
+        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: "_Place"
+    ) -> list[Change] | None:
+        """When one side is a list of values, each of them is tried. None when that decides nothing."""
+        is_input = self.side == "inputs"
+        listed, other = (old, new) if is_input else (new, old)
+        few = values(listed)
+        if few is None or "enum" in other or not types(listed) <= types(other):
+            return None
+        fits = [scalars.fits(value, other) for value in few]
+        if None in fits:
+            return None
+        path = at.path("enum")
+        if all(fits):
+            return [
+                on(self.side, path, "widened" if is_input else "narrowed", old.get("enum"), new.get("enum"))
+            ]
+        strays = [value for value, is_fit in zip(few, fits, strict=True) if not is_fit]
+        if is_input:
+            return [on("inputs", (*path, _name(value)), "narrowed", value, None) for value in strays]
+        return [on("outputs", (*path, _name(value)), "widened", None, value) for value in strays]
+
+    def _enum(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+        before, after = old.get("enum"), new.get("enum")
+        path = at.path("enum")
+        if not isinstance(before, list) or not isinstance(after, list):
+            if isinstance(before, list) or isinstance(after, list):
+                yield on(self.side, path, "narrowed" if isinstance(after, list) else "widened", before, after)
+            return
+        gone, come = {_name(v): v for v in before}, {_name(v): v for v in after}
+        for name, value in come.items():
+            if name not in gone:
+                yield on(self.side, (*path, name), "widened", None, value)
+        for name, value in gone.items():
+            if name not in come:
+                yield on(self.side, (*path, name), "narrowed", value, None)
+
+    def _scalars(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+        for member, kind, before, after in scalars.between(old, new, common):
+            if kind == "changed":
+                yield change(at.path(member), kind, "widens_risk", before, after)
+            else:
+                yield on(self.side, at.path(member), kind, before, after)
+
+    def _properties(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+        if "object" not in common:
+            return
+        before, after = _schemas(old.get("properties")), _schemas(new.get("properties"))
+        needed, needs = _names(old.get("required")), _names(new.get("required"))
+        for name in after:
+            if name in before:
+                yield from self._needed(name, needed, needs, at)
+                yield from self.between(before[name], after[name], at.to("properties", name))
+            else:
+                yield self._added(name, old, after[name], name in needs, at)
+        for name in before:
+            if name not in after:
+                yield on(self.side, at.path("properties", name), "removed", before[name], None)
+        for name in dict.fromkeys([*needed, *needs]):
+            if name not in before and name not in after:
+                yield from self._needed(name, needed, needs, at)
+
+    def _needed(self, name: str, needed: set[str], needs: set[str], at: "_Place") -> Iterator[Change]:
+        if (name in needed) != (name in needs):
+            kind: Kind = "required" if name in needs else "optional"
+            yield on(self.side, at.path("properties", name, "required"), kind, name in needed, name in needs)
+
+    def _added(self, name: str, old: Schema, schema: object, is_needed: bool, at: "_Place") -> Change:
+        path = at.path("properties", name)
+        if self.side == "inputs" and is_needed:
+            return change(path, "added", "breaks_callers", None, schema)
+        others = old.get("additionalProperties")
+        if self.side == "inputs" and isinstance(others, dict) and not self._is_within(others, schema, at):
+            # Members of any name were taken before, and some of them may have had this one.
+            return change(path, "added", "widens_risk", None, schema)
+        return on(self.side, path, "added", None, schema)
+
+    def _is_within(self, old: object, new: object, at: "_Place") -> bool:
+        return all(each.effect in SAFE for each in self.between(old, new, at))
+
+    def _others(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+        for member, kind in (
+            ("additionalProperties", "object"),
+            ("unevaluatedProperties", "object"),
+            ("items", "array"),
+            ("unevaluatedItems", "array"),
+        ):
+            before, after = old.get(member, True), new.get(member, True)
+            if kind not in common or (before is True and after is True):
+                continue
+            if member.startswith("unevaluated") and _differ_in(old, new, _APPLYING):
+                yield change(at.path(member), "changed", "widens_risk", before, after)
+            elif (before is False) != (after is False):
+                yield on(
+                    self.side, at.path(member), "widened" if before is False else "narrowed", before, after
+                )
+            else:
+                yield from self.between(before, after, at.to(member))
+
+    def _prefix(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+        before, after = _listed(old.get("prefixItems")), _listed(new.get("prefixItems"))
+        if "array" not in common:
+            return
+        for number in range(max(len(before), len(after))):
+            one = before[number] if number < len(before) else old.get("items", True)
+            other = after[number] if number < len(after) else new.get("items", True)
+            yield from self.between(one, other, at.to("prefixItems", str(number)))
+
+    def _conjuncts(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+        """Rules of which each holds by itself."""
+        for member in _WITH_SCHEMAS:
+            if common & APPLIES_TO[member]:
+                before, after = _schemas(old.get(member)), _schemas(new.get(member))
+                for name in dict.fromkeys([*before, *after]):
+                    yield from self._conjunct(before.get(name), after.get(name), at.to(member, name))
+        for member in _WITH_SCHEMA:
+            if common & APPLIES_TO.get(member, EVERY_TYPE):
+                found = list(self._conjunct(old.get(member), new.get(member), at.to(member)))
+                if member == "not" and member in old and member in new:
+                    found = [self._unclear(member, old, new, at)] if found else []
+                yield from found
+        yield from self._when(old, new, at)
+        for member in _UNDECIDED:
+            if common & APPLIES_TO.get(member, EVERY_TYPE) and self._differs(old, new, member):
+                yield from self._opaque(old.get(member), new.get(member), at.path(member))
+
+    def _conjunct(self, before: object, after: object, at: "_Place") -> Iterator[Change]:
+        if before is None or after is None:
+            yield from self._opaque(before, after, at.path())
+        else:
+            yield from self.between(before, after, at)
+
+    def _opaque(self, before: object, after: object, path: Path) -> Iterator[Change]:
+        """A rule that is there or not: one more never lets more through, one less never stops more."""
+        if before is None and after is None:
+            return
+        kind: Kind = "changed" if before is not None and after is not None else "narrowed"
+        kind = "widened" if after is None else kind
+        if kind == {"inputs": "widened", "outputs": "narrowed"}[self.side]:
+            yield on(self.side, path, kind, before, after)
+        else:
+            yield change(path, "changed", "widens_risk", before, after)
+
+    def _differs(self, old: Schema, new: Schema, member: str) -> bool:
+        if not same_json(old.get(member), new.get(member)):
+            return True
+        return "ef" in member and member in old and not self._is_same_root
+
+    def _when(self, old: Schema, new: Schema, at: "_Place") -> Iterator[Change]:
+        if "if" not in old or "if" not in new:
+            yield from self._opaque(old.get("if"), new.get("if"), at.path("if"))
+        elif self.between(old["if"], new["if"], at.to("if")):
+            yield self._unclear("if", old, new, at)
+        else:
+            for member in ("then", "else"):
+                before, after = old.get(member, True), new.get(member, True)
+                yield from self.between(before, after, at.to(member))
+
+    def _all(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+        """What could not be written into the schema around it."""
+        before, after = _listed(old.get("allOf")), _listed(new.get("allOf"))
+        for part in list(before):
+            same = next((each for each in after if not self.between(part, each, at.to("allOf"))), None)
+            if same is not None:
+                before, after = _but(before, part), _but(after, same)
+        if len(before) == len(after) == 1:
+            yield from self.between(before[0], after[0], at.to("allOf", "0"))
+        elif before or after:
+            yield from self._opaque(before or None, after or None, at.path("allOf"))
+
+    def _unions(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+        for member in ("anyOf", "oneOf"):
+            before, after = old.get(member), new.get(member)
+            if isinstance(before, list) and isinstance(after, list):
+                yield from unions.between(self, before, after, member == "oneOf", at)
+            else:
+                yield from self._opaque(before, after, at.path(member))
+
+    def _unclear(self, member: str, old: Schema, new: Schema, at: "_Place") -> Change:
+        return change(at.path(member), "changed", "widens_risk", old.get(member), new.get(member))
+
+    def _said(self, old: Schema, new: Schema, at: "_Place") -> Iterator[Change]:
+        for member in dict.fromkeys([*old, *new]):
+            if member in CONSTRAINING or (at.is_flat and member in _SAID_BY_PARAMETER):
+                continue
+            before, after = old.get(member), new.get(member)
+            if same_json(before, after) and (member in old) == (member in new):
+                continue
+            if member == "default":
+                yield change(at.path(member), "changed", "compatible", before, after)
+            elif member in ANNOTATIONS:
+                yield on(self.side, at.path(member), "text", before, after)
+            else:
+                yield change(at.path(member), "changed", "cosmetic", before, after)
+
+    _rules: tuple[Callable[..., Iterator[Change]], ...] = (
+        *(_enum, _scalars, _properties, _others, _prefix, _conjuncts, _all, _unions),
+    )
+
+
+class _Place:
+    """Where in a schema, and how that is written as a path."""
+
+    def __init__(self, start: Path, inside: Path = (), *, is_parameter: bool = False) -> None:
+        self.start = start
+        self.inside = inside
+        self.is_parameter = is_parameter
+
+    @property
+    def is_flat(self) -> bool:
+        return self.is_parameter and not self.inside
+
+    def to(self, *parts: str) -> "_Place":
+        return _Place(self.start, (*self.inside, *parts), is_parameter=self.is_parameter)
+
+    def path(self, *parts: str) -> Path:
+        if not self.is_parameter:
+            return (*self.start, *self.inside, *parts)
+        if not self.inside and parts and parts[0] in _FLAT:
+            return (*self.start, _FLAT[parts[0]], *parts[1:])
+        return (*self.start, "schema", *self.inside, *parts)
+
+
+def _word(schema: Mapping[str, Any]) -> object:
+    if "type" in schema:
+        return schema["type"]
+    found = sorted("number" if word == "fraction" else word for word in types(schema) - {"integer"})
+    return "anything" if types(schema) == EVERY_TYPE else found
+
+
+def _name(value: object) -> str:
+    """What a value is called in a path; the same for 1 and 1.0, which JSON does not tell apart."""
+    if isinstance(value, str):
+        return value
+    return scalars.text(value)
+
+
+def _schemas(value: object) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if is_schema(each)} if isinstance(value, dict) else {}
+
+
+def _names(value: object) -> set[str]:
+    return {name for name in value if isinstance(name, str)} if isinstance(value, list) else set()
+
+
+def _listed(value: object) -> list[Any]:
+    return [each for each in value if is_schema(each)] if isinstance(value, list) else []
+
+
+def _but(parts: list[Any], gone: object) -> list[Any]:
+    return [part for part in parts if part is not gone]
+
+
+def _differ_in(old: Schema, new: Schema, members: Sequence[str]) -> bool:
+    return any(not same_json(old.get(member), new.get(member)) for member in members)

@@ -1,0 +1,226 @@
+"""A change in one plain sentence."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from catalog.protocols.base import canonical
+
+_TOOL = {
+    "name": "The tool is now called {after}; it was called {before}.",
+    "title": "The title of the tool has changed.",
+    "description": "The description of the tool has changed.",
+    "img": "The picture of the tool has changed.",
+    "tags": "The tags are now {after}; they were {before}.",
+    "kind": "It is now of the kind {after}; it was of the kind {before}.",
+    "rest": "What the vendor says beside the signature has changed.",
+    "annotations/read_only": "Does it only read? The vendor now says {after}; it said {before}.",
+    "annotations/destructive": "Can it destroy? The vendor now says {after}; it said {before}.",
+    "annotations/idempotent": "Is calling it twice harmless? The vendor now says {after}; it said {before}.",
+    "annotations/open_world": "Does it reach others? The vendor now says {after}; it said {before}.",
+    "requirements/scopes": "The permissions that a call needs are now {after}; they were {before}.",
+    "requirements/secrets": "The secrets that a call needs are now {after}; they were {before}.",
+    "requirements/user": "Does a call need a signed-in user? Now {after}; before {before}.",
+}
+
+# By member and kind; a member alone is for every other kind.
+_MEMBER: dict[tuple[str, str] | str, str] = {
+    ("name", "renamed"): "The {what} was called {before} before.",
+    "type": "The type of {what} is now {after}; it was {before}.",
+    ("required", "required"): "The {what} is now required.",
+    ("required", "optional"): "The {what} is now optional.",
+    "title": "The title of {what} has changed.",
+    "description": "The description of {what} has changed.",
+    "examples": "The examples for {what} have changed.",
+    "example": "The example for {what} has changed.",
+    "default": "The default of {what} is now {after}; it was {before}.",
+    "deprecated": "Is {what} on its way out? The vendor now says {after}; it said {before}.",
+    "max_defaulted": "The maximum of {what} is the same, but who states it has changed.",
+    "rest": "What the vendor says beside {what} has changed.",
+    "is_whole": "The {what} now stands for {after}; it stood for {before}.",
+    ("schema", "changed"): "The schema of {what} is written differently and means the same.",
+    ("allowed_values", "narrowed"): "The {what} is now limited to {after}.",
+    ("allowed_values", "widened"): "The {what} is no longer limited to {before}.",
+    ("allowed_values", "reordered"): "The allowed values of {what} are in another order.",
+    ("pattern", "narrowed"): "The {what} now has to fit the pattern {after}.",
+    ("pattern", "widened"): "The {what} no longer has to fit the pattern {before}.",
+    "pattern": "The pattern of {what} is now {after}; it was {before}. Please compare the two.",
+    ("format", "narrowed"): "The {what} now has the format {after}; it had {before}.",
+    ("format", "widened"): "The {what} now has the format {after}; it had {before}.",
+    "format": "The format of {what} is now {after}; it was {before}. Please compare the two.",
+    ("uniqueItems", "narrowed"): "No value of {what} may stand twice any more.",
+    ("uniqueItems", "widened"): "Values of {what} may now stand twice.",
+    ("additionalProperties", "narrowed"): "The {what} no longer has other members than those named.",
+    ("additionalProperties", "widened"): "The {what} may now have other members than those named.",
+    ("items", "narrowed"): "The {what} no longer has further items.",
+    ("items", "widened"): "The {what} may now have further items.",
+    ("anyOf", "narrowed"): "One of the forms of {what} is gone.",
+    ("anyOf", "widened"): "There is one more form of {what}.",
+    ("anyOf", "retyped"): "There is one more form of {what}, of another type.",
+    ("oneOf", "narrowed"): "One of the forms of {what} is gone.",
+    ("oneOf", "retyped"): "There is one more form of {what}, of another type.",
+}
+_LIMITS = {
+    "min": "minimum",
+    "max": "maximum",
+    "max_length": "maximum length",
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "minLength": "minimum length",
+    "maxLength": "maximum length",
+    "minItems": "minimum number of items",
+    "maxItems": "maximum number of items",
+    "minProperties": "minimum number of members",
+    "maxProperties": "maximum number of members",
+    "multipleOf": "step",
+}
+_VALUE = {
+    ("inputs", "widened"): "The {what} now takes {value}.",
+    ("inputs", "narrowed"): "The {what} no longer takes {value}.",
+    ("outputs", "widened"): "The {what} can now be {value}.",
+    ("outputs", "narrowed"): "The {what} can no longer be {value}.",
+}
+# Members of a schema that lead further into it, by how many names follow them.
+_INTO = {
+    "items": 0,
+    "additionalProperties": 0,
+    "unevaluatedProperties": 0,
+    "unevaluatedItems": 0,
+    "contains": 0,
+    "propertyNames": 0,
+    "not": 0,
+    "if": 0,
+    "then": 0,
+    "else": 0,
+    "properties": 1,
+    "patternProperties": 1,
+    "dependentSchemas": 1,
+    "prefixItems": 1,
+    "allOf": 1,
+    "anyOf": 1,
+    "oneOf": 1,
+}
+_TOGETHER = {"schema_rest": "inputs", "outputs_rest": "outputs"}
+
+
+class _Subject(NamedTuple):
+    side: str
+    what: str
+    member: str
+    value: str | None
+
+
+def joined(parts: Iterable[str]) -> str:
+    return "/".join(part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _split(path: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")]
+
+
+def sentence(path: str, kind: str, effect: str, before: object, after: object) -> str:
+    if path in _TOOL:
+        return _TOOL[path].format(before=shown(before), after=shown(after))
+    subject = _subject(_split(path), kind)
+    if not subject.what:
+        return f"The {subject.side} are in another order."
+    if not subject.member and kind in ("added", "removed"):
+        return _came_or_went(subject.what, subject.side, kind, effect)
+    if subject.value is not None:
+        return _about_value(subject, kind)
+    if subject.member in _LIMITS:
+        return _limit_moved(subject.what, _LIMITS[subject.member], before, after)
+    template = _MEMBER.get((subject.member, kind)) or _MEMBER.get(subject.member)
+    if template is None or (effect == "widens_risk" and kind == "changed" and "compare" not in template):
+        return _rule_changed(subject, kind, effect)
+    return template.format(what=subject.what, before=shown(before), after=shown(after))
+
+
+def _subject(parts: list[str], kind: str) -> _Subject:
+    """Whom a path is about, and which of its members."""
+    side = _TOGETHER.get(parts[0], parts[0])
+    if parts[0] in _TOGETHER:
+        inside, rest = _place(parts[1:])
+        what = f"member {shown(inside)} of the {side[:-1]}" if inside else f"{side[:-1]} object"
+    elif len(parts) == 1:
+        return _Subject(side, "", "", None)
+    elif parts[2:3] == ["schema"]:
+        inside, rest = _place(parts[3:])
+        rest = rest or ([] if kind in ("added", "removed") else ["schema"])
+        of = f"{side[:-1]} {shown(parts[1])}"
+        what = f"member {shown(inside)} of {of}" if inside else of
+    else:
+        rest, what = parts[2:], f"{side[:-1]} {shown(parts[1])}"
+    member = "allowed_values" if rest[:1] == ["enum"] else "".join(rest[:1])
+    value = "/".join(rest[1:]) if member == "allowed_values" and rest[1:] else None
+    return _Subject(side, what, member, value)
+
+
+def _place(parts: list[str]) -> tuple[str, list[str]]:
+    """Where in a schema, as in `lines[].price`, and what of it."""
+    place, left = "", list(parts)
+    while left and left[0] in _INTO:
+        names = _INTO[left[0]]
+        # The last name is what has changed, unless it is that of a member.
+        if len(left) < 1 + names or (len(left) == 1 + names and left[0] != "properties"):
+            break
+        place += _step(left[0], left[1] if names else "")
+        left = left[1 + names :]
+    return place.removeprefix("."), left
+
+
+def _step(member: str, name: str) -> str:
+    if member == "properties":
+        return f".{name}"
+    return {"items": "[]", "prefixItems": f"[{name}]", "additionalProperties": ".*"}.get(member, "")
+
+
+def _came_or_went(what: str, side: str, kind: str, effect: str) -> str:
+    if kind == "removed":
+        return f"The {what} was removed."
+    if side == "outputs":
+        return f"The {what} was added."
+    if effect == "widens_risk":
+        return f"The {what} was added, where any other name was taken before. Please compare the two."
+    return f"The {what} was added and is {'required' if effect == 'breaks_callers' else 'optional'}."
+
+
+def _about_value(subject: _Subject, kind: str) -> str:
+    value = shown(subject.value)
+    if kind == "text":
+        return f"The description of {value} for {subject.what} has changed."
+    return _VALUE[subject.side, kind].format(what=subject.what, value=value)
+
+
+def _limit_moved(what: str, limit: str, before: object, after: object) -> str:
+    if after is None:
+        return f"The {what} no longer has a {limit}; it was {before}."
+    if before is None:
+        return f"The {what} now has a {limit}: {after}."
+    return f"The {limit} of {what} is now {after}; it was {before}."
+
+
+def _rule_changed(subject: _Subject, kind: str, effect: str) -> str:
+    rule = f"schema of {subject.what}"
+    if subject.member and subject.member != "schema":
+        rule = f"rule {shown(subject.member)} for the {subject.what}"
+    if effect == "widens_risk":
+        return f"The {rule} has changed in a way that cannot be judged. Please compare the two."
+    if effect == "cosmetic":
+        return f"The {rule} is written differently and means the same."
+    said = {"widened": "lets more through than before", "narrowed": "lets less through than before"}
+    return f"The {rule} {said.get(kind, 'has changed')}."
+
+
+def shown(value: object) -> str:
+    if value is None or value == []:
+        return "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return _cut(", ".join(map(shown, value)), 120)
+    text = value if isinstance(value, str) else canonical(value).decode()
+    return f"“{_cut(text, 60)}”"
+
+
+def _cut(text: str, longest: int) -> str:
+    return f"{text[: longest - 1]}…" if len(text) > longest else text

@@ -1,0 +1,243 @@
+"""Two signatures of a tool, member by member."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from catalog.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, on
+from catalog.diff.normal import same_json
+from catalog.diff.scalars import moved
+from catalog.diff.schemas import Comparer
+from catalog.protocols import json_schema
+from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature
+
+# From what is said to be harmless to what is said not to be; nothing said is between the two.
+_RISKS: dict[str, tuple[bool | None, ...]] = {
+    "read_only": (True, None, False),
+    "destructive": (False, None, True),
+    "idempotent": (True, None, False),
+    "open_world": (False, None, True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`class_` is that of the worst change, "none" when nothing changed."""
+
+    class_: Class
+    changes: tuple[Change, ...]
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        return frozenset(change.effect for change in self.changes)
+
+
+def compare(old: Signature, new: Signature) -> Comparison:
+    changes = (
+        *_tool(old, new),
+        *_side("inputs", old.inputs, new.inputs, old.schema_rest, new.schema_rest),
+        *_side("outputs", old.outputs, new.outputs, old.outputs_rest, new.outputs_rest),
+    )
+    return Comparison(worst(change.class_ for change in changes), changes)
+
+
+def worst(classes: Iterable[Class]) -> Class:
+    return max(classes, key=CLASSES.index, default="none")
+
+
+def _tool(old: Signature, new: Signature) -> Iterator[Change]:
+    members: dict[str, tuple[Kind, Effect]] = {
+        "name": ("renamed", "breaks_callers"),
+        "kind": ("retyped", "breaks_callers"),
+        "title": ("text", "text"),
+        "description": ("text", "text"),
+        "img": ("changed", "text"),
+    }
+    for member, (kind, effect) in members.items():
+        before, after = getattr(old, member), getattr(new, member)
+        if before != after:
+            yield change([member], kind, effect, before, after)
+    if old.tags != new.tags:
+        yield change(["tags"], "changed", "text", list(old.tags), list(new.tags))
+    yield from _annotations(old.annotations, new.annotations)
+    yield from _requirements(old.requirements, new.requirements)
+    if not same_json(old.rest, new.rest):
+        yield change(["rest"], "changed", "cosmetic", old.rest, new.rest)
+
+
+def _annotations(old: Annotations, new: Annotations) -> Iterator[Change]:
+    for member, order in _RISKS.items():
+        before, after = getattr(old, member), getattr(new, member)
+        if before != after:
+            is_worse = order.index(after) > order.index(before)
+            effect: Effect = "widens_risk" if is_worse else "compatible"
+            yield change(["annotations", member], "changed", effect, before, after)
+
+
+def _requirements(old: Requirements, new: Requirements) -> Iterator[Change]:
+    for member in ("scopes", "secrets"):
+        before, after = getattr(old, member), getattr(new, member)
+        if before != after:
+            path = ["requirements", member]
+            yield change(path, *_demanded(set(before), set(after)), list(before), list(after))
+    if old.user != new.user:
+        yield change(["requirements", "user"], *_demanded({old.user}, {new.user}), old.user, new.user)
+
+
+def _demanded(before: set[Any], after: set[Any]) -> tuple[Kind, Effect]:
+    if (after - before) - {False}:
+        return "narrowed", "widens_risk"
+    return ("widened", "compatible") if before != after else ("reordered", "cosmetic")
+
+
+def _side(
+    side: Side,
+    old: tuple[Parameter, ...],
+    new: tuple[Parameter, ...],
+    old_rest: dict[str, Any] | None,
+    new_rest: dict[str, Any] | None,
+) -> Iterator[Change]:
+    if old == new and same_json(old_rest, new_rest) and _same_values(old, new):
+        return
+    comparer = Comparer(side, json_schema.write(old, old_rest), json_schema.write(new, new_rest))
+    if _is_whole(old) != _is_whole(new):
+        # One is an object taken apart into its members, the other is said in one piece.
+        yield from comparer.whole((_rest_of(side),), comparer.old.root, comparer.new.root)
+        return
+    yield from _parameters(side, old, new, comparer)
+    if not same_json(old_rest, new_rest):
+        before, after = _together(old, old_rest), _together(new, new_rest)
+        found = comparer.whole((_rest_of(side),), before, after)
+        yield from found or [change([_rest_of(side)], "changed", "cosmetic", old_rest, new_rest)]
+
+
+def _is_whole(parameters: tuple[Parameter, ...]) -> bool:
+    return any(parameter.is_whole for parameter in parameters)
+
+
+def _rest_of(side: Side) -> str:
+    return {"inputs": "schema_rest", "outputs": "outputs_rest"}[side]
+
+
+def _same_values(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> bool:
+    """To Python, 1 and true are equal."""
+    return all(
+        _same_default(one, other) and same_json([one.schema, one.rest], [other.schema, other.rest])
+        for one, other in zip(old, new, strict=True)
+    )
+
+
+def _same_default(old: Parameter, new: Parameter) -> bool:
+    if old.default is msgspec.UNSET or new.default is msgspec.UNSET:
+        return old.default is new.default
+    return same_json(old.default, new.default)
+
+
+def _together(parameters: tuple[Parameter, ...], rest: dict[str, Any] | None) -> dict[str, Any]:
+    """What the object says beside its members, each of which is compared by itself."""
+    said = {"type": "object"} | (rest or {})
+    said.pop("properties", None)
+    if isinstance(said.get("required"), list):
+        named = {parameter.name for parameter in parameters}
+        said["required"] = [name for name in said["required"] if name not in named]
+    return {member: value for member, value in said.items() if value is not None}
+
+
+def _parameters(
+    side: Side, old: tuple[Parameter, ...], new: tuple[Parameter, ...], comparer: Comparer
+) -> Iterator[Change]:
+    before = {parameter.id: parameter for parameter in old}
+    after = {parameter.id: parameter for parameter in new}
+    for parameter in after.values():
+        if parameter.id in before:
+            yield from _parameter(side, before[parameter.id], parameter, comparer)
+        else:
+            yield _added(side, parameter)
+    for parameter in before.values():
+        if parameter.id not in after:
+            yield on(side, [side, parameter.name], "removed", msgspec.to_builtins(parameter), None)
+    if [key for key in before if key in after] != [key for key in after if key in before]:
+        yield on(side, [side], "reordered", [p.name for p in old], [p.name for p in new])
+
+
+def _added(side: Side, parameter: Parameter) -> Change:
+    path, after = [side, parameter.name], msgspec.to_builtins(parameter)
+    if side == "inputs" and parameter.required:
+        return change(path, "added", "breaks_callers", None, after)
+    return on(side, path, "added", None, after)
+
+
+def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -> Iterator[Change]:
+    path = (side, new.name)
+    if old.name != new.name:
+        yield on(side, [*path, "name"], "renamed", old.name, new.name)
+    if old.required != new.required:
+        kind: Kind = "required" if new.required else "optional"
+        yield on(side, [*path, "required"], kind, old.required, new.required)
+    for member in ("title", "description"):
+        before, after = getattr(old, member), getattr(new, member)
+        if before != after:
+            yield on(side, [*path, member], "text", before, after)
+    if not _same_default(old, new):
+        yield change([*path, "default"], "changed", "compatible", _given(old.default), _given(new.default))
+    yield from _shape(side, path, old, new, comparer)
+    if not same_json(old.rest, new.rest):
+        yield change([*path, "rest"], "changed", "cosmetic", old.rest, new.rest)
+
+
+def _shape(
+    side: Side, path: tuple[str, ...], old: Parameter, new: Parameter, comparer: Comparer
+) -> Iterator[Change]:
+    """What fits the parameter."""
+    if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
+        yield on(side, [*path, "type"], "retyped", _type_of(old), _type_of(new))
+    elif old.type == new.type and same_json(old.schema, new.schema):
+        yield from _limits(side, path, old, new)
+        yield from _allowed_values(side, [*path, "allowed_values"], old, new)
+    elif side == "outputs" and "json" in (old.type, new.type) and old.schema is None and new.schema is None:
+        # A document without a schema, and no longer one: that it may hold the other does not help readers.
+        yield on(side, [*path, "type"], "retyped", old.type, new.type)
+    else:
+        before, after = json_schema.write_parameter(old), json_schema.write_parameter(new)
+        found = comparer.parameter(path, before, after)
+        yield from found or [change([*path, "type"], "changed", "cosmetic", old.type, new.type)]
+
+
+def _type_of(parameter: Parameter) -> str:
+    unsupported = parameter.unsupported_type
+    return f"{unsupported} (not supported)" if unsupported else parameter.type
+
+
+def _limits(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> Iterator[Change]:
+    for member, rises in (("min", False), ("max", True), ("max_length", True)):
+        before, after = getattr(old, member), getattr(new, member)
+        if before != after:
+            yield on(side, [*path, member], moved(before, after, rises=rises), before, after)
+    if old.max == new.max and old.max_defaulted != new.max_defaulted:
+        member = "max_defaulted"
+        yield change([*path, member], "changed", "cosmetic", old.max_defaulted, new.max_defaulted)
+
+
+def _allowed_values(side: Side, path: list[str], old: Parameter, new: Parameter) -> Iterator[Change]:
+    before = {value.name: value.description for value in old.allowed_values}
+    after = {value.name: value.description for value in new.allowed_values}
+    if bool(before) != bool(after):
+        # No list means that every value is allowed.
+        yield on(side, path, "narrowed" if after else "widened", list(before), list(after))
+        return
+    for name in after:
+        if name not in before:
+            yield on(side, [*path, name], "widened", None, name)
+        elif before[name] != after[name]:
+            yield on(side, [*path, name], "text", before[name], after[name])
+    for name in before:
+        if name not in after:
+            yield on(side, [*path, name], "narrowed", name, None)
+    if before.keys() == after.keys() and list(before) != list(after):
+        yield on(side, path, "reordered", list(before), list(after))
+
+
+def _given(value: object) -> object:
+    return None if value is msgspec.UNSET else value

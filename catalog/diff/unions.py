@@ -1,0 +1,146 @@
+"""The branches of two unions, matched with each other."""
+
+from typing import TYPE_CHECKING, Any
+
+from catalog.diff.changes import SAFE, Change, Kind, change, on, undecided
+from catalog.diff.normal import CONSTRAINING, MOST_BRANCHES, Schema, is_schema, same_json, types
+
+if TYPE_CHECKING:
+    from catalog.diff.schemas import Comparer, _Place
+
+MEMBERS = ("anyOf", "oneOf")
+
+
+def alternatives(old: Schema, new: Schema) -> tuple[list[Any], list[Any], bool] | None:
+    """The branches of both, when both are nothing but a union or one of them is and the other a branch.
+
+    The third says whether a value has to fit exactly one of them.
+    """
+    one, other = _branches(old), _branches(new)
+    if one is None and other is None:
+        return None
+    if one is None:
+        one = None if _has_union(old) else (None, [old])
+    if other is None:
+        other = None if _has_union(new) else (None, [new])
+    if one is None or other is None:
+        return None
+    return one[1], other[1], "oneOf" in (one[0], other[0])
+
+
+def _branches(schema: Schema) -> tuple[str | None, list[Any]] | None:
+    """Of a schema that says nothing else."""
+    said = CONSTRAINING & schema.keys()
+    for member in MEMBERS:
+        if said == {member} and isinstance(schema[member], list) and all(map(is_schema, schema[member])):
+            return member, schema[member]
+    return None
+
+
+def _has_union(schema: Schema) -> bool:
+    return any(member in schema for member in MEMBERS)
+
+
+def between(
+    comparer: "Comparer", olds: list[Any], news: list[Any], is_exact: bool, at: "_Place"
+) -> list[Change]:
+    at = at.to("oneOf" if is_exact else "anyOf")
+    if max(len(olds), len(news)) > MOST_BRANCHES:
+        return [] if same_json(olds, news) else [change(at.path(), "changed", "widens_risk", None, None)]
+    found = _Match(comparer, olds, news, at).changes()
+    # A value that fits one more branch no longer fits exactly one.
+    return [undecided(each) if is_exact and each.effect == "compatible" else each for each in found]
+
+
+class _Match:
+    """Every branch that is needed has to be inside one that is offered.
+
+    Callers need the old ones and are offered the new ones; readers the other way round.
+    """
+
+    def __init__(self, comparer: "Comparer", olds: list[Any], news: list[Any], at: "_Place") -> None:
+        self.comparer = comparer
+        self.at = at
+        self.is_input = comparer.side == "inputs"
+        self.all_offered = news if self.is_input else olds
+        left = _unmatched(comparer, olds, news, at)
+        self.needed, self.offered = left if self.is_input else reversed(left)
+
+    def changes(self) -> list[Change]:
+        found: list[Change] = []
+        open_needs = []
+        for need in self.needed:
+            inside = self._inside(need)
+            if inside is None:
+                open_needs.append(need)
+            else:
+                found += inside
+        for need in open_needs:
+            like = max(self.offered, key=lambda offer: _likeness(need, offer), default=None)
+            if like is not None and _likeness(need, like):
+                self._use(like)
+                found += self._between(need, like)
+            else:
+                found.append(self._lost(need))
+        return [*found, *map(self._gained, self.offered)]
+
+    def _inside(self, need: object) -> list[Change] | None:
+        for offer in (*self.offered, *self.all_offered):
+            found = self._between(need, offer)
+            if all(each.effect in SAFE for each in found):
+                self._use(offer)
+                return found
+        return None
+
+    def _use(self, offer: object) -> None:
+        self.offered = [each for each in self.offered if each is not offer]
+
+    def _between(self, need: object, offer: object) -> list[Change]:
+        old, new = (need, offer) if self.is_input else (offer, need)
+        return self.comparer.between(old, new, self.at.to(self._number(offer)))
+
+    def _number(self, branch: object) -> str:
+        return str(next((n for n, each in enumerate(self.all_offered) if each is branch), 0))
+
+    def _lost(self, branch: object) -> Change:
+        if self.is_input:
+            return on("inputs", self.at.path(), "narrowed", branch, None)
+        reader = self.comparer
+        known = frozenset().union(*(types(reader.old.normal(each)) for each in self.all_offered))
+        kind: Kind = "widened" if types(reader.new.normal(branch)) <= known else "retyped"
+        return on("outputs", self.at.path(), kind, None, branch)
+
+    def _gained(self, branch: object) -> Change:
+        if self.is_input:
+            return on("inputs", self.at.path(), "widened", None, branch)
+        return on("outputs", self.at.path(), "narrowed", branch, None)
+
+
+def _likeness(one: object, other: object) -> int:
+    """How surely two branches are the same one, changed. 0: they are two."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return 0
+    for member, weight in (("$ref", 4), ("title", 3)):
+        if isinstance(one.get(member), str) and one.get(member) == other.get(member):
+            return weight
+    if "$ref" in one or "$ref" in other:
+        return 1
+    alike = len(types(one) & types(other)) > 0
+    shared = len((one.get("properties") or {}).keys() & (other.get("properties") or {}).keys())
+    return min(1 + shared, 2) if alike else 0
+
+
+def _unmatched(
+    comparer: "Comparer", olds: list[Any], news: list[Any], at: "_Place"
+) -> tuple[list[Any], list[Any]]:
+    """Without the branches that are on both sides."""
+    left, others = [], list(news)
+    for old in olds:
+        same = next((n for n, new in enumerate(others) if same_json(old, new)), None)
+        if same is None or comparer.between(old, others[same], at):
+            same = next((n for n, new in enumerate(others) if not comparer.between(old, new, at)), None)
+        if same is None:
+            left.append(old)
+        else:
+            del others[same]
+    return left, others
