@@ -1,0 +1,146 @@
+"""What a person should look at in text that a model will read. Pure rules; they know no Django.
+
+`inspect` gives the alarms of one signature, at most one for each code. Rules raise attention; they do
+not find polite English. What protects an agent is that a person approves exact bytes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from catalog.inspection import characters, markup, prose, shape
+from catalog.inspection.alarms import (
+    SEVERITIES,
+    SIGNATURE_RULES,
+    TEXT_RULES,
+    Alarm,
+    Severity,
+    TextRule,
+    worst,
+)
+from catalog.inspection.characters import HIDDEN, Found, decoded_tags, excerpt, hidden
+from catalog.inspection.letters import LOOKS_LIKE, MIXED, cleaned, latin
+from catalog.inspection.texts import Text, texts
+from catalog.protocols import signature as normal_form
+from catalog.protocols.signature import Signature
+
+__all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "texts", "worst"]
+
+# Raise by one when rules change, so that what was inspected before is inspected again.
+REVISION = 1
+
+# Controls as JSON writes them, and the one that it does not escape.
+_MARKS = ("\\u00", "\\b", "\\f", "\x7f")
+_ODD = re.compile(f"[{''.join(map(chr, LOOKS_LIKE))}]|{HIDDEN.pattern}|[\uff01-\uffee\U0001d400-\U0001d7ff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
+_ESCAPES = (
+    ('\\"', '"'),
+    ("\\n", "\n"),
+    ("\\r", "\r"),
+    ("\\t", "\t"),
+    ("\\b", "\b"),
+    ("\\f", "\f"),
+    ("\\\\", "\\"),
+)
+
+del markup, prose, shape  # imported for the rules that they enter
+
+
+def inspect(signature: Signature, encoded: bytes = b"") -> list[Alarm]:
+    """`encoded` is the signature as JSON, for callers who have it already."""
+    said = (encoded or normal_form.to_json(signature)).decode()
+    alarms = [Alarm(rule.code, *verdict) for rule in SIGNATURE_RULES if (verdict := rule.judge(signature))]
+    found = _Findings()
+    # Most tools are told apart here, by looking once at all of their texts together.
+    is_odd = _holds(said, _MARKS) or (not said.isascii() and bool(_ODD.search(said)))
+    whole = _unescaped(said)
+    rules = _firing(_read(whole) if is_odd else whole)
+    if rules or is_odd:
+        for text in texts(signature):
+            _look(text, rules, found)
+    return [*alarms, *found.alarms()]
+
+
+def _unescaped(encoded: str) -> str:
+    """About what the texts say, in one piece: enough to tell which rules find something somewhere."""
+    if "\\" not in encoded:
+        return encoded
+    for escape, character in _ESCAPES:
+        encoded = encoded.replace(escape, character)
+    return encoded
+
+
+def _firing(plain: str) -> list[TextRule]:
+    lowered = plain.lower()
+    return [
+        rule
+        for rule in TEXT_RULES
+        if (not rule.needs or _holds(lowered, rule.needs))
+        and rule.find(plain if rule.keeps_case else lowered)
+    ]
+
+
+def _holds(text: str, needs: Iterable[str]) -> bool:
+    """A plain loop, because this runs some eighty times for every tool."""
+    for need in needs:  # noqa: SIM110
+        if need in text:
+            return True
+    return False
+
+
+def _read(text: str) -> str:
+    """What a model may make of it, hidden letters and look-alikes included."""
+    if text.isascii():
+        return _CONTROL.sub("", text)  # the only hidden ones
+    smuggled = decoded_tags(text)
+    plain = latin(cleaned(text))
+    return f"{plain} {smuggled}" if smuggled else plain
+
+
+class _Findings:
+    """The worst hit for each code, and how many other places there were."""
+
+    def __init__(self) -> None:
+        self._worst: dict[str, tuple[Alarm, int]] = {}
+
+    def add(self, alarm: Alarm) -> None:
+        held, more = self._worst.get(alarm.code, (None, -1))
+        is_worse = held is None or SEVERITIES.index(alarm.severity) > SEVERITIES.index(held.severity)
+        self._worst[alarm.code] = (alarm if is_worse or held is None else held, more + 1)
+
+    def alarms(self) -> Iterator[Alarm]:
+        for alarm, more in self._worst.values():
+            places = "" if not more else " And one more place." if more == 1 else f" And {more} more places."
+            yield alarm._replace(message=alarm.message + places)
+
+
+def _look(text: Text, rules: list[TextRule], found: _Findings) -> None:
+    for each in hidden(text.value):
+        found.add(_hidden(text, each))
+    if not text.value.isascii() and (mixed := MIXED.search(text.value)):
+        found.add(_mixed(text, *mixed.span()))
+    plain = _read(text.value)
+    lowered = plain.lower()
+    for rule in rules:
+        read = plain if rule.keeps_case else lowered
+        if hit := rule.find(read):
+            where = excerpt(plain if len(plain) == len(lowered) else read, hit.start, hit.end)
+            message = f"The {text.where} {hit.says or rule.says}: {where}."
+            found.add(Alarm(rule.code, hit.severity or rule.severity, message))
+
+
+def _hidden(text: Text, found: Found) -> Alarm:
+    what = found.kind.what
+    if said := decoded_tags(text.value[found.start : found.end]):
+        what = f"{what}, spelling “{said[:80]}”"
+    where = excerpt(text.value, found.start, found.end)
+    return Alarm(found.kind.code, found.kind.severity, f"The {text.where} holds {what}: {where}.")
+
+
+def _mixed(text: Text, start: int, end: int) -> Alarm:
+    letter = next(character for character in text.value[start:end] if ord(character) in LOOKS_LIKE)
+    return Alarm(
+        "MIXED_SCRIPT",
+        "high" if text.is_name else "medium",
+        f"The {text.where} holds {characters.name_of(letter)}, which looks like “{latin(letter)}”: "
+        f"{excerpt(text.value, start, end)}.",
+    )

@@ -1,0 +1,147 @@
+"""Rules on markup, links and encoded text: what a page would hide or load, and what a reader cannot read."""
+
+import base64
+import binascii
+import re
+
+from catalog.inspection.alarms import Hit, text_rule
+
+COMMENT = re.compile(r"<!--(?:[^-]|-(?!->)){0,300}(?:-->)?")
+STYLE = re.compile(
+    r"\bdisplay ?: ?none\b|\bvisibility ?: ?hidden\b|\bfont-size ?: ?0(?:px|pt|em|%)?(?![\d.])"
+    r"|style ?= ?[\"'][^\"'<>]{0,200}?"
+    r"(?:color ?: ?(?:white|#fff(?:fff)?\b|transparent)|opacity ?: ?0(?![\d.]))"
+)
+ACTIVE = re.compile(
+    r"<(?:script|iframe|object|embed|applet|meta http-equiv)\b|\bjavascript:|\bdata:text/html|\bvbscript:"
+    r"|<[a-z]{1,12}\b[^<>]{0,100}?\bon[a-z]{3,16} ?="
+)
+IMAGE = re.compile(
+    r"!\[[^\]\n]{0,200}\]\( ?(?:https?:)?//[^\s)]{0,120}"
+    r"|<img\b[^<>]{0,200}?\bsrc ?= ?[\"']?(?:https?:)?//[^\s\"'>]{0,120}"
+)
+COLLECTOR = re.compile(
+    r"(?:webhook\.site|requestbin\.\w|pipedream\.net|ngrok\.(?:io|app|dev)|ngrok-free\.(?:app|dev)|interact\.sh"
+    r"|oast\.(?:fun|live|me|online|pro|site)|burpcollaborator\.net|beeceptor\.com|requestcatcher\.com"
+    r"|hookbin\.com|discord(?:app)?\.com/api/webhooks|hooks\.slack\.com/services|api\.telegram\.org/bot"
+    r"|pastebin\.com|paste\.ee|transfer\.sh|dnslog\.cn)"
+)
+TEMPLATED = re.compile(
+    r"https?://[^\s?#\"'<>]{1,200}\?[^\s\"'<>]{0,200}?(?:\{|\$\{|<[a-z]|%7b)[^\s\"'<>]{0,80}"
+)
+RAW_ADDRESS = re.compile(
+    r"https?://(?:\d{1,3}(?:\.\d{1,3}){3}|\d{8,10}|0x[0-9a-f]{8}|\[[0-9a-f:.]{2,45}\])(?![\w.-])"
+)
+HARMLESS_ADDRESS = re.compile(r"//(?:127\.|0\.0\.0\.0|\[::1\]|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.)")
+BLOB = re.compile(r"(?<![\w+/=-])(?:[A-Za-z0-9+/]{48,}|[A-Za-z0-9_-]{48,})={0,2}")
+HEX = re.compile(r"(?<!\w)(?:0x)?(?:[0-9a-fA-F]{2}){40,}(?!\w)")
+TERMINAL = re.compile(r"\\(?:x1b|u001b|033|e)\[")
+LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{48}")
+LONGEST_BLOB = 20_000
+
+
+def _first(pattern: re.Pattern[str], text: str) -> Hit | None:
+    found = pattern.search(text)
+    return Hit(found.start(), found.end()) if found else None
+
+
+@text_rule("HTML_COMMENT", "high", "hides text in a comment that no page would show", "<!--")
+def comment(text: str) -> Hit | None:
+    return _first(COMMENT, text)
+
+
+@text_rule(
+    *("HIDDEN_STYLE", "high", "styles text so that nobody sees it"),
+    *("display:", "display :", "visibility:", "visibility :", "font-size", "style=", "style ="),
+)
+def hidden_style(text: str) -> Hit | None:
+    return _first(STYLE, text)
+
+
+@text_rule(
+    *("ACTIVE_MARKUP", "high", "holds markup that would run something in a page"),
+    *("<", "script:", "data:text/html"),
+)
+def active(text: str) -> Hit | None:
+    return _first(ACTIVE, text)
+
+
+@text_rule("REMOTE_IMAGE", "medium", "holds a picture that a page would load from elsewhere", "![", "<img")
+def image(text: str) -> Hit | None:
+    return _first(IMAGE, text)
+
+
+@text_rule(
+    *("COLLECTOR", "high", "leads to a service that collects what it is sent"),
+    *(
+        "webhook.site",
+        "requestbin",
+        "pipedream.net",
+        "ngrok",
+        "interact.sh",
+        "oast.",
+        "burpcollab",
+        "beeceptor",
+    ),
+    *(
+        "requestcatcher",
+        "hookbin",
+        "/api/webhooks",
+        "hooks.slack",
+        "telegram.org/bot",
+        "pastebin.com",
+        "paste.ee",
+        "transfer.sh",
+    ),
+    "dnslog",
+)
+def collector(text: str) -> Hit | None:
+    return _first(COLLECTOR, text)
+
+
+@text_rule("TEMPLATED_LINK", "medium", "holds a link that a value would be put into", "http")
+def templated(text: str) -> Hit | None:
+    return _first(TEMPLATED, text)
+
+
+@text_rule("RAW_ADDRESS", "medium", "links to a bare network address", "http")
+def raw_address(text: str) -> Hit | None:
+    for found in RAW_ADDRESS.finditer(text):
+        if not HARMLESS_ADDRESS.search(found.group()):
+            return Hit(found.start(), found.end())
+    return None
+
+
+@text_rule("TERMINAL_TEXT", "medium", "spells out a command to a terminal", "x1b[", "u001b[", "033[", "\\e[")
+def terminal(text: str) -> Hit | None:
+    return _first(TERMINAL, text)
+
+
+@text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)
+def encoded(text: str) -> Hit | None:
+    """Loud when it says something readable. Long paths and keys look encoded and say nothing."""
+    if not LONG_RUN.search(text):
+        return None
+    quiet = None
+    for found in (*HEX.finditer(text), *BLOB.finditer(text)):
+        if says := _decoded(found.group()):
+            return Hit(found.start(), found.end(), "high", f"hides a text in an encoded one, “{says[:80]}”,")
+        quiet = quiet or Hit(found.start(), found.end())
+    return quiet
+
+
+def _decoded(blob: str) -> str:
+    """What it says, if nearly all of it can be read."""
+    try:
+        if HEX.fullmatch(blob):
+            data = bytes.fromhex(blob.removeprefix("0x"))
+        else:
+            whole = blob.rstrip("=")[:LONGEST_BLOB]
+            data = base64.b64decode(
+                whole + "=" * (-len(whole) % 4), altchars=b"-_" if {*"-_"} & {*whole} else None
+            )
+        text = data.decode()
+    except (binascii.Error, ValueError):
+        return ""
+    readable = sum([character.isprintable() or character in "\n\t" for character in text])
+    return text if readable > 0.9 * len(text) and (" " in text or not text.isalnum()) else ""

@@ -1,0 +1,177 @@
+"""Rules on what a signature is made of: names, lengths, what is missing, and schemas with traps."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from catalog.inspection.alarms import Hit, Severity, signature_rule, text_rule
+from catalog.inspection.characters import spelled
+from catalog.protocols.signature import Signature
+
+# From the drafts and from what the providers of models take.
+MODEL_NAME, LONGEST_NAME = 64, 254
+LONGEST_DESCRIPTION, LONG_DESCRIPTION, HUGE_DESCRIPTION = 1_999, 4_000, 16_000
+LONGEST_PARAMETER = 64
+PROSE_WORDS = 6
+DEEPEST_SCHEMA, LARGEST_SCHEMA = 32, 2_000
+
+BLANK_LINES = re.compile(r"\n(?:[ \t]{0,40}\r?\n){11}")
+BLANKS = re.compile(r"[ \t]{80}")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_.\-/:]{1,128}")
+REPEATED = re.compile(r"\((?:[^()\\]|\\.){0,200}[+*](?:[^()\\]|\\.){0,200}\)(?:[+*]|\{\d{1,9},)")
+DESTROYING = re.compile(r"(?:delete|remove|destroy|drop|purge|erase|wipe|truncate)(?![a-z])", re.IGNORECASE)
+CONTEXT_NAMES = frozenset(
+    {
+        *("conversation", "conversationhistory", "chathistory", "chatlog", "messagehistory"),
+        *("previousmessages", "systemprompt", "sidenote", "chainofthought", "scratchpad", "toollist"),
+        *("availabletools", "fullcontext", "modelcontext", "modelreasoning", "currentcontext"),
+        *("usercontext", "llmcontext", "hiddeninstructions", "internalmonologue"),
+    }
+)
+
+Verdict = tuple[Severity, str] | None
+
+
+@text_rule(
+    "PADDING",
+    "medium",
+    "pushes text out of sight with blank space",
+    "\n\n\n",
+    "\n \n",
+    "\n\r\n\r",
+    "\n\t",
+    " " * 9,
+    "\t\t\t",
+)
+def padding(text: str) -> Hit | None:
+    found = BLANK_LINES.search(text) or BLANKS.search(text)
+    return Hit(found.start(), found.end()) if found else None
+
+
+@signature_rule("LONG_NAME")
+def long_name(signature: Signature) -> Verdict:
+    length = len(signature.name)
+    if length > LONGEST_NAME:
+        return "medium", f"The name has {length:,} characters; the protocols allow {LONGEST_NAME}."
+    if length > MODEL_NAME:
+        return "low", f"The name has {length} characters; most models take {MODEL_NAME}, so it is shortened."
+    return None
+
+
+@signature_rule("LONG_DESCRIPTION")
+def long_description(signature: Signature) -> Verdict:
+    length = len(signature.description)
+    if length <= LONGEST_DESCRIPTION:
+        return None
+    severity: Severity = "low"
+    if length > LONG_DESCRIPTION:
+        severity = "high" if length > HUGE_DESCRIPTION else "medium"
+    return severity, f"The description has {length:,} characters; {LONGEST_DESCRIPTION:,} are usual at most."
+
+
+@signature_rule("NO_DESCRIPTION")
+def no_description(signature: Signature) -> Verdict:
+    if signature.description.strip():
+        return None
+    return "low", "There is no description, so a model knows this tool by its name alone."
+
+
+@signature_rule("INPUTS_UNDESCRIBED")
+def inputs_undescribed(signature: Signature) -> Verdict:
+    bare = [each.name for each in signature.inputs if not each.description.strip()]
+    if not bare:
+        return None
+    return "low", f"{len(bare)} of {len(signature.inputs)} inputs have no description: {_listed(bare)}."
+
+
+@signature_rule("ODD_NAME")
+def odd_name(signature: Signature) -> Verdict:
+    if PLAIN_NAME.fullmatch(signature.name):
+        return None
+    return (
+        "low",
+        f"The name {_quoted(signature.name)} is not made of plain letters, digits, _, -, ., / and :.",
+    )
+
+
+@signature_rule("PROSE_NAME")
+def prose_name(signature: Signature) -> Verdict:
+    """Some vendors write “Temperature in Fahrenheit” where others write temperature_f; that is legal."""
+    for parameter in (*signature.inputs, *signature.outputs):
+        words = len(parameter.name.split())
+        if (len(parameter.name) > LONGEST_PARAMETER and words > 1) or words > PROSE_WORDS:
+            return "high", f"A parameter's name is a sentence: {_quoted(parameter.name)}."
+    return None
+
+
+@signature_rule("CONTEXT_PARAMETER")
+def context_parameter(signature: Signature) -> Verdict:
+    asked = [p.name for p in signature.inputs if re.sub(r"[^a-z]", "", p.name.lower()) in CONTEXT_NAMES]
+    if not asked:
+        return None
+    return "medium", f"It asks for more than a call needs to know: the input {_listed(asked)}."
+
+
+@signature_rule("CLAIM")
+def claim(signature: Signature) -> Verdict:
+    claims = signature.annotations
+    if not DESTROYING.match(signature.name) or not (claims.read_only or claims.destructive is False):
+        return None
+    what = "that it only reads" if claims.read_only else "that it destroys nothing"
+    return "medium", f"It is called {_quoted(signature.name)} and claims {what}."
+
+
+@signature_rule("REMOTE_SCHEMA")
+def remote_schema(signature: Signature) -> Verdict:
+    for _, member, value in _members(signature):
+        if (
+            member in ("$ref", "$dynamicRef", "$recursiveRef")
+            and isinstance(value, str)
+            and not value.startswith("#")
+        ):
+            return "high", f"A schema points to another document, {_quoted(value)}. It is never fetched."
+    return None
+
+
+@signature_rule("LARGE_SCHEMA")
+def large_schema(signature: Signature) -> Verdict:
+    deepest = count = 0
+    for depth, _, _ in _members(signature):
+        deepest, count = max(deepest, depth), count + 1
+    if deepest > DEEPEST_SCHEMA or count > LARGEST_SCHEMA:
+        return "medium", f"Its schemas are {deepest} levels deep with {count:,} members."
+    return None
+
+
+@signature_rule("SLOW_PATTERN")
+def slow_pattern(signature: Signature) -> Verdict:
+    for _, member, value in _members(signature):
+        if member == "pattern" and isinstance(value, str) and REPEATED.search(value):
+            return (
+                "low",
+                f"The pattern {_quoted(value)} repeats a repetition, which can take for ever to match.",
+            )
+    return None
+
+
+def _members(signature: Signature) -> Iterator[tuple[int, str, object]]:
+    """Depth, name and value of every member of every schema."""
+    schemas: list[object] = [p.schema for p in (*signature.inputs, *signature.outputs) if p.schema]
+    schemas += [rest for rest in (signature.schema_rest, signature.outputs_rest) if rest]
+    waiting = [(1, schema) for schema in schemas]
+    while waiting:
+        depth, value = waiting.pop()
+        if isinstance(value, dict):
+            yield from ((depth, name, each) for name, each in value.items())
+            waiting += [(depth + 1, each) for each in value.values()]
+        elif isinstance(value, list):
+            waiting += [(depth + 1, each) for each in value]
+
+
+def _quoted(text: str) -> str:
+    return f"“{spelled(text[:80])}{'…' if len(text) > 80 else ''}”"
+
+
+def _listed(names: Iterable[str]) -> str:
+    listed = [_quoted(name) for name in names]
+    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
+    return f"{', '.join(listed[:3])}{more}"
