@@ -1,10 +1,12 @@
 """The registry of wire protocols. A new one is one file here and one name in `PROTOCOLS`."""
 
 from catalog.protocols.a2t import A2T
+from catalog.protocols.acp import ACP
 from catalog.protocols.base import Protocol
+from catalog.protocols.mcp import MCP
 from catalog.protocols.oxp import OXP
 
-PROTOCOLS: tuple[type[Protocol], ...] = (A2T, OXP)
+PROTOCOLS: tuple[type[Protocol], ...] = (A2T, ACP, MCP, OXP)
 
 
 def get(name: str) -> type[Protocol]:

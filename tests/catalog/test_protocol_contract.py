@@ -151,7 +151,12 @@ def test_cursor_that_comes_back_shows_on_the_pages(protocol):
     """Guarding against it is the caller's part, so the pages have to say where they lead."""
     if Scene(protocol, "list").expected["pages"] == 1:
         return
-    pages = Scene(protocol, "loop").pages(most=3)
+    scene = Scene(protocol, "loop")
+    pages = scene.pages(most=3)
+    if scene.expected.get("ends"):
+        # Where the cursor is our own, a vendor that goes in circles is for the protocol to notice.
+        assert pages[-1].next is None
+        return
     assert len(pages) == 3
     assert pages[2].next in [page.cursor for page in pages]
 

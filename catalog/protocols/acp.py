@@ -1,0 +1,415 @@
+"""ACP, the Agent Connect Protocol of AGNTCY (0.2): agents that are searched, described and run.
+
+https://github.com/agntcy/acp-spec
+
+An agent is one tool here. There is no list but a search, which some servers answer only by name or
+version and whose offset some ignore; docs/protocols.md says what is done about either.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from msgspec import structs
+
+from catalog.protocols import acp_manifest, acp_runs, json_schema, members, outcomes, strict_json
+from catalog.protocols.base import (
+    UUID,
+    Item,
+    KnownPages,
+    Note,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Session,
+    Setting,
+    UnreadableItemError,
+    canonical,
+    digest,
+)
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
+from catalog.protocols.signature import Parameter, Signature
+
+LARGEST_ITEM = 1024 * 1024
+LONGEST_ID = 255
+LONGEST_VERSION = 100
+MOST_NAMES = 200
+# The page that a server sends which does not heed the limit.
+DEFAULT_PAGE = 10
+# A server that fails so often in a row is away, and no longer a server with a bad agent or two.
+MOST_LOST = 5
+
+_ID = re.compile(r"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_SEMVER = re.compile(r"v?([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})(?:[-+].*)?", re.DOTALL)
+_NO_SHAPE = json_schema.Shape((), None)
+# Values of any kind stand here, so that a null in them is one.
+_VALUES = ("default", "const", "enum", "example", "examples")
+_CONFIG = {"in": "config"}
+
+
+class ACP(Protocol):
+    name = "acp"
+    label = "ACP (AGNTCY)"
+    summary = "The vendor offers agents, each of which is run as one tool."
+    url_hint = "The address before /agents, such as https://agents.example.com."
+    settings = (
+        Setting(
+            name="page_size",
+            label="Agents per page",
+            help="How many agents to ask for at a time.",
+            kind="integer",
+            default=100,
+            minimum=1,
+            maximum=1000,
+        ),
+        Setting(
+            name="agent_names",
+            label="Agent names",
+            help="For a server that lists agents only by name or version; separated by commas.",
+        ),
+        Setting(
+            name="agent_versions",
+            label="Agent versions",
+            help="For a server that lists agents only by name or version; separated by commas.",
+        ),
+        Setting(
+            name="manifest_url",
+            label="Manifest address",
+            help="Where the agent's manifest is, if there is one. It says which credential is needed.",
+        ),
+    )
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        """An unchanged search says nothing about the descriptors, so no page is recalled.
+
+        A page that brings no agent that was not there before ends its search, and is not shown unless
+        it is the last.
+        """
+        manifest = acp_manifest.read(session, str(self.values["manifest_url"]))
+        notes = manifest.notes
+        queries: list[dict[str, str]] = [{}]
+        offset, cursor = 0, ""
+        seen: set[str] = set()
+        while queries:
+            found = self._search(session, queries[0], offset)
+            if found is None:
+                queries = self._by_name(queries, manifest)
+                continue
+            fresh = _ids(found) - seen
+            if fresh and len(found) >= min(int(self.values["page_size"]), DEFAULT_PAGE):
+                offset += len(found)
+            else:
+                queries, offset = queries[1:], 0
+                if queries and not fresh:
+                    continue
+            after = _cursor(queries[0], offset) if queries else None
+            yield _page(session, found if fresh or not seen else [], cursor, after, notes)
+            seen |= fresh
+            cursor, notes = after or "", ()
+
+    def _search(self, session: Session, query: Mapping[str, str], offset: int) -> list[Any] | None:
+        """None when the server wants to know a name or a version first."""
+        body = {**query, "limit": self.values["page_size"], "offset": offset}
+        reply = session.post("/agents/search", json=body, is_repeatable=True, accept=(200, 400, 422))
+        if reply.status != 200:
+            said, _ = outcomes.explanation(reply)
+            if not query and "name" in said and "version" in said:
+                return None
+            raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents: {said}")
+        found = strict_json.require_json(reply)
+        if not isinstance(found, list):
+            raise ProtocolViolationError("SHAPE", "The reply is no array of agents.")
+        return found
+
+    def _by_name(
+        self, queries: list[dict[str, str]], manifest: acp_manifest.Manifest
+    ) -> list[dict[str, str]]:
+        named = {member: _listed(str(self.values[f"agent_{member}s"])) for member in ("name", "version")}
+        wanted = [{member: text} for member, texts in named.items() for text in texts]
+        if not wanted and manifest.name:
+            wanted = [{"name": manifest.name}]
+        if not wanted:
+            raise RefusedError(
+                "NAMES_WANTED",
+                "This server lists agents only by name or version. Enter them in the endpoint's settings.",
+            )
+        return wanted[:MOST_NAMES]
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return _signature(document)
+
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return _document(signature, label)
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        return [Note(code, message) for code, message in _oddities(document, signature)]
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        item = _described(session, tool_id, None)
+        if label not in (None, item.label):
+            raise ProtocolViolationError("WRONG_TOOL", "The vendor offers this agent in another version.")
+        return item
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        return iter(())
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        if refusal := outcomes.refusal(signature, arguments):
+            return refusal
+        given = {p.name: arguments[p.name] for p in signature.inputs if arguments.get(p.name) is not None}
+        request = {"agent_id": tool_id, "input": _input(signature, given)}
+        if config := _config(signature):
+            request["config"] = {"configurable": given.get(config.name, {})}
+        return acp_runs.run(session, signature, request)
+
+    def resume(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        state: Mapping[str, Any],
+        answers: Mapping[str, Any],
+    ) -> Outcome:
+        return acp_runs.resume(session, signature, state, answers)
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in re.split(r"[,\n]", text) if name.strip()]
+
+
+def _cursor(query: Mapping[str, str], offset: int) -> str:
+    return urlencode({**query, "offset": offset})
+
+
+def _page(
+    session: Session, entries: Sequence[Any], cursor: str, after: str | None, notes: Sequence[Note]
+) -> Page:
+    items: list[Item] = []
+    rejected: list[Rejected] = []
+    lost = 0
+    for number, entry in enumerate(entries, start=1):
+        try:
+            items.append(_described(session, _agent_id(entry), entry))
+            lost = 0
+        except UnreadableItemError as error:
+            rejected.append(Rejected(_called(entry, number), error.code, error.reason))
+        except ProtocolError as error:
+            lost += isinstance(error, UnavailableError)
+            if lost >= MOST_LOST:
+                raise
+            reason = f"Its descriptor cannot be read: {error.message}"
+            rejected.append(Rejected(_called(entry, number), "NO_DESCRIPTOR", reason))
+    return Page(items=items, rejected=rejected, next=after, notes=notes, cursor=cursor)
+
+
+def _ids(entries: Sequence[Any]) -> set[str]:
+    called = {_called(entry, number) for number, entry in enumerate(entries)}
+    return {name for name in called if not name.startswith("#")}
+
+
+def _called(entry: object, number: int) -> str:
+    try:
+        return _agent_id(entry)
+    except UnreadableItemError:
+        return f"#{number}"
+
+
+def _agent_id(entry: object) -> str:
+    if not isinstance(entry, dict):
+        raise members.wrong("agent", entry, "an object")
+    agent_id = entry.get("agent_id")
+    if isinstance(agent_id, str) and len(agent_id) <= LONGEST_ID and _ID.fullmatch(agent_id):
+        return agent_id
+    wanted = f"text of 1 to {LONGEST_ID} characters without / ? # and control characters"
+    raise members.wrong("agent_id", agent_id, wanted, code="BAD_TOOL_ID")
+
+
+def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) -> Item:
+    """The agent by its descriptor. One that leaves out what the search said is taken together with it."""
+    path = f"/agents/{quote(agent_id, safe='')}"
+    document = strict_json.require_json(session.get(f"{path}/descriptor"))
+    if not isinstance(document, dict):
+        raise members.wrong("descriptor", document, "an object")
+    if document.get("metadata") is None:
+        entry = entry or strict_json.require_json(session.get(path))
+        if isinstance(entry, dict):
+            document = document | {"metadata": entry.get("metadata")}
+    label = _label(document)
+    content = canonical(document)
+    if len(content) > LARGEST_ITEM:
+        reason = f"The descriptor is {len(content):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
+        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    numbers = _SEMVER.fullmatch(label)
+    key = tuple(map(int, numbers.groups())) if numbers else ()
+    return Item(agent_id, label, key, digest(document), document, _odd_id(agent_id))
+
+
+def _odd_id(agent_id: str) -> tuple[Note, ...]:
+    if UUID.fullmatch(agent_id):
+        return ()
+    return (Note("NOT_A_UUID", f"The id {printable(agent_id, 60)} is not a UUID."),)
+
+
+def _object(raw: Mapping[str, Any], member: str, where: str = "") -> dict[str, Any]:
+    value = raw.get(member)
+    if isinstance(value, dict):
+        return value
+    raise members.wrong(where + member, value, "an object")
+
+
+def _label(document: Mapping[str, Any]) -> str:
+    version = _object(_object(document, "metadata"), "ref", "metadata.").get("version")
+    if version is None or (isinstance(version, str) and len(version) <= LONGEST_VERSION):
+        return version or ""
+    wanted = f"text of at most {LONGEST_VERSION} characters"
+    raise members.wrong("metadata.ref.version", version, wanted, code="BAD_VERSION")
+
+
+def _signature(document: dict[str, Any]) -> Signature:
+    metadata, specs = _object(document, "metadata"), _object(document, "specs")
+    ref = _object(metadata, "ref", "metadata.")
+    taken, given = _shape(specs, "input"), _shape(specs, "output")
+    read = Signature(
+        name=members.name(ref, "name", "metadata.ref.", code="BAD_NAME"),
+        description=members.text(metadata, "description", "metadata."),
+        kind="agent",
+        inputs=(*taken.parameters, *_config_inputs(specs, taken.parameters)),
+        outputs=given.parameters,
+        schema_rest=taken.rest,
+        outputs_rest=given.rest,
+    )
+    return structs.replace(read, rest=_rest(document, read) or None)
+
+
+def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
+    """A null for the properties, with them beside it, is in the protocol's own examples. Nobody can say
+    what it means, so that such a schema is one parameter that stands for the whole."""
+    schema = specs.get(member)
+    if schema is None:
+        return _NO_SHAPE
+    clean = _clean(schema, f"specs.{member}")
+    if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
+        whole = Parameter(
+            id=member, name=member, type="json", required=True, description="", schema=clean, is_whole=True
+        )
+        return json_schema.Shape((whole,), None)
+    return json_schema.read(clean, f"specs.{member}", whole_name=member)
+
+
+def _clean(schema: Any, where: str) -> Any:
+    """Without the members that are null, which servers send for absent ones."""
+    json_schema.check(schema, where)
+    return _without_nulls(schema)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        member: each if member in _VALUES else _without_nulls(each)
+        for member, each in value.items()
+        if each is not None or member in _VALUES
+    }
+
+
+def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """What a designer may set for a run, as one more input. `rest` tells it from the agent's own."""
+    if specs.get("config") is None:
+        return ()
+    schema = _clean(specs["config"], "specs.config")
+    if not isinstance(schema, dict | bool):
+        raise members.wrong("specs.config", schema, "a JSON Schema", code="BAD_SCHEMA")
+    taken = {parameter.name for parameter in inputs}
+    names = ("config", "agent_config", *(f"agent_config_{n}" for n in range(2, len(taken) + 3)))
+    name = next(name for name in names if name not in taken)
+    said = members.text(schema, "description", "specs.config.") if isinstance(schema, dict) else ""
+    return (
+        Parameter(
+            id=name, name=name, type="json", required=False, description=said, schema=schema, rest=_CONFIG
+        ),
+    )
+
+
+def _config(signature: Signature) -> Parameter | None:
+    return next((parameter for parameter in signature.inputs if parameter.rest == _CONFIG), None)
+
+
+def _own_inputs(signature: Signature) -> tuple[Parameter, ...]:
+    return tuple(parameter for parameter in signature.inputs if parameter.rest != _CONFIG)
+
+
+def _document(signature: Signature, label: str) -> dict[str, Any]:
+    rest = signature.rest or {}
+    metadata, specs = rest.get("metadata", {}), rest.get("specs", {})
+    ref: dict[str, Any] = {"name": signature.name, **({"version": label} if label else {})}
+    described = {"description": signature.description} if signature.description else {}
+    return {
+        **rest,
+        "metadata": {**described, **metadata, "ref": ref | metadata.get("ref", {})},
+        "specs": {**_written_specs(signature), **specs},
+    }
+
+
+def _written_specs(signature: Signature) -> dict[str, Any]:
+    inputs, config = _own_inputs(signature), _config(signature)
+    specs: dict[str, Any] = {}
+    if inputs or signature.schema_rest is not None:
+        specs["input"] = json_schema.write(inputs, signature.schema_rest)
+    if signature.outputs or signature.outputs_rest is not None:
+        specs["output"] = json_schema.write(signature.outputs, signature.outputs_rest)
+    if config:
+        specs["config"] = config.schema
+    return specs
+
+
+def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
+    """What `_document` would not write by itself: capabilities, interrupts, the state of threads, ..."""
+    written = _document(read, _label(document))
+    metadata = _beyond(document["metadata"], written["metadata"])
+    if "ref" in metadata:
+        metadata["ref"] = _beyond(document["metadata"]["ref"], written["metadata"]["ref"])
+    parts = {"metadata": metadata, "specs": _beyond(document["specs"], written["specs"])}
+    return _beyond(document, written) | {member: part for member, part in parts.items() if part}
+
+
+def _beyond(document: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        member: value
+        for member, value in document.items()
+        if member not in written or canonical(written[member]) != canonical(value)
+    }
+
+
+def _input(signature: Signature, given: Mapping[str, Any]) -> Any:
+    inputs = _own_inputs(signature)
+    if len(inputs) == 1 and inputs[0].is_whole:
+        return given.get(inputs[0].name)
+    return {parameter.name: given[parameter.name] for parameter in inputs if parameter.name in given}
+
+
+def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
+    agent = f"“{printable(signature.name, 60)}”"
+    if not _label(document):
+        yield "NO_VERSION", f"{agent} names no version; its content alone tells one from the next."
+    for member in ("input", "output", "config"):
+        schema = document["specs"].get(member)
+        if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
+            yield "NO_PROPERTIES", f"The {member} of {agent} has “properties” that are null."

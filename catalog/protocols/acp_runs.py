@@ -1,0 +1,240 @@
+"""A run of an ACP agent: started and waited for, streamed where waiting is not offered, interrupted,
+resumed, and cancelled when it takes too long.
+
+An interrupt is no failure: the agent asks for something, and the run goes on once it is answered.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+from catalog.protocols import events, outcomes, strict_json
+from catalog.protocols.base import Ask, Outcome, Reply, Session, canonical
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    UnavailableError,
+    printable,
+)
+from catalog.protocols.events import Event
+from catalog.protocols.signature import Signature
+
+# 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those. A
+# server that does not offer a call answers 404, 405 or 501.
+_ANSWERS = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)), 501)
+_NOT_OFFERED = (404, 405, 501)
+_TOO_SLOW = ("DEADLINE", "IDLE")
+_QUESTIONS = ("message", "question", "prompt", "description", "text")
+# The protocol spells it in the second way in one place.
+_TYPED = ("interrupt_type", "interruput_type")
+
+
+def run(session: Session, signature: Signature, request: Mapping[str, Any]) -> Outcome:
+    """Waits for the result. The run carries a mark by which it can be found if the wait was too long."""
+    mark = str(uuid4())
+    body = {**request, "metadata": {"call_id": mark}, "on_completion": "delete"}
+    try:
+        reply = session.post("/runs/wait", json=body, accept=_ANSWERS)
+        if reply.status in _NOT_OFFERED and _streams(signature):
+            return _streamed(session, signature, body)
+        return _outcome(session, signature, reply, mark)
+    except UnavailableError as error:
+        return _given_up(session, error, mark=mark) if error.code in _TOO_SLOW else outcomes.after(error)
+    except ProtocolError as error:
+        return outcomes.after(error)
+
+
+def resume(
+    session: Session, signature: Signature, state: Mapping[str, Any], answers: Mapping[str, Any]
+) -> Outcome:
+    name, run_id = state["interrupt"], state["run_id"]
+    if name not in answers:
+        message = "The agent waits for an answer."
+        return outcomes.failed("invalid_arguments", "ARGUMENTS", message, fields={name: "is required"})
+    answer = answers[name]
+    if state.get("typed") and isinstance(answer, dict):
+        answer = {"interrupt_type": name, **answer}
+    path = f"/runs/{quote(run_id, safe='')}"
+    try:
+        reply = session.post(path, json=answer, accept=_ANSWERS)
+        if reply.status >= 400:
+            return _refused(reply)
+        reply = session.get(f"{path}/wait", accept=_ANSWERS)
+        return _outcome(session, signature, reply, "", run_id)
+    except UnavailableError as error:
+        return _given_up(session, error, run_id=run_id) if error.code in _TOO_SLOW else outcomes.after(error)
+    except ProtocolError as error:
+        return outcomes.after(error)
+
+
+def _outcome(session: Session, signature: Signature, reply: Reply, mark: str, run_id: str = "") -> Outcome:
+    if reply.status == 204:
+        error = UnavailableError("STILL_RUNNING", "The vendor stopped waiting before the agent was done.")
+        return _given_up(session, error, mark=mark, run_id=run_id)
+    if reply.status != 200:
+        return _refused(reply)
+    document = strict_json.require_json(reply)
+    if not isinstance(document, dict):
+        raise ProtocolViolationError("SHAPE", "It is no object with a run and its output.")
+    started, output = document.get("run"), document.get("output")
+    known = run_id or (started.get("run_id") if isinstance(started, dict) else None)
+    if not isinstance(output, dict):
+        status = started.get("status") if isinstance(started, dict) else None
+        raise ProtocolViolationError("SHAPE", f"The run is “{printable(str(status), 40)}” and has no output.")
+    return _of_output(signature, output, known)
+
+
+def _of_output(signature: Signature, output: Mapping[str, Any], run_id: object) -> Outcome:
+    match _kind(output):
+        case "interrupt":
+            return _interrupted(signature, output.get("interrupt"), output.get("run_id") or run_id)
+        case "error":
+            return _failed(output)
+        case "result":
+            return outcomes.ok(_outputs(output, signature), signature)
+    raise ProtocolViolationError("SHAPE", "Its output is neither a result, nor an interrupt, nor an error.")
+
+
+def _kind(output: Mapping[str, Any]) -> str:
+    kind = {"values": "result"}.get(str(output.get("type")), output.get("type"))
+    if isinstance(kind, str):
+        return kind
+    marks = {"interrupt": "interrupt", "errcode": "error", "values": "result", "messages": "result"}
+    return next((kind for member, kind in marks.items() if output.get(member) is not None), "")
+
+
+def _outputs(output: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+    values, messages = output.get("values"), output.get("messages")
+    whole = next((each.name for each in signature.outputs if each.is_whole), "output")
+    if signature.outputs_rest is not None and isinstance(values, dict):
+        found = dict(values)
+    else:
+        found = {} if values is None else {whole: values}
+    return found if messages is None else {"messages": messages} | found
+
+
+def _failed(output: Mapping[str, Any]) -> Outcome:
+    said = printable(_text(output.get("description")), outcomes.LONGEST_EXPLANATION)
+    code = output.get("errcode")
+    numbered = f" ({code})" if isinstance(code, int) else ""
+    return outcomes.failed(
+        "tool_error", "RUN_FAILED", f"The agent failed{numbered}: {said or 'no reason given'}"
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value).decode() if value is not None else ""
+
+
+def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Outcome:
+    name, payload, is_typed = _asked(interrupt, _declared(signature))
+    schema = _declared(signature).get(name, {}).get("resume_payload")
+    ask = Ask(name, _question(payload), schema if isinstance(schema, dict) else {})
+    if not isinstance(run_id, str) or not run_id:
+        message = "The agent asks for input, and does not say which run to continue."
+        return replace(outcomes.failed("needs_input", "INTERRUPT", message), asks=[ask])
+    error = {"code": "INTERRUPT", "message": "The agent asks for input before it goes on."}
+    state = {"run_id": run_id, "interrupt": name, "typed": is_typed}
+    return Outcome("needs_input", error=error, asks=[ask], resume=state, outputs={"interrupt": payload})
+
+
+def _declared(signature: Signature) -> dict[str, dict[str, Any]]:
+    """What the descriptor says about each kind of interrupt."""
+    listed = ((signature.rest or {}).get("specs") or {}).get("interrupts")
+    readable = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return {each["interrupt_type"]: each for each in readable if isinstance(each.get("interrupt_type"), str)}
+
+
+def _asked(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object, bool]:
+    """The kind, what the agent says, and whether the kind stands inside, where the protocol wants it.
+
+    The reference server sends an object whose one member is named by the kind.
+    """
+    only = next(iter(declared), "interrupt")
+    if not isinstance(interrupt, dict):
+        return only, interrupt, False
+    named = next((interrupt[member] for member in _TYPED if isinstance(interrupt.get(member), str)), None)
+    if named is not None:
+        return named, {m: value for m, value in interrupt.items() if m not in _TYPED}, True
+    if len(interrupt) == 1:
+        name, payload = next(iter(interrupt.items()))
+        if name in declared or (not declared and isinstance(payload, dict)):
+            return name, payload, False
+    return only, interrupt, False
+
+
+def _question(payload: object) -> str:
+    texts = [payload.get(member) for member in _QUESTIONS] if isinstance(payload, dict) else [payload]
+    said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    return printable(said or _text(payload) or "The agent asks for input.", outcomes.LONGEST_EXPLANATION)
+
+
+def _refused(reply: Reply) -> Outcome:
+    if reply.status == 409:
+        said, _ = outcomes.explanation(reply)
+        message = f"The run is not one that can go on now{f': {said}' if said else '.'}"
+        return outcomes.failed("refused", "CONFLICT", message)
+    return outcomes.complaint(reply)
+
+
+def _given_up(session: Session, error: UnavailableError, *, mark: str = "", run_id: str = "") -> Outcome:
+    """The wait is over and the agent may still be at work, so it is told to stop."""
+    stopped = "The run was cancelled."
+    try:
+        _cancel(session, run_id or _find(session, mark))
+    except ProtocolError:
+        stopped = "The run could not be cancelled and may still be going on."
+    failure = {"code": error.code, "message": f"{error.message} {stopped}"}
+    return Outcome("unavailable", error=failure, retry_after=error.retry_after)
+
+
+def _find(session: Session, mark: str) -> str:
+    body = {"metadata": {"call_id": mark}, "limit": 10, "offset": 0}
+    found = strict_json.require_json(session.post("/runs/search", json=body, is_repeatable=True))
+    for each in found if isinstance(found, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("run_id"), str) and mark in _text(each):
+            return str(each["run_id"])
+    raise ProtocolViolationError("SHAPE", "The run is not among the vendor's runs.")
+
+
+def _cancel(session: Session, run_id: str) -> None:
+    session.post(f"/runs/{quote(run_id, safe='')}/cancel", json={}, accept=(200, 202, 204))
+
+
+def _streams(signature: Signature) -> bool:
+    specs = (signature.rest or {}).get("specs") or {}
+    capabilities = specs.get("capabilities")
+    return isinstance(capabilities, dict) and bool(capabilities.get("streaming"))
+
+
+def _streamed(session: Session, signature: Signature, body: Mapping[str, Any]) -> Outcome:
+    """Each update replaces the one before, so that the last one is the result."""
+    reply = session.post(
+        "/runs/stream",
+        json=body,
+        headers={"Accept": events.KIND},
+        accept=_ANSWERS,
+        is_enough=events.until(_is_last),
+    )
+    if reply.status != 200:
+        return _refused(reply)
+    updates = [update for event in events.parse(reply.body) if (update := _update(event))]
+    last = next((update for update in reversed(updates) if _kind(update)), None)
+    if last is None:
+        raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
+    return _of_output(signature, last, last.get("run_id"))
+
+
+def _update(event: Event) -> dict[str, Any]:
+    """Nothing for an agent's own kind of update, which is no result."""
+    document = strict_json.loads(event.data.encode())
+    is_own = not isinstance(document, dict) or document.get("type") == "custom"
+    return {} if is_own else document
+
+
+def _is_last(event: Event) -> bool:
+    update = _update(event)
+    is_over = _kind(update) in ("interrupt", "error")
+    return is_over or (_kind(update) == "result" and update.get("status", "pending") != "pending")
