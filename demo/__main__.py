@@ -4,6 +4,7 @@ import argparse
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from demo import VENDORS, Vendor
@@ -13,6 +14,7 @@ from demo.pharmacy_news import STEPS
 from demo.shelf import Shelf, StateFileError
 from demo.travel import Northwind
 from demo.weather import Fairweather
+from demo.web import Server
 
 DESKS = {"bramble-pharmacy": BramblePharmacy, "fairweather": Fairweather, "northwind": Northwind}
 
@@ -23,10 +25,18 @@ def shelf_of(vendor: Vendor, state: Path | None) -> Shelf:
     return Shelf(DESKS[vendor.slug], steps=STEPS, state=state / f"{vendor.slug}.json" if state else None)
 
 
-def open_servers(port_base: int, state: Path | None) -> list[A2tServer]:
+def a2t_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+    return A2tServer(port, vendor, shelf_of(vendor, state))
+
+
+# By protocol: what listens on a port for a vendor, with a folder for what has been published.
+SERVERS: dict[str, Callable[[int, Vendor, Path | None], Server]] = {"a2t": a2t_server}
+
+
+def open_servers(port_base: int, state: Path | None) -> list[Server]:
     if state:
         state.mkdir(parents=True, exist_ok=True)
-    return [A2tServer(port_base + v.port_offset, v, shelf_of(v, state)) for v in VENDORS]
+    return [SERVERS[v.protocol](port_base + v.port_offset, v, state) for v in VENDORS]
 
 
 def parsed_arguments() -> argparse.Namespace:

@@ -1,48 +1,22 @@
 """The A2T wire protocol in front of a shelf: four calls that list tools and two that run them."""
 
-import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from demo import Vendor, page
 from demo.calls import CannotDoError, InvalidArgumentsError
 from demo.shelf import Shelf
 from demo.signatures import Tool, wire
+from demo.web import HTML, Request, Response, Server, as_json, if_changed, whole_number
 
 DEFAULT_PAGE = 25
 LARGEST_PAGE = 100
-LARGEST_BODY = 64 * 1024
-JSON = "application/json"
-HTML = "text/html; charset=utf-8"
-IDLE_SECONDS = 60
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Header names are lower case."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    status: int
-    body: bytes = b""
-    content_type: str = JSON
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class RequestError(Exception):
@@ -52,10 +26,6 @@ class RequestError(Exception):
         super().__init__(message)
         self.status = status
         self.document = {"code": code, "message": message, **({"fields": dict(fields)} if fields else {})}
-
-
-def as_json(document: object, status: int = HTTPStatus.OK) -> Response:
-    return Response(status, json.dumps(document).encode())
 
 
 class A2tApi:
@@ -186,11 +156,6 @@ def version_of(tool: Tool, text: str) -> int:
     return version
 
 
-def whole_number(text: str) -> int | None:
-    # int() raises for thousands of digits, so they are counted first.
-    return int(text) if text.isdecimal() and len(text) < 10 else None
-
-
 def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
     try:
         document = json.loads(body)
@@ -203,82 +168,6 @@ def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
     return given
 
 
-def if_changed(request: Request, response: Response) -> Response:
-    """304 for somebody who has this very body already."""
-    etag = f'"{hashlib.sha256(response.body).hexdigest()[:32]}"'
-    headers = {**response.headers, "ETag": etag, "Cache-Control": "no-cache"}
-    held = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-    if etag in held:
-        return Response(HTTPStatus.NOT_MODIFIED, headers=headers)
-    return Response(response.status, response.body, response.content_type, headers)
-
-
-class A2tServer(ThreadingHTTPServer):
-    """Listens on the loopback address alone; port 0 takes a free one."""
-
-    daemon_threads = True
-    request_queue_size = 64
-
+class A2tServer(Server):
     def __init__(self, port: int, vendor: Vendor, shelf: Shelf) -> None:
-        self.api = A2tApi(vendor, shelf)
-        super().__init__(("127.0.0.1", port), Connection)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        # A client that hangs up is everyday life and no reason for a traceback.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
-
-
-class Connection(BaseHTTPRequestHandler):
-    """HTTP/1.1 with keep-alive. A reply leaves in one piece: in two, delayed acknowledgement costs 40 ms."""
-
-    server: A2tServer
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
-    timeout = IDLE_SECONDS
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
-        length = whole_number(self.headers.get("Content-Length", "0"))
-        if "Transfer-Encoding" in self.headers or length is None or length > LARGEST_BODY:
-            # The body stays unread, so the connection cannot be used again.
-            self.close_connection = True
-            message = f"Send a Content-Length of at most {LARGEST_BODY} bytes."
-            self._send(
-                as_json({"code": "bad_length", "message": message}, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-            )
-            return
-        url = urlsplit(self.path)
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        body = self.rfile.read(length)
-        query = dict(parse_qsl(url.query, keep_blank_values=True))
-        self._send(self.server.api.answer(Request(self.command, url.path, query, headers, body)))
-
-    def _send(self, response: Response) -> None:
-        self.send_response(response.status)
-        for name, value in response.headers.items():
-            self.send_header(name, value)
-        if response.body:
-            self.send_header("Content-Type", response.content_type)
-        if response.status != HTTPStatus.NOT_MODIFIED:
-            self.send_header("Content-Length", str(len(response.body)))
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(response.body)
-
-    def version_string(self) -> str:
-        return "demo"
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: the terminal belongs to whoever started us."""
+        super().__init__(port, A2tApi(vendor, shelf))
