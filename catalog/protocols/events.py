@@ -56,12 +56,15 @@ def parse(body: bytes) -> Iterator[Event]:
 
 def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
     """For `is_enough` of a session: true once an event that is wanted is there. Reads every event once."""
-    start = 0
+    before, start = b"", 0
 
     def is_enough(body: bytes) -> bool:
-        nonlocal start
+        nonlocal before, start
+        if not body.startswith(before):  # the request was sent again
+            start = 0
         ends = [place + len(mark) for mark in _ENDS if (place := body.rfind(mark, start)) >= 0]
-        part, start = body[start : max(ends, default=start)], max(ends, default=start)
+        end = max(ends, default=start)
+        part, before, start = body[start:end], body, end
         return any(is_wanted(event) for event in parse(part))
 
     return is_enough

@@ -77,3 +77,9 @@ def test_a_stream_in_pieces_is_enough_as_soon_as_the_wanted_event_is_whole(texts
     answers = [is_enough(body[:stop]) for stop in range(size, len(body), size)] + [is_enough(body)]
     assert (seen, answers[-1]) == (texts, True)
     assert not any(answers[:-1])
+
+
+def test_a_stream_that_is_sent_again_is_read_from_its_start():
+    is_enough = events.until(lambda event: event.data == "wanted")
+    assert not is_enough(b"data: a long event of the first try\n\n")
+    assert is_enough(b"data: wanted\n\n")

@@ -1,0 +1,342 @@
+"""MCP, the Model Context Protocol, over streamable HTTP: revisions 2024-11-05 to 2026-07-28.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/tools
+
+Tools have no versions here: a tool is its name, and what changed is told by the digest.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from catalog.protocols import json_schema, mcp_calls, mcp_headers, members, paging, strict_json
+from catalog.protocols.base import (
+    Item,
+    KnownPages,
+    Note,
+    NothingKnown,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Session,
+    UnreadableItemError,
+    canonical,
+)
+from catalog.protocols.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
+from catalog.protocols.mcp_wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Answer,
+    Request,
+    RpcError,
+    Wire,
+)
+from catalog.protocols.signature import Annotations, Signature
+
+LARGEST_ITEM = 1024 * 1024
+LONGEST_TOOL_ID = 255
+NAME_LIMIT = 128  # what the protocol recommends; a vendor that goes further is taken and noted
+MOST_PAGES = 500
+LONGEST_ICON = 32 * 1024
+
+_TOOL_ID = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_TOOL_ID}}}")
+_GOOD_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{NAME_LIMIT}}}")
+_REMOTE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
+_HINTS = {
+    "readOnlyHint": "read_only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open_world",
+}
+
+
+class MCP(Protocol):
+    name = "mcp"
+    label = "MCP"
+    summary = "The vendor runs an MCP server over streamable HTTP."
+    url_hint = "The address of the MCP server itself, such as https://api.example.com/mcp."
+    revision = 1
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        with Wire(session) as wire:
+            yield from _listing(wire, known)
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return _signature(document)
+
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return _document(signature)
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        return [Note(code, message) for code, message in _oddities(document, signature.name)]
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        with Wire(session) as wire:
+            return _found(wire, tool_id)
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        return iter(())
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        return mcp_calls.invoke(session, tool_id, signature, arguments, _listed_schema)
+
+    def resume(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        state: Mapping[str, Any],
+        answers: Mapping[str, Any],
+    ) -> Outcome:
+        return mcp_calls.resume(session, tool_id, signature, state, answers, _listed_schema)
+
+
+def _listing(wire: Wire, known: KnownPages) -> Iterator[Page]:
+    """All pages. A cursor that the vendor no longer knows is no reason to fail: it starts over, once.
+
+    The second time, pages that bring nothing new are not shown: to the caller they would be a loop.
+    """
+    seen: set[str] = set()
+    cursors: set[str] | None = None
+    cursor: str | None = ""
+    while cursor is not None:
+        try:
+            page = _page(wire, known, cursor)
+        except RpcError as error:
+            if not cursor or cursors is not None or error.number != INVALID_PARAMS:
+                raise _in_words(error, wire.host) from error
+            cursor, cursors = "", set()
+            continue
+        tools = {item.tool_id for item in page.items} | {rejected.tool for rejected in page.rejected}
+        if cursors is None or not tools <= seen:
+            yield page
+        if cursors is not None and page.next is not None:
+            if page.next in cursors or len(cursors) >= MOST_PAGES:
+                raise ProtocolViolationError(
+                    "CURSOR_LOOP", "The list leads back to itself, so it never ends."
+                )
+            cursors.add(page.next)
+        seen |= tools
+        cursor = page.next
+
+
+def _page(wire: Wire, known: KnownPages, cursor: str) -> Page:
+    answer = wire.ask(
+        Request(
+            "tools/list",
+            {"cursor": cursor} if cursor else {},
+            recall=lambda reply: known.recall(cursor, reply),
+        )
+    )
+    return answer.page or _page_in(answer, cursor)
+
+
+def _page_in(answer: Answer, cursor: str) -> Page:
+    result = answer.result
+    kind = result.get("resultType", "complete")
+    if kind == "input_required":
+        why = "The vendor asks questions before it lists its tools, which a catalog cannot answer."
+        raise ProtocolViolationError("INPUT_REQUIRED", why)
+    listed = result.get("tools")
+    if kind != "complete" or not isinstance(listed, list):
+        raise ProtocolViolationError("SHAPE", "The reply has no array “tools”, so it is no list.")
+    is_suspect = strict_json.may_hold_unstorable(answer.source)
+    items, rejected = [], []
+    for number, entry in enumerate(listed, start=1):
+        try:
+            items.append(_identified(entry, is_suspect=is_suspect))
+        except UnreadableItemError as error:
+            rejected.append(Rejected(_called(entry, number), error.code, error.reason))
+    after = result.get("nextCursor")
+    return Page(
+        items=items,
+        rejected=rejected,
+        next=paging.cursor(after, "nextCursor") if after not in (None, "") else None,
+        cursor=cursor,
+        body_digest=hashlib.sha256(answer.reply.body).hexdigest(),
+    )
+
+
+def _in_words(error: RpcError, host: str) -> Exception:
+    """What an error that answers the list means for whoever connected this vendor."""
+    if error.number == METHOD_NOT_FOUND:
+        return RefusedError("NO_TOOL_LIST", f"{host} speaks MCP, but offers no tools.")
+    if error.number == INTERNAL_ERROR:
+        return UnavailableError(error.code, error.message)
+    return error
+
+
+def _identified(document: object, *, is_suspect: bool = False) -> Item:
+    if not isinstance(document, dict):
+        raise members.wrong("tool", document, "an object")
+    if is_suspect and (problem := strict_json.unstorable(document)):
+        code, reason = problem
+        raise UnreadableItemError(code, f"The item holds {reason}.")
+    tool_id = _tool_id(document)
+    _input_schema(document)
+    content = canonical(document)
+    if len(content) > LARGEST_ITEM:
+        raise UnreadableItemError(
+            "SCHEMA_TOO_BIG", f"The tool is {len(content):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
+        )
+    return Item(tool_id, "", (), hashlib.sha256(content).hexdigest(), document)
+
+
+def _tool_id(document: Mapping[str, Any]) -> str:
+    name = document.get("name")
+    if isinstance(name, str) and name.strip() and _TOOL_ID.fullmatch(name):
+        return name
+    wanted = f"text of 1 to {LONGEST_TOOL_ID} characters without control characters"
+    raise members.wrong("name", name, wanted, code="BAD_TOOL_ID")
+
+
+def _input_schema(document: Mapping[str, Any]) -> dict[str, Any]:
+    schema = document.get("inputSchema")
+    if isinstance(schema, dict) and schema.get("type") == "object":
+        return schema
+    found = members.shown(schema)
+    if isinstance(schema, dict):
+        found = f"a schema of type {members.shown(schema.get('type'))}"
+    reason = f"“inputSchema” is {found}; it must be a JSON Schema of type “object”."
+    raise UnreadableItemError("BAD_SCHEMA", reason)
+
+
+def _called(document: object, number: int) -> str:
+    """The id of a refused item, so that a tool that we know is not taken for gone."""
+    try:
+        return _tool_id(document) if isinstance(document, dict) else f"#{number}"
+    except UnreadableItemError:
+        return f"#{number}"
+
+
+def _found(wire: Wire, tool_id: str) -> Item:
+    """There is no call for one tool, so it is looked for in the list."""
+    for number, page in enumerate(_listing(wire, NothingKnown()), start=1):
+        for item in page.items:
+            if item.tool_id == tool_id:
+                return item
+        if number >= MOST_PAGES:
+            break
+    raise RefusedError("NOT_FOUND", f"{wire.host} lists no tool {printable(tool_id)}.")
+
+
+def _listed_schema(wire: Wire, tool_id: str) -> dict[str, Any]:
+    """The input schema that the vendor lists now."""
+    return _input_schema(_found(wire, tool_id).document or {})
+
+
+def _signature(document: dict[str, Any]) -> Signature:
+    schema = _input_schema(document)
+    if problem := mcp_headers.problem(schema):
+        raise UnreadableItemError("BAD_PARAM_HEADER", problem)
+    asked = json_schema.read(schema, "inputSchema", whole_name="input")
+    told = json_schema.Shape((), None)
+    if document.get("outputSchema") is not None:
+        told = json_schema.read(document["outputSchema"], "outputSchema", whole_name="output")
+    claims = document.get("annotations") or {}
+    if not isinstance(claims, dict):
+        raise members.wrong("annotations", claims, "an object")
+    read = Signature(
+        name=_tool_id(document),
+        title=members.text(document, "title") or members.text(claims, "title", "annotations."),
+        description=members.text(document, "description"),
+        img=_first_icon(document),
+        inputs=asked.parameters,
+        outputs=told.parameters,
+        annotations=_annotations(claims),
+        schema_rest=asked.rest,
+        outputs_rest=told.rest,
+    )
+    return replace(read, rest=_rest(document, read) or None)
+
+
+def _first_icon(document: Mapping[str, Any]) -> str:
+    """An address that nobody here asks; it is shown as text."""
+    icons = document.get("icons")
+    icon = icons[0] if isinstance(icons, list) and icons else None
+    src = icon.get("src") if isinstance(icon, dict) else None
+    return src if isinstance(src, str) and len(src) <= LONGEST_ICON else ""
+
+
+def _annotations(claims: Mapping[str, Any]) -> Annotations:
+    return Annotations(**{ours: claims[hint] for hint, ours in _HINTS.items() if _is_hint(claims, hint)})
+
+
+def _is_hint(claims: Mapping[str, Any], name: str) -> bool:
+    return name in _HINTS and isinstance(claims.get(name), bool)
+
+
+def _rest(document: Mapping[str, Any], read: Signature) -> dict[str, Any]:
+    """What `_document` would not write without being told."""
+    rest: dict[str, Any] = {}
+    if "annotations" in document:
+        claims = document["annotations"]
+        beside = claims and {name: value for name, value in claims.items() if not _is_hint(claims, name)}
+        if beside or not claims:
+            rest["annotations"] = beside
+    written = _document(replace(read, rest=rest))
+    return rest | {
+        member: value
+        for member, value in document.items()
+        if member != "annotations"
+        and (member not in written or canonical(written[member]) != canonical(value))
+    }
+
+
+def _document(signature: Signature) -> dict[str, Any]:
+    rest = signature.rest or {}
+    beside = rest.get("annotations")
+    written: dict[str, Any] = {"name": signature.name}
+    # A tool without a title of its own is shown under that of its annotations.
+    if signature.title and signature.title != (beside or {}).get("title"):
+        written["title"] = signature.title
+    if signature.description:
+        written["description"] = signature.description
+    written["inputSchema"] = json_schema.write(signature.inputs, signature.schema_rest)
+    if signature.outputs or signature.outputs_rest is not None:
+        written["outputSchema"] = json_schema.write(signature.outputs, signature.outputs_rest)
+    written |= rest
+    hints = {hint: getattr(signature.annotations, ours) for hint, ours in _HINTS.items()}
+    if said := {hint: value for hint, value in hints.items() if value is not None}:
+        written["annotations"] = (beside or {}) | said
+    return written
+
+
+def _oddities(document: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+    shown = printable(name, 60)
+    if len(name) > NAME_LIMIT:
+        yield "LONG_NAME", f"The name of {shown} is longer than {NAME_LIMIT} characters."
+    elif not _GOOD_NAME.fullmatch(name):
+        yield "ODD_NAME", f"“{shown}” has characters that a tool's name should not have."
+    execution = document.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        yield "NEEDS_TASK", f"{shown} runs as a task only, which cannot be started here."
+    if any(_is_remote(schema) for schema in (document.get("inputSchema"), document.get("outputSchema"))):
+        yield "REMOTE_REF", f"A schema of {shown} points to another address, which is never asked."
+
+
+def _is_remote(schema: object) -> bool:
+    left = [schema]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            target = each.get("$ref", each.get("$dynamicRef"))
+            if isinstance(target, str) and _REMOTE.match(target):
+                return True
+            left.extend(each.values())
+        elif isinstance(each, list):
+            left.extend(each)
+    return False

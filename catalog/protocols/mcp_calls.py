@@ -1,0 +1,268 @@
+"""Running a tool over MCP: what is sent, and what an answer means."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jsonschema_rs
+
+from catalog.protocols import json_schema, mcp_headers, members, outcomes, strict_json
+from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError
+from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from catalog.protocols.mcp_wire import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    Answer,
+    Request,
+    RpcError,
+    Wire,
+)
+from catalog.protocols.signature import Parameter, Signature
+
+MOST_ASKS = 20
+MOST_TURNS = 5  # without a question, before a person has to say that it shall go on
+LONGEST_QUESTION = 2000
+URL_NEEDED = -32042  # of 2025-11-25
+
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
+
+ListedSchema = Callable[[Wire, str], dict[str, Any]]
+
+
+def invoke(
+    session: Session,
+    tool_id: str,
+    signature: Signature,
+    arguments: Mapping[str, Any],
+    listed_schema: ListedSchema,
+) -> Outcome:
+    if refusal := outcomes.refusal(signature, arguments):
+        return refusal
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return _Call(session, tool_id, signature, _as_sent(signature, given), listed_schema).run({}, used=1)
+
+
+def resume(
+    session: Session,
+    tool_id: str,
+    signature: Signature,
+    state: Mapping[str, Any],
+    answers: Mapping[str, Any],
+    listed_schema: ListedSchema,
+) -> Outcome:
+    """`answers` hold what each ask's form was filled in with; None declines."""
+    call = _Call(session, tool_id, signature, state["arguments"], listed_schema)
+    more: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
+    if kinds := state.get("asked", {}):
+        more["inputResponses"] = {name: _response(kind, answers.get(name)) for name, kind in kinds.items()}
+    return call.run(more, used=state["used"])
+
+
+def _response(kind: str, answer: object) -> dict[str, Any]:
+    if answer is None:
+        return {"action": "decline"}
+    return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
+
+
+def _as_sent(signature: Signature, given: Mapping[str, Any]) -> Any:
+    inputs = signature.inputs
+    return given.get(inputs[0].name, {}) if len(inputs) == 1 and inputs[0].is_whole else dict(given)
+
+
+class _Call:
+    def __init__(
+        self,
+        session: Session,
+        tool_id: str,
+        signature: Signature,
+        arguments: Any,
+        listed_schema: ListedSchema,
+    ) -> None:
+        self.session = session
+        self.tool_id = tool_id
+        self.signature = signature
+        self.arguments = arguments
+        self.listed_schema = listed_schema
+
+    def run(self, more: Mapping[str, Any], *, used: int) -> Outcome:
+        wire = Wire(self.session, used)
+        try:
+            with wire:
+                return self._run(wire, more)
+        except RpcError as error:
+            return self._complaint(wire, error)
+        except ProtocolError as error:
+            return outcomes.after(error)
+
+    def _run(self, wire: Wire, more: Mapping[str, Any]) -> Outcome:
+        for _ in range(MOST_TURNS):
+            result = self._sent(wire, more).result
+            kind = result.get("resultType", "complete")
+            if kind == "complete":
+                return _outcome(result, self.signature)
+            if kind != "input_required":
+                reason = f"The reply has the result type {members.shown(kind)}, which is unknown."
+                raise ProtocolViolationError("SHAPE", reason)
+            asks = _asks(result)
+            state = result.get("requestState")
+            if asks or not isinstance(state, str):
+                return self._waiting(wire, asks, state)
+            # Nothing is asked: the vendor only wants to be called once more.
+            more = {"requestState": state}
+        return self._waiting(wire, [], more["requestState"])
+
+    def _sent(self, wire: Wire, more: Mapping[str, Any]) -> Answer:
+        schema = json_schema.write(self.signature.inputs, self.signature.schema_rest)
+        try:
+            return wire.ask(self._request(schema, more))
+        except RpcError as error:
+            if error.number != HEADER_MISMATCH:
+                raise
+        # The vendor reads other headers out of the arguments than we knew of. Nothing has run yet.
+        return wire.ask(self._request(self.listed_schema(wire, self.tool_id), more))
+
+    def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
+        headers = mcp_headers.mirrored(schema, self.arguments)
+        params = {"name": self.tool_id, "arguments": self.arguments, **more}
+        return Request("tools/call", params, name=self.tool_id, headers=headers)
+
+    def _waiting(self, wire: Wire, asks: Sequence[Ask], state: object) -> Outcome:
+        resume = {
+            "arguments": self.arguments,
+            "asked": {ask.id: "url" if ask.url else "form" for ask in asks},
+            "used": wire.used,
+        }
+        if isinstance(state, str):
+            resume["state"] = state
+        return Outcome(
+            "needs_input",
+            error={"code": "INPUT_REQUIRED", "message": "The tool needs an answer before it goes on."},
+            asks=tuple(asks),
+            resume=resume,
+        )
+
+    def _complaint(self, wire: Wire, error: RpcError) -> Outcome:
+        said = error.said or "It did not say why."
+        if error.number == URL_NEEDED:
+            return self._waiting(wire, _visits(error.data), None)
+        if error.number == INVALID_PARAMS:
+            return outcomes.failed("invalid_arguments", error.code, f"The vendor refused the call: {said}")
+        if error.number == METHOD_NOT_FOUND:
+            return outcomes.failed("refused", "NOT_FOUND", f"The vendor cannot run this tool: {said}")
+        if error.number == MISSING_CAPABILITY:
+            reason = f"The tool needs what cannot be done for it here: {said}"
+            return outcomes.failed("refused", "ASKS_BACK", reason)
+        return outcomes.failed("tool_error", error.code, f"The vendor could not run the tool: {said}")
+
+
+def _asks(result: Mapping[str, Any]) -> list[Ask]:
+    """Raises RefusedError for what only a program with a model of its own could answer."""
+    asked = result.get("inputRequests") or {}
+    if not isinstance(asked, dict) or len(asked) > MOST_ASKS:
+        raise ProtocolViolationError(
+            "SHAPE", f"“inputRequests” is no object of at most {MOST_ASKS} questions."
+        )
+    return [_ask(name, each) for name, each in asked.items()]
+
+
+def _ask(name: str, asked: object) -> Ask:
+    method = asked.get("method") if isinstance(asked, dict) else None
+    params = asked.get("params") if isinstance(asked, dict) else None
+    if method in ("sampling/createMessage", "roots/list"):
+        raise RefusedError("ASKS_BACK", f"The tool asks back ({method}), which is not answered here.")
+    if method != "elicitation/create" or not isinstance(params, dict):
+        raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” cannot be read.")
+    message = params.get("message")
+    said = printable(message, LONGEST_QUESTION) if isinstance(message, str) else ""
+    if params.get("mode") == "url":
+        return Ask(name, said, url=_web_address(params.get("url")))
+    schema = params.get("requestedSchema")
+    if not isinstance(schema, dict):
+        raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” has no form.")
+    try:
+        json_schema.check(schema, "requestedSchema")
+    except UnreadableItemError as error:
+        raise ProtocolViolationError(error.code, error.reason) from error
+    return Ask(name, said, schema=schema)
+
+
+def _visits(data: object) -> list[Ask]:
+    """Addresses that a person has to visit before the call can work; nothing answers them but a new call."""
+    listed = data.get("elicitations") if isinstance(data, dict) else None
+    visits = (
+        [each for each in listed[:MOST_ASKS] if isinstance(each, dict)] if isinstance(listed, list) else []
+    )
+    return [
+        Ask(f"visit-{number}", printable(str(each.get("message", "")), LONGEST_QUESTION), url=url)
+        for number, each in enumerate(visits, start=1)
+        if (url := _web_address(each.get("url")))
+    ]
+
+
+def _web_address(url: object) -> str:
+    if isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= LONGEST_QUESTION:
+        return url
+    raise ProtocolViolationError("SHAPE", f"The tool sends people to {members.shown(url)}.")
+
+
+def _outcome(result: Mapping[str, Any], signature: Signature) -> Outcome:
+    if problem := strict_json.unstorable(dict(result)):
+        code, reason = problem
+        raise ProtocolViolationError(code, f"The reply holds {reason}.")
+    blocks = result.get("content")
+    if not isinstance(blocks, list):
+        if "structuredContent" not in result:
+            raise ProtocolViolationError("SHAPE", "The reply has neither “content” nor “structuredContent”.")
+        blocks = []
+    text = "\n".join(_texts(blocks))
+    outputs = {"content": blocks, **({"text": text} if text else {})} | _structured(result, signature)
+    if result.get("isError") is True:
+        said = printable(text, outcomes.LONGEST_EXPLANATION) or "The tool failed and did not say why."
+        return Outcome("tool_error", outputs=outputs, error={"code": "TOOL_ERROR", "message": said})
+    return Outcome("ok", outputs=outputs, notes=tuple(_odd_outputs(result, signature)))
+
+
+def _texts(blocks: Sequence[object]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+def _structured(result: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+    """The structured result by the names of the outputs; those of the vendor win over our own."""
+    value = result.get("structuredContent")
+    if "structuredContent" not in result or (value is None and not signature.outputs):
+        return {}
+    if whole := _whole(signature.outputs):
+        return {whole.name: value}
+    return value if isinstance(value, dict) else {"output": value}
+
+
+def _whole(outputs: Sequence[Parameter]) -> Parameter | None:
+    return outputs[0] if len(outputs) == 1 and outputs[0].is_whole else None
+
+
+def _odd_outputs(result: Mapping[str, Any], signature: Signature) -> Iterator[Note]:
+    """What differs from the signature. It is told and taken: the answer is what it is."""
+    if not signature.outputs and signature.outputs_rest is None:
+        return
+    if "structuredContent" not in result:
+        yield Note("MISSING_OUTPUT", "The tool promises a structured output and sent none.")
+        return
+    schema = json_schema.write(signature.outputs, signature.outputs_rest)
+    if why := _mismatch(schema, result["structuredContent"]):
+        yield Note("BAD_OUTPUT", f"The output does not fit what the tool promises: {why}")
+
+
+def _mismatch(schema: Any, value: object) -> str:
+    """Nothing as well for a schema that cannot be judged by: no address is asked for the rest of it."""
+    try:
+        validator = jsonschema_rs.validator_for(schema, pattern_options=_PATTERNS, offline=True)
+        found = next(iter(validator.iter_errors(value)), None)
+    except ValueError:
+        return ""
+    if found is None:
+        return ""
+    where = "/".join(str(step) for step in found.instance_path)
+    return f"{printable(found.message, 200)}{f' ({printable(where)})' if where else ''}."
