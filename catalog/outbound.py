@@ -48,6 +48,8 @@ DAY = 86_400
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
 _REDIRECTS = {300, 301, 302, 303, 305, 307, 308}
 _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
+_QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
+_METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -173,6 +175,23 @@ class Session:
         self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
     ) -> Reply:
         return self._exchange(_Request("DELETE", self._target(path, None), headers or {}, None, accept))
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+        is_repeatable: bool = False,
+    ) -> Reply:
+        if method not in _METHODS or not _QUERY.fullmatch(query):
+            raise RefusedError("REQUEST", "The request holds what HTTP does not allow in that place.")
+        target = self._target(path, None) + (f"?{query}" if query else "")
+        request = _Request(method, target, headers or {}, content, accept)
+        return self._repeated(request) if is_repeatable else self._exchange(request)
 
     def _repeated(self, request: "_Request") -> Reply:
         for pause in self._limits.backoff:

@@ -58,6 +58,14 @@ class ScriptedSession:
     def delete(self, path, *, headers=None, accept=(200, 202, 204)):
         return self._answer(("DELETE", path, {}, None), headers, accept)
 
+    def request(
+        self, method, path, *, query="", content=None, headers=None, accept=(200,), is_repeatable=False
+    ):
+        """A query stands in the recorded path; a body that is JSON is recorded as what it says."""
+        is_json = "json" in (headers or {}).get("Content-Type", "")
+        body = None if content is None else json.loads(content) if is_json else content.decode()
+        return self._answer((method, f"{path}?{query}" if query else path, {}, body), headers, accept)
+
     def _answer(self, request, headers, accept):
         assert self.left, f"nothing was recorded for {request}"
         exchange = self.left.popleft()

@@ -76,6 +76,20 @@ class Session(Interface):
         self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
     ) -> Reply: ...
 
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+        is_repeatable: bool = False,
+    ) -> Reply:
+        """Any method with any body. `query` is already escaped, and `headers` say what `content` is."""
+        ...
+
     def at(self, url: str) -> AbstractContextManager["Session"]:
         """Speaks to another address that the administrator entered, under the same rules.
 
@@ -201,12 +215,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that an administrator may enter for an endpoint of this protocol, drawn as a form field."""
+    """One thing that an administrator may enter for an endpoint of this protocol, drawn as a form field.
+
+    `lines` is a list of texts. `document` is a text of up to 10 MB, uploaded or pasted, never shown whole.
+    """
 
     name: str
     label: str
     help: str = ""
-    kind: Literal["text", "integer", "boolean"] = "text"
+    kind: Literal["text", "integer", "boolean", "lines", "document"] = "text"
     required: bool = False
     default: str | int | bool = ""
     minimum: int | None = None
