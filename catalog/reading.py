@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from catalog import diff, recording
+from catalog import diff, inspection, policy, recording
 from catalog.crashpoints import crashpoint
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
@@ -36,11 +36,14 @@ OpenSession = Callable[[], AbstractContextManager[base.Session]]
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What the catalog holds for one tool of the endpoint."""
+    """What the catalog holds for one tool of the endpoint: the version that the vendor listed last.
+
+    `in_effect` is the one that was let through last, None while there is none.
+    """
 
     pk: int
     is_active: bool
-    version_pk: int
+    in_effect: int | None
     label: str
     label_key: list[int]
     digest: str
@@ -85,12 +88,23 @@ def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
 def current_tools(endpoint: Endpoint) -> dict[str, Current]:
     """By what identifies a tool; see `identity`."""
     rows = Tool.objects.filter(endpoint=endpoint).values_list(
-        "tool_id", "pk", "status", "current_id", "current__label", "current__label_key", "current__digest"
+        *("tool_id", "pk", "status", "current_id", "stopped_id"),
+        *("current__label", "current__label_key", "current__digest"),
     )
-    return {
-        identity(tool_id): Current(pk, status == ToolStatus.ACTIVE, version, label, key, digest)
-        for tool_id, pk, status, version, label, key, digest in rows.iterator(chunk_size=5_000)
-    }
+    found: dict[str, Current] = {}
+    stopped: dict[int, tuple[str, bool]] = {}
+    for tool_id, pk, status, current, kept_out, label, key, digest in rows.iterator(chunk_size=5_000):
+        tool, is_active = identity(tool_id), status == ToolStatus.ACTIVE
+        if kept_out:
+            stopped[kept_out] = tool, kept_out == current
+        found[tool] = Current(pk, is_active, current, label, key, digest)
+    for version in ToolVersion.objects.filter(pk__in=stopped).only("label", "label_key", "digest"):
+        tool, is_first = stopped[version.pk]
+        held = found[tool]
+        in_effect = None if is_first else held.in_effect
+        listed = (version.label, version.label_key, version.digest)
+        found[tool] = Current(held.pk, held.is_active, in_effect, *listed)
+    return found
 
 
 def read(run: Run, protocol: Protocol, open_session: OpenSession, progress: Progress) -> Harvest:
@@ -176,6 +190,8 @@ class _Reading:
         self.waiting: dict[str, Item] = {}
         self.staged: dict[str, str] = {}
         self.pages: list[KnownPage] = []
+        self.policy = policy.whole(run.endpoint.policy)
+        self.looks_for_alarms = policy.needs_alarms(self.policy)
 
     def read(self, session: base.Session, guard: _Guard, progress: Progress) -> Harvest:
         for number, page in enumerate(self._listed(session), start=1):
@@ -346,17 +362,21 @@ class _Reading:
         )
 
     def _judge(self, changed: list[tuple[str, StagedTool]]) -> None:
-        """A finding for each new version that breaks its callers, which the vendor promised not to do."""
+        """What a changed tool breaks is told; what the endpoint's policy does not let through is stopped."""
         if not changed:
             return
         self.stage.settle()
-        held = [self.current[tool].version_pk for tool, _ in changed]
+        held = [self.current[tool].in_effect for tool, _ in changed]
         before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=held)}
         for tool, each in changed:
-            old = before[self.current[tool].pk]
-            comparison = diff.compare(old.decoded(), signature.from_json(each.signature))
-            if comparison.class_ == "breaking" and each.label != old.label:
+            old, new = before.get(self.current[tool].pk), signature.from_json(each.signature)
+            comparison = diff.compare(old.decoded(), new) if old else None
+            if old and comparison and comparison.class_ == "breaking" and each.label != old.label:
                 self.harvest.findings.append(self._breaking(each, old, comparison))
+            alarms = inspection.inspect(new, each.signature.encode()) if self.looks_for_alarms else []
+            found = policy.classes(comparison and comparison.effects, alarms)
+            if stop := policy.judge(self.policy, found, alarms):
+                self.harvest.stops[self.current[tool].pk] = stop
 
     def _breaking(self, tool: StagedTool, old: ToolVersion, comparison: diff.Comparison) -> Finding:
         reasons = [change.sentence for change in comparison.changes if change.class_ == "breaking"]

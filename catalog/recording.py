@@ -12,8 +12,10 @@ from types import TracebackType
 
 import psycopg
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 
+from catalog import policy
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, Withdrawal
@@ -68,6 +70,7 @@ class Harvest:
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
     known_pages: list[KnownPage] = field(default_factory=list)
+    stops: dict[int, policy.Stop] = field(default_factory=dict)
 
 
 COLUMNS = ", ".join(StagedTool.__dataclass_fields__)
@@ -80,7 +83,8 @@ CREATE TEMP TABLE staged_tool (
     tags text[] NOT NULL, tokens integer NOT NULL, signature jsonb NOT NULL, raw text NOT NULL,
     new_pk bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('catalog_tool', 'id')),
     version_pk bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('catalog_toolversion', 'id')),
-    is_stored boolean NOT NULL DEFAULT false
+    is_stored boolean NOT NULL DEFAULT false,
+    stop text NOT NULL DEFAULT '', severity text NOT NULL DEFAULT '', why text NOT NULL DEFAULT ''
 )
 """
 
@@ -222,19 +226,44 @@ def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
 
 
 def _merge(run: Run, harvest: Harvest) -> None:
-    added = MERGE_ADDED if harvest.added else ()
-    changed = MERGE_CHANGED if harvest.changed else ()
     with connection.cursor() as cursor:
-        for statement in (*added, *changed, "DROP TABLE staged_tool"):
+        stops = _stop(cursor, run, harvest)
+        added = MERGE_ADDED if harvest.added else ()
+        changed = MERGE_CHANGED if harvest.changed else ()
+        held = HOLD if stops or harvest.changed else ()
+        for statement in (*added, *changed, *held, "DROP TABLE staged_tool"):
             cursor.execute(statement, {"endpoint": run.endpoint_id, "run": run.pk})
 
 
+def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
+    """Note on the staged rows what the endpoint's policy does not let through; whether there is any."""
+    if new := policy.judge(policy.whole(run.endpoint.policy), ["new_tool"]):
+        cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.says})
+    if harvest.stops:
+        stops = harvest.stops.values()
+        values = [list(harvest.stops), *zip(*[(s.state, s.severity, s.says) for s in stops], strict=True)]
+        cursor.execute(STOP_CHANGED, [list(column) for column in values])
+    return bool(new or harvest.stops)
+
+
+STOP_NEW = """
+UPDATE staged_tool SET stop = %(state)s, severity = %(severity)s,
+    why = 'The new tool “' || left(name, 200) || '” ' || %(says)s
+WHERE tool_pk IS NULL
+"""
+STOP_CHANGED = """
+UPDATE staged_tool s SET stop = g.stop, severity = g.severity,
+    why = CASE WHEN s.label = '' THEN 'The new version' ELSE 'Version ' || s.label END
+        || ' of “' || left(s.name, 200) || '” ' || g.says
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) g (tool, stop, severity, says)
+WHERE s.tool_pk = g.tool
+"""
 MERGE_ADDED = (
     """
-    INSERT INTO catalog_tool (id, endpoint_id, tool_id, status, current_id, name, title, description, tags,
-        tokens, version_count, first_seen_at, changed_at)
-    SELECT new_pk, %(endpoint)s, tool_id, 'active', version_pk, name, title, description, tags,
-        tokens, 1, now(), now()
+    INSERT INTO catalog_tool (id, endpoint_id, tool_id, status, current_id, stopped_id, name, title,
+        description, tags, tokens, version_count, first_seen_at, changed_at)
+    SELECT new_pk, %(endpoint)s, tool_id, 'active', version_pk, CASE WHEN stop <> '' THEN version_pk END,
+        name, title, description, tags, tokens, 1, now(), now()
     FROM staged_tool WHERE tool_pk IS NULL
     """,
     """
@@ -262,11 +291,31 @@ MERGE_CHANGED = (
     FROM staged_tool s JOIN catalog_tool t ON t.id = s.tool_pk
     WHERE NOT s.is_stored
     """,
+    # Bytes that a person has decided about stay decided; others that we hold were let through before.
+    """
+    UPDATE staged_tool s SET stop = CASE f.state WHEN 'accepted' THEN '' ELSE f.state END
+    FROM catalog_finding f
+    WHERE f.tool_id = s.tool_pk AND f.code = 'HELD' AND f.subject = s.digest
+    """,
+    """
+    UPDATE staged_tool s SET stop = ''
+    WHERE s.is_stored AND s.stop <> '' AND NOT EXISTS (SELECT FROM catalog_finding f
+        WHERE f.tool_id = s.tool_pk AND f.code = 'HELD' AND f.subject = s.digest)
+    """,
+    # What is stopped does not become current, unless nothing of the tool was let through so far.
     """
     UPDATE catalog_tool t SET current_id = s.version_pk, tool_id = s.tool_id, name = s.name, title = s.title,
         description = s.description, tags = s.tags, tokens = s.tokens, changed_at = now(),
+        stopped_id = CASE WHEN s.stop <> '' THEN s.version_pk END,
         version_count = t.version_count + (NOT s.is_stored)::int, versions_read_at = NULL
-    FROM staged_tool s WHERE s.tool_pk = t.id
+    FROM staged_tool s WHERE s.tool_pk = t.id AND (s.stop = '' OR t.stopped_id = t.current_id)
+    """,
+    """
+    UPDATE catalog_tool t SET stopped_id = s.version_pk, tool_id = s.tool_id,
+        version_count = t.version_count + (NOT s.is_stored)::int, versions_read_at = NULL
+    FROM staged_tool s
+    WHERE s.tool_pk = t.id AND s.stop <> '' AND t.current_id <> s.version_pk
+        AND t.stopped_id IS DISTINCT FROM t.current_id
     """,
     # Same label, other bytes: the promise that a published version never changes is broken.
     """
@@ -279,6 +328,17 @@ MERGE_CHANGED = (
     WHERE s.tool_pk IS NOT NULL AND s.label <> '' AND NOT s.is_stored AND EXISTS (
         SELECT FROM catalog_toolversion v
         WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest <> s.digest)
+    ON CONFLICT DO NOTHING
+    """,
+)
+
+HOLD = (
+    """
+    INSERT INTO catalog_finding (endpoint_id, tool_id, version_id, run_id, code, severity, subject, message,
+        state, note, raised_at)
+    SELECT %(endpoint)s, coalesce(s.tool_pk, s.new_pk), s.version_pk, %(run)s, 'HELD', s.severity, s.digest,
+        s.why, s.stop, '', now()
+    FROM staged_tool s WHERE s.stop <> '' AND s.why <> ''
     ON CONFLICT DO NOTHING
     """,
 )

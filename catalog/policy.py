@@ -1,0 +1,105 @@
+"""What becomes of a new version before anybody has looked at it: an endpoint's policy. Pure.
+
+A policy names an action for each class of change; what it does not name is as in `DEFAULT`. A version
+that is of several classes gets the strictest of their actions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from catalog.diff import Effect
+from catalog.inspection import Alarm, Severity
+
+Action = Literal["accept", "hold", "block"]
+Class = Literal[
+    "new_tool",
+    "breaks_callers",
+    "breaks_readers",
+    "widens_risk",
+    "text",
+    "compatible",
+    "alarm_medium",
+    "alarm_high",
+]
+Policy = Mapping[str, str]
+
+ACTIONS: dict[Action, str] = {
+    "accept": "Accept",
+    "hold": "Hold for review",
+    "block": "Block",
+}
+# Each with the words for people, and with how a held version says why it waits.
+CLASSES: dict[Class, tuple[str, str]] = {
+    "new_tool": ("A tool that was not there before", "nobody has looked at this tool yet"),
+    "breaks_callers": ("Calls that worked may fail", "calls that worked may fail"),
+    "breaks_readers": ("Outputs that were there may be missing", "outputs that were there may be missing"),
+    "widens_risk": ("A call may do more than before", "a call may do more than before"),
+    "text": ("Words that a model reads", "words that a model reads have changed"),
+    "compatible": ("Compatible and cosmetic changes", "it has changed, if only a little"),
+    "alarm_medium": ("An alarm of medium severity", "its text raised an alarm"),
+    "alarm_high": ("An alarm of high severity", "its text raised a severe alarm"),
+}
+# Pins never move by themselves, so a change may be offered at once. Text that hides something may not.
+DEFAULT: dict[Class, Action] = {**dict.fromkeys(CLASSES, "accept"), "alarm_high": "hold"}
+SEVERE: frozenset[Class] = frozenset({"widens_risk", "alarm_high"})
+
+_STRICTNESS: tuple[Action, ...] = ("accept", "hold", "block")
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A version that is not let through: what happens to it, how severe it is, and why."""
+
+    action: Action
+    severity: Severity
+    reasons: tuple[str, ...]
+
+    @property
+    def state(self) -> str:
+        """That of the finding which tells of it."""
+        return "blocked" if self.action == "block" else "open"
+
+    @property
+    def says(self) -> str:
+        """Goes on after the name of the version."""
+        did = (
+            "was blocked by the policy of this endpoint" if self.action == "block" else "waits for a decision"
+        )
+        return f"{did}: {'; '.join(self.reasons)}."
+
+
+def whole(stated: Policy) -> dict[Class, Action]:
+    return {each: cast(Action, stated.get(each, action)) for each, action in DEFAULT.items()}
+
+
+def needs_alarms(policy: Mapping[Class, Action]) -> bool:
+    return policy["alarm_medium"] != "accept" or policy["alarm_high"] != "accept"
+
+
+def classes(effects: Iterable[Effect] | None, alarms: Sequence[Alarm] = ()) -> set[Class]:
+    """`effects` are those of the change, or None when nothing of the tool was let through so far."""
+    found: set[Class] = {"new_tool"} if effects is None else set()
+    for effect in effects or ():
+        found.add("compatible" if effect == "cosmetic" else effect)
+    severities = {alarm.severity for alarm in alarms}
+    if "high" in severities:
+        found |= {"alarm_high"}
+    elif "medium" in severities:
+        found |= {"alarm_medium"}
+    return found
+
+
+def judge(
+    policy: Mapping[Class, Action], found: Iterable[Class], alarms: Sequence[Alarm] = ()
+) -> Stop | None:
+    """None lets the version through."""
+    stopping = [each for each in CLASSES if each in set(found) and policy[each] != "accept"]
+    if not stopping:
+        return None
+    action = max((policy[each] for each in stopping), key=_STRICTNESS.index)
+    worst = [alarm.message for alarm in alarms if f"alarm_{alarm.severity}" in stopping]
+    reasons = [CLASSES[each][1] for each in stopping]
+    if worst:
+        reasons[-1] = f"{reasons[-1]}. {worst[0].rstrip('.')}"
+    return Stop(action, "high" if SEVERE & set(stopping) else "medium", tuple(reasons))
