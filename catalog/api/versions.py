@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from catalog import diff
 from catalog.errors import CatalogError
 from catalog.models import Tool, ToolVersion
+from catalog.protocols.losses import Loss
 
 LARGEST_ORDINAL = 2**31 - 1
 ORDINAL = {"type": "integer", "minimum": 1, "maximum": LARGEST_ORDINAL}
@@ -48,6 +49,23 @@ class VersionOutput(VersionRow):
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_raw(self, version: ToolVersion) -> Any:
         return msgspec.json.decode(version.raw)
+
+
+class LossOutput(serializers.Serializer[Loss]):
+    """`path` is a JSON Pointer into `raw`."""
+
+    path = serializers.CharField()
+    message = serializers.CharField()
+
+
+class VersionDetailOutput(VersionOutput):
+    """`losses` names what the signature cannot give back of `raw`."""
+
+    losses = LossOutput(many=True, read_only=True)
+
+    class Meta(VersionOutput.Meta):
+        fields = [*VersionOutput.Meta.fields, "losses"]
+        read_only_fields = fields
 
 
 _CLASS = serializers.ChoiceField(choices=list(diff.CLASSES))
@@ -94,12 +112,12 @@ class VersionList(ListAPIView[ToolVersion]):
 
 
 class VersionDetail(GenericAPIView[ToolVersion]):
-    serializer_class = VersionOutput
+    serializer_class = VersionDetailOutput
     pagination_class = None
 
     def get(self, request: Request, pk: int, ordinal: int) -> Response:
-        versions = ToolVersion.objects.select_related("tool")
-        return Response(VersionOutput(get_object_or_404(versions, tool=pk, ordinal=ordinal)).data)
+        versions = ToolVersion.objects.select_related("tool__endpoint")
+        return Response(VersionDetailOutput(get_object_or_404(versions, tool=pk, ordinal=ordinal)).data)
 
 
 class VersionDiff(GenericAPIView[ToolVersion]):

@@ -1,5 +1,6 @@
 """What the vendors said: tools and their frozen versions. Written by enumeration only."""
 
+import msgspec
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
@@ -8,6 +9,8 @@ from django.utils import timezone
 
 from catalog.models.runs import Run
 from catalog.models.vendors import Endpoint
+from catalog.protocols import losses
+from catalog.protocols.losses import Loss
 from catalog.protocols.signature import Signature, from_document
 
 
@@ -109,3 +112,9 @@ class ToolVersion(models.Model):
 
     def decoded(self) -> Signature:
         return from_document(self.signature)
+
+    def losses(self) -> list[Loss]:
+        """What the normal form cannot give back of the vendor's document."""
+        protocol = self.tool.endpoint.speak()
+        written = protocol.write(self.decoded(), self.tool.tool_id, self.label)
+        return losses.report(msgspec.json.decode(self.raw), written)

@@ -63,8 +63,20 @@ _TYPES: dict[str, ParameterType] = {
     "json": "json",
 }
 _MAX_LENGTH = ("max-length", "maxLength", "max_length")
-_PLAIN = {"id", "name", "type", "description", "required"}
 _ALLOWED_VALUES = ("allowed-values", "allowed_values", "allowedValues", "enum")
+
+# The members that are read. The drafts give `required` no meaning on an output.
+_TOOL_ID_NAMES = ("toolId", "toolID", "tool_id")
+_MEMBERS = {
+    *_TOOL_ID_NAMES,
+    *("version", "currentVersion", "name", "description", "img", "tags"),
+    *("input_parameters", "output_parameters"),
+}
+_PLAIN_OUTPUT = {"id", "name", "type", "description"}
+_PLAIN_INPUT = _PLAIN_OUTPUT | {"required"}
+_OUTPUT = _PLAIN_OUTPUT | {"min", "max", *_MAX_LENGTH, *_ALLOWED_VALUES}
+_INPUT = _OUTPUT | {"required"}
+_LIMITLESS = ("string", "boolean", "json")  # what needs no limit and has none by default
 
 # Statuses that say something about the call itself; the session judges all others.
 _ANSWERS = (200, 201, 202, 203, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
@@ -267,7 +279,7 @@ def _tool_id(document: dict[str, Any]) -> str:
 
 def _id_by_any_name(document: dict[str, Any]) -> object:
     try:
-        return document.get(members.alias(document, ("toolId", "toolID", "tool_id")) or "toolId")
+        return document.get(members.alias(document, _TOOL_ID_NAMES) or "toolId")
     except UnreadableItemError as error:
         raise UnreadableItemError("BAD_TOOL_ID", error.reason) from error
 
@@ -310,7 +322,14 @@ def _signature(document: dict[str, Any]) -> Signature:
         tags=tuple(_tag(tag, f"tags[{number}]") for number, tag in enumerate(tags)),
         inputs=_parameters(inputs, "input_parameters", is_input=True),
         outputs=_parameters(outputs, "output_parameters", is_input=False),
+        rest=_rest(document, _MEMBERS),
     )
+
+
+def _rest(raw: dict[str, Any], known: set[str]) -> dict[str, Any] | None:
+    if raw.keys() <= known:
+        return None
+    return {member: value for member, value in raw.items() if member not in known}
 
 
 def _tag(tag: object, where: str) -> str:
@@ -338,7 +357,7 @@ def _parameter(raw: object, where: str, *, is_input: bool) -> Parameter:
     where += "."
     name = members.name(raw, "name", where)
     kind, unsupported = _type(raw, where, is_input=is_input)
-    is_plain = kind in ("string", "boolean") and raw.keys() <= _PLAIN
+    is_plain = kind in _LIMITLESS and raw.keys() <= (_PLAIN_INPUT if is_input else _PLAIN_OUTPUT)
     return Parameter(
         id=_parameter_id(raw, where) or name,
         name=name,
@@ -362,6 +381,7 @@ def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: b
         "max": MAX_BY_DEFAULT if is_defaulted else maximum,
         "max_defaulted": is_defaulted,
         "max_length": _max_length(raw, where),
+        "rest": _rest(raw, _INPUT if is_input else _OUTPUT),
     }
 
 
@@ -432,15 +452,17 @@ def _allowed_value(raw: object, where: str) -> AllowedValue:
 
 
 def _written(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+    version = int(label) if _VERSION.fullmatch(label) else label
     said: dict[str, Any] = {
         "toolId": tool_id,
-        "version": int(label),
+        "version": version,
+        "currentVersion": version,
         "name": signature.name,
-        "description": signature.description or None,
+        "description": signature.description,
         "img": signature.img or None,
         "tags": list(signature.tags) or None,
-        "input_parameters": [_written_parameter(each, is_input=True) for each in signature.inputs] or None,
-        "output_parameters": [_written_parameter(each, is_input=False) for each in signature.outputs] or None,
+        "input_parameters": [_written_parameter(each, is_input=True) for each in signature.inputs],
+        "output_parameters": [_written_parameter(each, is_input=False) for each in signature.outputs],
     }
     return {member: value for member, value in said.items() if value is not None} | (signature.rest or {})
 
@@ -451,7 +473,7 @@ def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any
         "id": parameter.id,
         "name": parameter.name,
         "type": parameter.unsupported_type or parameter.type,
-        "description": parameter.description or None,
+        "description": parameter.description,
         "required": parameter.required if is_input else None,
         "allowed-values": allowed or None,
         "min": parameter.min,

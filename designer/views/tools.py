@@ -26,7 +26,7 @@ FINDINGS_SHOWN = 50
 
 @requires(Role.VIEWER)
 def tool(request: HttpRequest, pk: int) -> HttpResponse:
-    row = _tool(pk)
+    row = find_tool(pk)
     return _overview(request, row, PinForm(tool=row, initial={"agent": _only_agent()}))
 
 
@@ -38,7 +38,7 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         "tuning": tuning,
         "words": tunings.words_of(tuning),
         "form": form,
-        **_header(row),
+        **header(row),
     }
     return render(request, "designer/tool.html", context)
 
@@ -53,7 +53,7 @@ def _only_agent() -> str | None:
 @require_POST
 def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     """From the form of the tool page, or by one press in the list while choosing tools for an agent."""
-    row = _tool(pk)
+    row = find_tool(pk)
     form = PinForm(request.POST, tool=row)
     pin = None
     if form.is_valid():
@@ -87,10 +87,10 @@ def _back(request: HttpRequest, pin: Pin) -> HttpResponse:
 @requires(Role.VIEWER)
 def tool_versions(request: HttpRequest, pk: int) -> HttpResponse:
     """All versions, and any two of them beside each other: the older one always at the left."""
-    row = _tool(pk)
+    row = find_tool(pk)
     versions = list(row.versions.defer("signature", "raw")[:VERSIONS_SHOWN])
     old, new = _chosen(row, versions, request.GET.get("from", ""), request.GET.get("to", ""))
-    context: dict[str, Any] = {"versions": version_words(versions), "old": old, "new": new, **_header(row)}
+    context: dict[str, Any] = {"versions": version_words(versions), "old": old, "new": new, **header(row)}
     if old and new:
         context["comparison"] = diff.compare(old.decoded(), new.decoded())
         context["show_raw"] = "raw" in request.GET
@@ -112,22 +112,22 @@ def _chosen(
 
 @requires(Role.VIEWER)
 def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
-    row = _tool(pk)
+    row = find_tool(pk)
     users = attention.with_newer(Pin.objects.live().filter(tool=row))
     context = {"pins": users.select_related("agent", "version", "created_by").order_by("agent__name")}
-    return render(request, "designer/tool_usage.html", {**context, **_header(row)})
+    return render(request, "designer/tool_usage.html", {**context, **header(row)})
 
 
 @requires(Role.VIEWER)
 def tool_findings(request: HttpRequest, pk: int) -> HttpResponse:
-    row = _tool(pk)
+    row = find_tool(pk)
     found = row.findings.select_related("version", "resolved_by")[:FINDINGS_SHOWN]
-    return render(request, "designer/tool_findings.html", {"findings": found, **_header(row)})
+    return render(request, "designer/tool_findings.html", {"findings": found, **header(row)})
 
 
 @requires(Role.VIEWER)
 def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
-    row = _tool(pk)
+    row = find_tool(pk)
     version = row.current
     if "version" in request.GET:
         version = get_object_or_404(row.versions, ordinal=number(request.GET["version"]))
@@ -136,8 +136,9 @@ def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
         "version": version,
         "versions": version_words(versions),
         "raw": pretty(version.raw) if version else "",
+        "losses": version.losses() if version else [],
     }
-    return render(request, "designer/tool_raw.html", {**context, **_header(row)})
+    return render(request, "designer/tool_raw.html", {**context, **header(row)})
 
 
 def pretty(document: str) -> str:
@@ -147,7 +148,7 @@ def pretty(document: str) -> str:
 @requires(write=Role.DESIGNER)
 def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     """Our words for a tool wherever it is pinned."""
-    row = _tool(pk)
+    row = find_tool(pk)
     if row.current is None:
         return redirect("tool", row.pk)
     tuning = tunings.of(row)
@@ -170,7 +171,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
         "tuning": tuning,
         "expected": tunings.etag(tuning),
         "history": history,
-        **_header(row),
+        **header(row),
     }
     return render(request, "designer/tool_tuning.html", context)
 
@@ -178,17 +179,17 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
-    row = _tool(pk)
+    row = find_tool(pk)
     tunings.revert(row, actor=person(request))
     messages.success(request, "Back to the vendor's words.")
     return redirect("tool-tuning", row.pk)
 
 
-def _tool(pk: int) -> Tool:
+def find_tool(pk: int) -> Tool:
     return get_object_or_404(Tool.objects.select_related("current", "endpoint__vendor"), pk=pk)
 
 
-def _header(row: Tool) -> dict[str, Any]:
+def header(row: Tool) -> dict[str, Any]:
     """What the head of each of the tool's pages shows."""
     return {
         "tool": row,

@@ -23,6 +23,7 @@ references = st.sampled_from(
 )
 
 plain: dict[str, st.SearchStrategy[Any]] = {
+    "type": kinds,
     "title": texts | st.none(),
     "description": texts | st.integers(),
     "default": values,
@@ -61,48 +62,50 @@ plain: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+def _keywords(strategies: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    """A few keywords at a time."""
+    return st.lists(
+        st.one_of([st.tuples(st.just(name), each) for name, each in strategies.items()]), max_size=5
+    ).map(dict)
+
+
 def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     by_name = st.dictionaries(names, inner, max_size=3)
     several = st.lists(inner, max_size=3)
-    return st.fixed_dictionaries(
-        {},
-        optional=plain
-        | {
-            "type": kinds,
-            "properties": by_name | st.none(),
-            "required": st.lists(names, max_size=3) | st.none() | st.booleans(),
-            "items": inner | several,
-            "prefixItems": several,
-            "additionalProperties": inner,
-            "patternProperties": by_name,
-            "$defs": by_name,
-            "definitions": by_name,
-            "dependentRequired": st.dictionaries(names, st.lists(names, max_size=2), max_size=2),
-            "anyOf": several,
-            "oneOf": several,
-            "allOf": several,
-            "not": inner,
-            "if": inner,
-            "then": inner,
-        },
-    )
+    nested = {
+        "properties": by_name | st.none(),
+        "required": st.lists(names, max_size=3) | st.none() | st.booleans(),
+        "items": inner | several,
+        "prefixItems": several,
+        "additionalProperties": inner,
+        "patternProperties": by_name,
+        "$defs": by_name,
+        "definitions": by_name,
+        "dependentRequired": st.dictionaries(names, st.lists(names, max_size=2), max_size=2),
+        "anyOf": several,
+        "oneOf": several,
+        "allOf": several,
+        "not": inner,
+        "if": inner,
+        "then": inner,
+    }
+    return _keywords(plain | nested)
 
 
-schemas = st.recursive(
-    st.booleans() | st.fixed_dictionaries({}, optional=plain | {"type": kinds}), _nested, max_leaves=8
-)
+schemas = st.recursive(st.booleans() | _keywords(plain), _nested, max_leaves=8)
+_around = _nested(schemas)
+_properties = st.dictionaries(names, schemas, max_size=4)
 
 
 @st.composite
 def objects(draw: Any) -> dict[str, Any]:
     """Object schemas whose required names are its own for the most part, in any order."""
-    properties = draw(st.dictionaries(names, schemas, max_size=4))
-    listed = draw(st.permutations([*properties])) if properties else []
-    count = draw(st.integers(0, len(listed)))
-    rest = draw(_nested(schemas))
-    own = {"type": "object", "properties": properties, "required": listed[:count]}
-    chosen = draw(st.sets(st.sampled_from(sorted(own))))
-    return rest | {name: own[name] for name in chosen}
+    properties = draw(_properties)
+    required = sorted(name for name in properties if draw(st.booleans()))
+    if draw(st.booleans()):
+        required.reverse()
+    own = {"type": "object", "properties": properties, "required": required}
+    return draw(_around) | {name: value for name, value in own.items() if draw(st.booleans())}
 
 
 def shared(path: str) -> list[Path]:
