@@ -45,4 +45,12 @@ VENDORS = (
         blurb="An airline and its hotels: flights, seats, bags, claims, rooms, rates and folios.",
         port_offset=2,
     ),
+    Vendor(
+        slug="quillmoor",
+        name="Quillmoor Bank",
+        homepage="https://quillmoor-bank.example/",
+        blurb="Accounts, payments, cards and rates, some of which a customer has to allow first.",
+        port_offset=3,
+        protocol="oxp",
+    ),
 )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from demo import VENDORS, Vendor
 from demo.a2t_server import A2tServer
+from demo.bank import REQUIREMENTS, QuillmoorBank
+from demo.oxp_server import OxpServer
 from demo.pharmacy import BramblePharmacy
 from demo.pharmacy_news import STEPS
 from demo.shelf import Shelf, StateFileError
@@ -29,8 +31,15 @@ def a2t_server(port: int, vendor: Vendor, state: Path | None) -> Server:
     return A2tServer(port, vendor, shelf_of(vendor, state))
 
 
+def oxp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+    return OxpServer(port, vendor, Shelf(QuillmoorBank), REQUIREMENTS)
+
+
 # By protocol: what listens on a port for a vendor, with a folder for what has been published.
-SERVERS: dict[str, Callable[[int, Vendor, Path | None], Server]] = {"a2t": a2t_server}
+SERVERS: dict[str, Callable[[int, Vendor, Path | None], Server]] = {
+    "a2t": a2t_server,
+    "oxp": oxp_server,
+}
 
 
 def open_servers(port_base: int, state: Path | None) -> list[Server]:

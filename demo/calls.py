@@ -29,12 +29,16 @@ class UnusableValueError(Exception):
 
 
 class CannotDoError(Exception):
-    """A proper request that the vendor turns down: no such prescription, the room is gone."""
+    """A proper request that the vendor turns down: no such prescription, the room is gone.
 
-    def __init__(self, code: str, message: str) -> None:
+    `hint` is what would help to ask better, for protocols that can say so.
+    """
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.hint = hint
 
 
 def call(

@@ -1,0 +1,254 @@
+"""The OXP wire protocol in front of a shelf, in either of its two revisions."""
+
+import json
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from html import escape
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import unquote
+
+from demo import Vendor, page
+from demo.calls import CannotDoError, InvalidArgumentsError
+from demo.shelf import Shelf
+from demo.signatures import Edition, Parameter, Tool
+from demo.web import HTML, Request, Response, Server, as_json, if_changed
+
+KEPT_CALLS = 1000
+TYPES = {"int": "integer", "boolean": "boolean", "enum": "string", "string": "string"}
+VERSION = re.compile(r"(?:@([0-9]{1,9})(?:\.([0-9]{1,9})\.([0-9]{1,9}))?)?")
+GRANT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{vendor}</title>
+<h1>{vendor}</h1><p>{state}</p>
+<form method="post"><button>Let tools use “{provider}”</button></form></html>"""
+
+
+class NotRunError(Exception):
+    """Answered with 400, before the tool runs; `missing` says what would let it run."""
+
+    def __init__(self, message: str, missing: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.missing = missing
+
+
+class OxpApi:
+    """`wraps` is the earlier revision: calls under `request`, replies under `result`, and no header."""
+
+    def __init__(
+        self,
+        vendor: Vendor,
+        shelf: Shelf,
+        requirements: Mapping[str, Mapping[str, Any]],
+        *,
+        wraps: bool = False,
+    ) -> None:
+        self.vendor = vendor
+        self.shelf = shelf
+        self.requirements = requirements
+        self.wraps = wraps
+        self.granted: set[str] = set()
+        self.calls: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def answer(self, request: Request) -> Response:
+        response = self._routed(request)
+        headers = {} if self.wraps else {"OXP-Version": "1.0"}
+        return Response(
+            response.status, response.body, response.content_type, {**response.headers, **headers}
+        )
+
+    def _routed(self, request: Request) -> Response:
+        for method, path, run in ROUTES:
+            if method == request.method and (match := path.fullmatch(request.path)):
+                return run(self, request, *(unquote(group) for group in match.groups()))
+        return as_json({"message": "There is nothing at this address."}, HTTPStatus.NOT_FOUND)
+
+    def health(self, request: Request) -> Response:
+        return as_json({"status": "ready"})
+
+    def list_tools(self, request: Request) -> Response:
+        items = [
+            definition(t, v, self.requirements) for t in self.shelf.tools.values() for v in versions_of(t)
+        ]
+        marked = {"$schema": "urn:oxp:1.0"} if self.wraps else {}
+        return if_changed(request, as_json({**marked, "items": items}))
+
+    def call(self, request: Request) -> Response:
+        try:
+            return self._called(self._body(request), request.headers.get("host", ""))
+        except NotRunError as exc:
+            missing = {"missing_requirements": dict(exc.missing)} if exc.missing else {}
+            return as_json({"message": exc.message, **missing}, HTTPStatus.BAD_REQUEST)
+        except InvalidArgumentsError as exc:
+            document = {"message": "Some inputs cannot be used.", "parameter_errors": exc.fields}
+            return as_json(document, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        try:
+            body = json.loads(request.body)
+        except (ValueError, RecursionError) as exc:
+            raise NotRunError("The body is not JSON.") from exc
+        if self.wraps:
+            body = body.get("request") if isinstance(body, dict) else None
+        if not isinstance(body, dict) or not isinstance(body.get("tool_id"), str):
+            member = "request" if self.wraps else "tool_id"
+            raise NotRunError(f'The body misses the required member "{member}".')
+        return body
+
+    def _called(self, body: Mapping[str, Any], host: str) -> Response:
+        tool, version = self._tool(body["tool_id"])
+        given, context = body.get("input", {}), body.get("context", {})
+        if not isinstance(given, dict) or not isinstance(context, dict):
+            raise NotRunError("“input” and “context” are objects.")
+        self._check_requirements(tool.id, context, host)
+        call_id = str(body.get("call_id") or f"call-{time.monotonic_ns()}")
+        with self.lock:
+            if call_id not in self.calls:
+                self.calls[call_id] = self._run(tool, version, given)
+                while len(self.calls) > KEPT_CALLS:
+                    self.calls.popitem(last=False)
+            result = {"call_id": call_id, **self.calls[call_id]}
+        return as_json({"result": result} if self.wraps else result)
+
+    def _tool(self, wanted: str) -> tuple[Tool, int]:
+        name, at, _ = wanted.partition("@")
+        tool, asked = self.shelf.tools.get(name), VERSION.fullmatch(at and wanted[len(name) :])
+        if tool is None or asked is None:
+            raise NotRunError(f"Tool {wanted} was not found.")
+        if not at:
+            return tool, tool.current_version
+        text = ".".join(part or "0" for part in asked.groups())
+        known = {version_text(number): number for number in versions_of(tool)}
+        if text not in known:
+            raise NotRunError(f"Tool {name} has no version {text}.")
+        return tool, known[text]
+
+    def _check_requirements(self, tool_id: str, context: Mapping[str, Any], host: str) -> None:
+        wanted = self.requirements.get(tool_id, {})
+        asked = [each["id"] for each in wanted.get("authorization", ()) if each["id"] not in self.granted]
+        given = {each.get("id") for each in context.get("authorization", ()) if isinstance(each, dict)}
+        challenges = [challenge(provider, host) for provider in asked if provider not in given]
+        missing: dict[str, Any] = {"authorization": challenges} if challenges else {}
+        if wanted.get("user_id") and not context.get("user_id"):
+            missing["user_id"] = True
+        if missing:
+            raise NotRunError("This has to be allowed by the customer first.", missing)
+        held = {each.get("id") for each in context.get("secrets", ()) if isinstance(each, dict)}
+        for secret in wanted.get("secrets", ()):
+            if secret["id"] not in held:
+                raise NotRunError(f"The secret {secret['id']} is missing.")
+
+    def _run(self, tool: Tool, version: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        started = time.monotonic()
+        try:
+            outputs = self.shelf.invoke(tool, version, list(given.items()))
+            said: dict[str, Any] = {"success": True, **value_of(outputs, tool.editions[version - 1])}
+        except CannotDoError as exc:
+            said = {"success": False, "error": tool_error(exc)}
+        return {"duration": round((time.monotonic() - started) * 1000, 3), **said}
+
+    def show_grant(self, request: Request, provider: str) -> Response:
+        done = provider in self.granted
+        state = "Tools may use it." if done else "A tool asks to act for you."
+        text = GRANT.format(vendor=escape(self.vendor.name), provider=escape(provider), state=state)
+        return Response(HTTPStatus.OK, text.encode(), HTML, page.HEADERS)
+
+    def grant(self, request: Request, provider: str) -> Response:
+        self.granted.add(provider[:100])
+        return Response(HTTPStatus.SEE_OTHER, headers={"Location": request.path})
+
+    def check_grant(self, request: Request, provider: str) -> Response:
+        return as_json({"status": "completed" if provider in self.granted else "pending"})
+
+    def show_page(self, request: Request) -> Response:
+        return Response(HTTPStatus.OK, page.render(self.vendor, self.shelf).encode(), HTML, page.HEADERS)
+
+
+Route = tuple[str, re.Pattern[str], Callable[..., Response]]
+ROUTES: tuple[Route, ...] = (
+    ("GET", re.compile(r"/health"), OxpApi.health),
+    ("GET", re.compile(r"/tools"), OxpApi.list_tools),
+    ("POST", re.compile(r"/tools/call"), OxpApi.call),
+    ("GET", re.compile(r"/grant/([a-z-]{1,40})"), OxpApi.show_grant),
+    ("POST", re.compile(r"/grant/([a-z-]{1,40})"), OxpApi.grant),
+    ("GET", re.compile(r"/grant/([a-z-]{1,40})/status"), OxpApi.check_grant),
+    ("GET", re.compile(r"/"), OxpApi.show_page),
+)
+
+
+def versions_of(tool: Tool) -> range:
+    return range(1, tool.current_version + 1)
+
+
+def version_text(number: int) -> str:
+    return f"1.{number - 1}.0"
+
+
+def definition(tool: Tool, number: int, requirements: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    edition = tool.editions[number - 1]
+    needs = {"requirements": requirements[tool.id]} if tool.id in requirements else {}
+    return {
+        "id": f"{tool.id}@{version_text(number)}",
+        "name": tool.id.replace(".", "_"),
+        "description": edition.description,
+        "version": version_text(number),
+        "input_schema": object_schema(edition.inputs),
+        "output_schema": output_schema(edition),
+        **needs,
+    }
+
+
+def output_schema(edition: Edition) -> dict[str, Any] | None:
+    """Null for a tool that returns nothing; the value alone where it is called just that."""
+    if not edition.outputs:
+        return None
+    if [parameter.name for parameter in edition.outputs] == ["value"]:
+        return schema(edition.outputs[0])
+    return object_schema(edition.outputs) | {"required": []}
+
+
+def object_schema(parameters: tuple[Parameter, ...]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {parameter.name: schema(parameter) for parameter in parameters},
+        "required": [parameter.name for parameter in parameters if parameter.required],
+        "additionalProperties": False,
+    }
+
+
+def schema(parameter: Parameter) -> dict[str, Any]:
+    said: dict[str, Any] = {"type": TYPES[parameter.type]} if parameter.type in TYPES else {}
+    values = "; ".join(f"{choice.name}: {choice.description}" for choice in parameter.choices)
+    if text := " ".join(part for part in (parameter.description, values) if part):
+        said["description"] = text
+    if parameter.choices:
+        said["enum"] = [choice.name for choice in parameter.choices]
+    limits = {"minimum": parameter.low, "maximum": parameter.high, "maxLength": parameter.longest}
+    return said | {member: limit for member, limit in limits.items() if limit is not None}
+
+
+def value_of(outputs: Mapping[str, object], edition: Edition) -> dict[str, Any]:
+    if not edition.outputs:
+        return {}
+    return {"value": outputs["value"] if set(outputs) == {"value"} else dict(outputs)}
+
+
+def tool_error(exc: CannotDoError) -> dict[str, Any]:
+    """What the model should know goes beside the message; the code is for the bank's own people."""
+    error = {"message": exc.message, "developer_message": f"code {exc.code}", "can_retry": bool(exc.hint)}
+    return error | ({"additional_prompt_content": exc.hint, "retry_after_ms": 250} if exc.hint else {})
+
+
+def challenge(provider: str, host: str) -> dict[str, str]:
+    url = f"http://{host}/grant/{provider}"
+    return {"id": provider, "url": url, "check_url": f"{url}/status"}
+
+
+class OxpServer(Server):
+    def __init__(
+        self, port: int, vendor: Vendor, shelf: Shelf, requirements: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        super().__init__(port, OxpApi(vendor, shelf, requirements))
