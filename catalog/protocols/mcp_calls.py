@@ -117,10 +117,14 @@ class _Call:
         try:
             return wire.ask(self._request(schema, more))
         except RpcError as error:
-            if error.number != HEADER_MISMATCH:
+            if error.number not in (HEADER_MISMATCH, INVALID_PARAMS):
                 raise
-        # The vendor reads other headers out of the arguments than we knew of. Nothing has run yet.
-        return wire.ask(self._request(self.listed_schema(wire, self.tool_id), more))
+            # One number says that the arguments are wrong and that there is no such tool: the list tells
+            # which, by raising. The other says that headers were wanted of which we did not know.
+            listed = self.listed_schema(wire, self.tool_id)
+            if error.number == INVALID_PARAMS:
+                raise
+        return wire.ask(self._request(listed, more))
 
     def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
         headers = mcp_headers.mirrored(schema, self.arguments)

@@ -132,9 +132,12 @@ class Wire:
             self._memory.pop(fact, None)
 
     def _find_out(self, request: Request) -> Answer:
+        used = self.used
         try:
             answer = self._modern(request, is_sure=False)
         except _OtherEraError as first:
+            # The same number again, so that the reply is the one of later runs and can be recalled.
+            self.used = used
             try:
                 return self._handshake(request)
             except _OtherEraError as second:
