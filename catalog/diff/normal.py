@@ -313,7 +313,9 @@ def type_of(value: object) -> str:
         return "boolean"
     if isinstance(value, int | float):
         return "integer" if isinstance(value, int) or value.is_integer() else "fraction"
-    return {str: "string", list: "array"}.get(type(value), "object")
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
 
 
 def same_json(one: object, other: object) -> bool:

@@ -65,7 +65,7 @@ class Comparer:
         found = self.between(old, new, _Place(path, is_parameter=True))
         return found or self._rewritten((*path, "schema"), old, new)
 
-    def whole(self, path: Path, old: Schema, new: Schema) -> list[Change]:
+    def whole(self, path: Path, old: object, new: object) -> list[Change]:
         """Of what holds for all inputs or outputs together."""
         return self.between(old, new, _Place(path)) or self._rewritten(path, old, new)
 

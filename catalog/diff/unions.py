@@ -12,7 +12,7 @@ MEMBERS = ("anyOf", "oneOf")
 
 
 def alternatives(old: Schema, new: Schema) -> tuple[list[Any], list[Any], bool] | None:
-    """The branches of both, when both are nothing but a union or one of them is and the other a branch.
+    """The branches of both, when both are nothing but a union, or one is and the other has no union.
 
     The third says whether a value has to fit exactly one of them.
     """
@@ -20,9 +20,9 @@ def alternatives(old: Schema, new: Schema) -> tuple[list[Any], list[Any], bool] 
     if one is None and other is None:
         return None
     if one is None:
-        one = None if _has_union(old) else (None, [old])
+        one = None if _has_union(old) else (None, _by_type(old))
     if other is None:
-        other = None if _has_union(new) else (None, [new])
+        other = None if _has_union(new) else (None, _by_type(new))
     if one is None or other is None:
         return None
     return one[1], other[1], "oneOf" in (one[0], other[0])
@@ -37,6 +37,14 @@ def _branches(schema: Schema) -> tuple[str | None, list[Any]] | None:
     return None
 
 
+def _by_type(schema: Schema) -> list[Schema]:
+    """One branch for each type, because those of the other side may be told apart by it."""
+    words = schema.get("type")
+    if not isinstance(words, list) or "enum" in schema:
+        return [schema]
+    return [schema | {"type": word} for word in words]
+
+
 def _has_union(schema: Schema) -> bool:
     return any(member in schema for member in MEMBERS)
 
@@ -47,9 +55,11 @@ def between(
     at = at.to("oneOf" if is_exact else "anyOf")
     if max(len(olds), len(news)) > MOST_BRANCHES:
         return [] if same_json(olds, news) else [change(at.path(), "changed", "widens_risk", None, None)]
-    found = _Match(comparer, olds, news, at).changes()
+    match = _Match(comparer, olds, news, at)
+    if not is_exact:
+        return [*match.inside(), *match.changes()]
     # A value that fits one more branch no longer fits exactly one.
-    return [undecided(each) if is_exact and each.effect == "compatible" else each for each in found]
+    return [undecided(each) if each.effect == "compatible" else each for each in match.changes()]
 
 
 class _Match:
@@ -64,18 +74,21 @@ class _Match:
         self.is_input = comparer.side == "inputs"
         self.all_offered = news if self.is_input else olds
         left = _unmatched(comparer, olds, news, at)
-        self.needed, self.offered = left if self.is_input else reversed(left)
+        self.needed, self.offered = left if self.is_input else (left[1], left[0])
+
+    def inside(self) -> list[Change]:
+        """Of the branches that are inside one that is offered; they are then settled."""
+        found: list[Change] = []
+        for need in list(self.needed):
+            inside = self._inside(need)
+            if inside is not None:
+                self.needed = [each for each in self.needed if each is not need]
+                found += inside
+        return found
 
     def changes(self) -> list[Change]:
         found: list[Change] = []
-        open_needs = []
         for need in self.needed:
-            inside = self._inside(need)
-            if inside is None:
-                open_needs.append(need)
-            else:
-                found += inside
-        for need in open_needs:
             like = max(self.offered, key=lambda offer: _likeness(need, offer), default=None)
             if like is not None and _likeness(need, like):
                 self._use(like)
@@ -87,7 +100,8 @@ class _Match:
     def _inside(self, need: object) -> list[Change] | None:
         for offer in (*self.offered, *self.all_offered):
             found = self._between(need, offer)
-            if all(each.effect in SAFE for each in found):
+            # That a member of any kind may have been sent before counts here.
+            if all(each.effect in SAFE and each.kind != "added" for each in found):
                 self._use(offer)
                 return found
         return None
