@@ -25,7 +25,7 @@ from catalog import call_results, credentials
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Call, Tool, ToolVersion
-from catalog.models.calls import ACTIVE_CALLS, Attempt, CallStatus
+from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
 from catalog.outbound import Exchange, Session
 from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical
@@ -111,31 +111,37 @@ def request_call(
 def continue_call(
     call: Call, *, actor: User, answers: Mapping[str, Any], key: uuid.UUID | None = None
 ) -> Call:
-    """Another call that goes on where `call` stopped to ask. Answers go by the id of what was asked."""
+    """Another call that goes on where `call` stopped to ask.
+
+    Answers go by the id of what was asked; None declines. What has no form needs no answer.
+    """
     result = call.decoded()
     if call.is_active or result.resume is None:
         message = "This call cannot be continued. Run the tool again."
         raise CatalogError("nothing_to_continue", message, status=409)
     _refuse_unfit(call.version, answers)
-    faults = {}
-    for ask in result.asks:
-        if ask.schema is not None:
-            faults |= call_results.faults_in_answer(ask, answers.get(ask.id))
-    if unknown := answers.keys() - {ask.id for ask in result.asks}:
-        faults |= dict.fromkeys(unknown, "was not asked")
-    if faults:
-        said = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}
-        raise ArgumentsError(Outcome("invalid_arguments", error=said))
+    _check_answers(result.asks, answers)
     following = Call(
         tool=call.tool,
         version=call.version,
         key=key or uuid.uuid4(),
         arguments=call.arguments,
         continues=call,
-        answers=dict(answers),
+        answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,
     )
     return _queue(following, actor)
+
+
+def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
+    faults = dict.fromkeys(answers.keys() - {ask.id for ask in asks}, "was not asked")
+    for ask in asks:
+        is_declined = ask.id in answers and answers[ask.id] is None
+        if ask.schema is not None and not is_declined:
+            faults |= call_results.faults_in_answer(ask, answers.get(ask.id))
+    if faults:
+        said = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}
+        raise ArgumentsError(Outcome("invalid_arguments", error=said))
 
 
 def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from designer.views import agents, home, pins, releases, tool_list, tools
+from designer.views import agents, home, pins, releases, tool_list, tools, try_it
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -9,6 +9,16 @@ urlpatterns = [
     path("tools/pin/", tool_list.tool_pin_many, name="tool-pin-many"),
     path("tools/<int:pk>/", tools.tool, name="tool"),
     path("tools/<int:pk>/pin/", tools.tool_pin, name="tool-pin"),
+    path("tools/<int:pk>/try/", try_it.tool_try, name="tool-try"),
+    path("tools/<int:pk>/calls/<int:call>/", try_it.tool_call, name="tool-call"),
+    path("tools/<int:pk>/calls/<int:call>/continue/", try_it.tool_call_continue, name="tool-call-continue"),
+    path("tools/<int:pk>/examples/", try_it.tool_example_save, name="tool-example-save"),
+    path("tools/<int:pk>/examples/<int:example>/run/", try_it.tool_example_run, name="tool-example-run"),
+    path(
+        "tools/<int:pk>/examples/<int:example>/remove/",
+        try_it.tool_example_remove,
+        name="tool-example-remove",
+    ),
     path("tools/<int:pk>/versions/", tools.tool_versions, name="tool-versions"),
     path("tools/<int:pk>/used-by/", tools.tool_usage, name="tool-usage"),
     path("tools/<int:pk>/findings/", tools.tool_findings, name="tool-findings"),

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from catalog.api import credentials, endpoints, findings, runs, tools, vendors, versions
+from catalog.api import calls, credentials, endpoints, findings, runs, tools, vendors, versions
 
 urlpatterns = [
     path("tools/", tools.ToolList.as_view(), name="api-tool-list"),
@@ -15,6 +15,12 @@ urlpatterns = [
     path("tools/<int:pk>/versions/", versions.VersionList.as_view(), name="api-version-list"),
     path("tools/<int:pk>/versions/<int:ordinal>/", versions.VersionDetail.as_view(), name="api-version"),
     path("tools/<int:pk>/diff/", versions.VersionDiff.as_view(), name="api-tool-diff"),
+    path("tools/<int:pk>/invoke/", calls.ToolInvoke.as_view(), name="api-tool-invoke"),
+    path("tools/<int:pk>/calls/", calls.CallList.as_view(), name="api-call-list"),
+    path("tools/<int:pk>/calls/<int:call>/", calls.CallDetail.as_view(), name="api-call"),
+    path("tools/<int:pk>/calls/<int:call>/resume/", calls.CallResume.as_view(), name="api-call-resume"),
+    path("tools/<int:pk>/examples/", calls.ExampleList.as_view(), name="api-example-list"),
+    path("tools/<int:pk>/examples/<int:example>/", calls.ExampleDetail.as_view(), name="api-example"),
     path("credentials/", credentials.CredentialList.as_view(), name="api-credential-list"),
     path("credentials/<uuid:pk>/", credentials.CredentialDetail.as_view(), name="api-credential"),
     path("findings/", findings.FindingList.as_view(), name="api-finding-list"),

@@ -1,0 +1,296 @@
+"""Running a tool over REST: the call waits for its outcome, and says where to look when that takes longer."""
+
+import threading
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from catalog import examples, invocation
+from catalog.api.versions import LARGEST_ORDINAL, version_at
+from catalog.errors import CatalogError
+from catalog.invocation import ArgumentsError
+from catalog.models import Call, Example, Tool, ToolVersion
+from catalog.models.calls import OUTCOMES, CallStatus
+from people.inputs import Input
+from people.models import Role
+from people.permissions import person
+
+# Each that waits holds a thread of the web server. Beyond these a caller is told at once where to look.
+_waiting = threading.BoundedSemaphore(4)
+
+
+class InvokeInput(Input):
+    version = serializers.IntegerField(
+        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text="An ordinal; else the current one."
+    )
+    arguments = serializers.DictField(required=False, help_text="Values by the names of the inputs.")
+    confirm = serializers.BooleanField(
+        required=False, help_text="Needed for a tool that the vendor says may destroy something."
+    )
+    deadline_seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=invocation.LONGEST_DEADLINE,
+        required=False,
+        help_text="How long the tool may take; 30 unless told.",
+    )
+
+
+class ResumeInput(Input):
+    answers = serializers.DictField(
+        required=False,
+        help_text="By the `id` of what was asked; null declines. What has no `schema` needs none.",
+    )
+
+
+class CallErrorOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    fields = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.CharField(), required=False, help_text="Why, by input."
+    )
+
+
+class AskOutput(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    message = serializers.CharField()
+    schema = serializers.DictField(allow_null=True)
+    url = serializers.CharField(help_text="An address for a person to visit; may be empty.")
+
+
+class CallRow(serializers.Serializer[Any]):
+    call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
+    status = serializers.ChoiceField(choices=CallStatus.choices)
+    version = serializers.IntegerField()
+    outcome = serializers.ChoiceField(
+        choices=OUTCOMES, allow_null=True, help_text="Null until it is finished."
+    )
+    duration_ms = serializers.IntegerField(allow_null=True)
+    requested_by = serializers.CharField()
+    requested_at = serializers.DateTimeField(allow_null=True)
+    arguments = serializers.DictField()
+
+
+class CallOutput(CallRow):
+    """`parsed` holds what those outputs say that are JSON in a text. `resume` is where answers go."""
+
+    outputs = serializers.DictField()
+    error = CallErrorOutput(allow_null=True)
+    parsed = serializers.DictField()
+    outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
+    notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    asks = AskOutput(many=True)
+    resume = serializers.URLField(allow_null=True)
+    attempts = serializers.IntegerField()
+
+
+def call_row(call: Call) -> dict[str, Any]:
+    return {
+        "call": call.pk,
+        "status": call.status,
+        "version": call.version.ordinal,
+        "outcome": call.outcome or None,
+        "duration_ms": call.duration_ms,
+        "requested_by": call.requested_name,
+        "requested_at": call.queued_at.isoformat(),
+        "arguments": call.arguments,
+    }
+
+
+def call_document(call: Call, request: Request) -> dict[str, Any]:
+    result = call.decoded()
+    asks = [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks]
+    can_resume = result.resume is not None
+    here = {"pk": call.tool_id, "call": call.pk}
+    return {
+        **call_row(call),
+        "outputs": result.outputs,
+        "error": result.error,
+        "parsed": result.parsed,
+        "outputs_cut": bool(result.cut),
+        "notes": result.notes,
+        "asks": asks,
+        "resume": reverse("api-call-resume", kwargs=here, request=request) if can_resume else None,
+        "attempts": len(result.attempts),
+    }
+
+
+def refused_document(error: ArgumentsError, version: ToolVersion, request: Request) -> dict[str, Any]:
+    """Nothing was sent, so there is no call; the answer looks as it would after one."""
+    return {
+        "call": None,
+        "status": CallStatus.FINISHED,
+        "version": version.ordinal,
+        "outcome": error.outcome.outcome,
+        "duration_ms": 0,
+        "requested_by": str(person(request)),
+        "requested_at": None,
+        "arguments": {},
+        "outputs": {},
+        "error": dict(error.outcome.error or {}),
+        "parsed": {},
+        "outputs_cut": False,
+        "notes": [],
+        "asks": [],
+        "resume": None,
+        "attempts": 0,
+    }
+
+
+def answered(call: Call, request: Request) -> Response:
+    """The outcome when it comes in time: 200. Else, 202 and the number to ask for."""
+    if _waiting.acquire(blocking=False):
+        try:
+            call = invocation.wait_for(call, call.deadline_seconds)
+        finally:
+            _waiting.release()
+    return Response(call_document(call, request), status=202 if call.is_active else 200)
+
+
+def find_tool(pk: int) -> Tool:
+    return get_object_or_404(Tool.objects.select_related("endpoint__vendor", "current"), pk=pk)
+
+
+def chosen(tool: Tool, ordinal: int | None) -> ToolVersion:
+    version = tool.current if ordinal is None else version_at(tool, ordinal)
+    if version is None:
+        raise CatalogError("unknown_version", f"“{tool}” has no version yet.", status=404)
+    version.tool = tool
+    return version
+
+
+class ToolInvoke(GenericAPIView[Tool]):
+    """Run a tool with the endpoint's credential and wait for the outcome.
+
+    Arguments that do not fit are refused before anything is sent. A call that takes longer than its
+    deadline, or finds no worker, answers 202: ask for it by its number.
+    """
+
+    write_role = Role.DESIGNER
+    serializer_class = CallOutput
+    pagination_class = None
+
+    @extend_schema(request=InvokeInput, responses={200: CallOutput, 202: CallOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        given = InvokeInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        asked = given.validated_data
+        version = chosen(find_tool(pk), asked.get("version"))
+        try:
+            call = invocation.request_call(
+                version,
+                actor=person(request),
+                arguments=asked.get("arguments", {}),
+                deadline_seconds=asked.get("deadline_seconds", invocation.DEADLINE),
+                is_confirmed=asked.get("confirm", False),
+            )
+        except ArgumentsError as error:
+            return Response(refused_document(error, version, request))
+        return answered(call, request)
+
+
+class CallList(ListAPIView[Call]):
+    """Who ran this tool with what, newest first. The newest 500 are kept."""
+
+    serializer_class = CallRow
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[Call]:
+        tool = get_object_or_404(Tool, pk=self.kwargs["pk"])
+        return tool.calls.select_related("version").defer("result", "version__signature", "version__raw")
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        calls = self.paginate_queryset(self.get_queryset())
+        return self.get_paginated_response([call_row(call) for call in calls or ()])
+
+
+class CallDetail(GenericAPIView[Call]):
+    serializer_class = CallOutput
+    pagination_class = None
+    queryset = Call.objects.none()
+
+    def get(self, request: Request, pk: int, call: int) -> Response:
+        found = get_object_or_404(Call.objects.select_related("version__tool"), tool=pk, pk=call)
+        return Response(call_document(invocation.settled(found), request))
+
+
+class CallResume(GenericAPIView[Call]):
+    """Go on with a call that stopped to ask. It becomes another call, with an outcome of its own."""
+
+    write_role = Role.DESIGNER
+    serializer_class = CallOutput
+    pagination_class = None
+    queryset = Call.objects.none()
+
+    @extend_schema(request=ResumeInput, responses={200: CallOutput, 202: CallOutput})
+    def post(self, request: Request, pk: int, call: int) -> Response:
+        given = ResumeInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        calls = Call.objects.select_related("version__tool__endpoint__vendor")
+        found = get_object_or_404(calls, tool=pk, pk=call)
+        answers = given.validated_data.get("answers", {})
+        try:
+            following = invocation.continue_call(found, actor=person(request), answers=answers)
+        except ArgumentsError as error:
+            return Response(refused_document(error, found.version, request))
+        return answered(following, request)
+
+
+class ExampleInput(Input):
+    call = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Whose arguments to keep.")
+    name = serializers.CharField(max_length=examples.LONGEST_NAME)
+
+
+class ExampleOutput(serializers.ModelSerializer[Example]):
+    arguments = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Example
+        fields = ["id", "name", "arguments", "created_name", "created_at"]
+        read_only_fields = fields
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_arguments(self, example: Example) -> Any:
+        return example.arguments
+
+
+class ExampleList(ListAPIView[Example]):
+    """Arguments of earlier calls that were kept under a name."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ExampleOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[Example]:
+        return get_object_or_404(Tool, pk=self.kwargs["pk"]).examples.all()
+
+    @extend_schema(request=ExampleInput, responses={201: ExampleOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        given = ExampleInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        calls = Call.objects.select_related("tool")
+        found = get_object_or_404(calls, tool=pk, pk=given.validated_data["call"])
+        kept = examples.save_example(found, actor=person(request), name=given.validated_data["name"])
+        return Response(ExampleOutput(kept).data, status=201)
+
+
+class ExampleDetail(GenericAPIView[Example]):
+    write_role = Role.DESIGNER
+    serializer_class = ExampleOutput
+    pagination_class = None
+    queryset = Example.objects.none()
+
+    def get(self, request: Request, pk: int, example: int) -> Response:
+        return Response(ExampleOutput(get_object_or_404(Example, tool=pk, pk=example)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int, example: int) -> Response:
+        examples.remove_example(get_object_or_404(Example, tool=pk, pk=example), actor=person(request))
+        return Response(status=204)

@@ -1,0 +1,139 @@
+"""Calls in words. Everything a vendor answered is text: bounded, and never markup."""
+
+import json
+from typing import Any
+
+from django import template
+from django.utils.safestring import SafeString
+
+from catalog.models import Call
+from catalog.models.calls import Sent
+from catalog.protocols.signature import Parameter
+from catalog.templatetags.display import shown
+
+register = template.Library()
+
+OUTCOMES: dict[str, tuple[str, str]] = {
+    "ok": ("ok", "Worked"),
+    "tool_error": ("bad", "The tool failed"),
+    "invalid_arguments": ("warn", "Inputs refused"),
+    "needs_authorization": ("warn", "Needs permission"),
+    "needs_input": ("info", "Asks for more"),
+    "unavailable": ("bad", "Not available"),
+    "refused": ("bad", "Refused"),
+}
+NEXT_STEPS = {
+    "tool_error": "The vendor says that it ran and failed. Read why, then change the inputs.",
+    "invalid_arguments": "Correct the inputs above and run it again.",
+    "unavailable": "Try again later. If it stays, look at the vendor's endpoint.",
+    "refused": "Trying again will not help. An administrator can look at the endpoint and its credential.",
+    "needs_authorization": "Somebody has to let the tool act, then it can go on.",
+    "needs_input": "Answer below, and the call goes on where it stopped.",
+}
+LONGEST_TEXT = 4_000
+LONGEST_DOCUMENT = 20_000
+MOST_ROWS, MOST_COLUMNS = 50, 8
+
+
+@register.filter
+def call_tone(call: Call) -> str:
+    return OUTCOMES[call.outcome][0] if call.outcome else "info"
+
+
+@register.filter
+def call_word(call: Call) -> str:
+    return OUTCOMES[call.outcome][1] if call.outcome else str(call.get_status_display())
+
+
+@register.filter
+def outcome_word(outcome: str) -> str:
+    return OUTCOMES[outcome][1] if outcome in OUTCOMES else outcome
+
+
+@register.filter
+def next_step(call: Call) -> str:
+    return NEXT_STEPS.get(call.outcome, "")
+
+
+@register.filter
+def seconds(milliseconds: int | None) -> str:
+    """As in "240 ms" or "3.1 s"."""
+    if milliseconds is None:
+        return ""
+    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+@register.filter
+def in_order(outputs: dict[str, Any], declared: tuple[Parameter, ...]) -> list[tuple[str, Any]]:
+    """As the signature lists them, and after those the ones it does not know."""
+    known = [output.name for output in declared if output.name in outputs]
+    return [(name, outputs[name]) for name in dict.fromkeys([*known, *outputs])]
+
+
+@register.filter
+def pairs(fields: dict[str, str]) -> list[tuple[str, str]]:
+    """A template would take `fields.items` for a member of that name, which a vendor may well have."""
+    return list(fields.items())
+
+
+@register.inclusion_tag("catalog/_value.html")
+def output_value(value: Any) -> dict[str, Any]:
+    """A value as a person reads it: text, a table where rows are alike, else JSON."""
+    match value:
+        case str():
+            return {"text": shown(_cut(value, LONGEST_TEXT))} if value else {"plain": "empty text"}
+        case None | bool() | int() | float():
+            return {"plain": {None: "nothing", True: "yes", False: "no"}.get(value, str(value))}
+        case [] | {}:
+            return {"plain": "empty"}
+    if columns := _columns(value):
+        rows = [[_cell(row.get(column)) for column in columns] for row in value[:MOST_ROWS]]
+        return {"columns": [shown(c) for c in columns], "rows": rows, "more": len(value) - len(rows)}
+    return {"document": document(value)}
+
+
+def _columns(value: Any) -> list[str]:
+    """The members of rows that are flat objects with few members; none for anything else."""
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        return []
+    if any(isinstance(cell, dict | list) for row in value[:MOST_ROWS] for cell in row.values()):
+        return []
+    columns = list(dict.fromkeys(name for row in value[:MOST_ROWS] for name in row))
+    return columns if len(columns) <= MOST_COLUMNS else []
+
+
+def _cell(value: Any) -> SafeString:
+    return shown(_cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200))
+
+
+@register.filter
+def document(value: Any) -> SafeString:
+    """JSON with line breaks, as far as a page should hold it."""
+    return shown(_cut(json.dumps(value, ensure_ascii=False, indent=2), LONGEST_DOCUMENT))
+
+
+@register.filter
+def request_text(sent: Sent) -> SafeString:
+    return shown(_message(f"{sent.method} {sent.url}", sent.headers, sent.body))
+
+
+@register.filter
+def reply_text(sent: Sent) -> SafeString:
+    first = str(sent.status) if sent.status else "No reply."
+    return shown(_message(first, sent.reply_headers, sent.reply))
+
+
+def _message(first: str, headers: dict[str, str], body: str) -> str:
+    head = "\n".join([first, *(f"{name}: {value}" for name, value in headers.items())])
+    return f"{head}\n\n{_pretty(body)}" if body else head
+
+
+def _pretty(body: str) -> str:
+    try:
+        return json.dumps(json.loads(body), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return body
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} more characters)"

@@ -1,0 +1,251 @@
+"""A form made out of a signature: what a person types to run a tool, or to answer what a call asks."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from django import forms
+from django.forms import BoundField
+
+from catalog.protocols import outcomes, strict_json
+from catalog.protocols.errors import ProtocolViolationError, printable
+from catalog.protocols.signature import Parameter, Signature
+from catalog.templatetags.display import shown
+from catalog.templatetags.signatures import limits
+from people.errors import DomainError
+from people.forms import OperationForm
+
+MOST_CHOICES = 200
+LONGEST_TYPED = 256 * 1024
+LONGEST_HINT = 600
+LINE = 255  # characters that are typed on one line
+WHOLE = "json"
+NOT_GIVEN = object()
+
+FORMATS = {
+    "date": "A date, such as 2027-03-09.",
+    "time": "A time, such as 14:30:00Z.",
+    "date-time": "A date and time, such as 2027-03-09T14:30:00Z.",
+    "duration": "A duration, such as P3DT4H.",
+    "email": "An e-mail address.",
+    "uri": "An address, such as https://example.com/.",
+    "uuid": "A UUID, such as 123e4567-e89b-42d3-a456-426614174000.",
+    "byte": "Bytes in Base64.",
+}
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,400}")
+
+
+class ArgumentsForm(OperationForm):
+    """One field for each parameter, or all of them as one JSON object.
+
+    Everything that is wrong is said at once, each at its field, and nothing typed is lost. `given` are
+    values to begin with. Fields have numbers, because a vendor's names may be anything.
+    """
+
+    def __init__(
+        self, *args: Any, signature: Signature, given: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        self.signature = signature
+        given = given or {}
+        initial = {_field(n): _typed(p, given) for n, p in enumerate(signature.inputs)}
+        super().__init__(*args, initial=initial, **kwargs)
+        for n, parameter in enumerate(signature.inputs):
+            self.fields[_field(n)] = _form_field(parameter, given)
+        self.fields[WHOLE] = forms.CharField(
+            required=False,
+            strip=False,
+            max_length=LONGEST_TYPED,
+            label="All inputs as one JSON object",
+            help_text="If this holds anything, it counts instead of the fields above.",
+            widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
+        )
+
+    def rows(self) -> list[tuple[Parameter, BoundField]]:
+        return [(parameter, self[_field(n)]) for n, parameter in enumerate(self.signature.inputs)]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        self.arguments = self._whole(cleaned) if cleaned.get(WHOLE, "").strip() else self._by_field(cleaned)
+        if refusal := outcomes.refusal(self.signature, self.arguments):
+            error = refusal.error or {}
+            self.refuse(DomainError(error["code"], error["message"], fields=dict(error.get("fields", {}))))
+        return cleaned
+
+    def _by_field(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = {}
+        for n, parameter in enumerate(self.signature.inputs):
+            if _field(n) not in cleaned:
+                continue
+            try:
+                value = _value(parameter, cleaned[_field(n)])
+            except ProtocolViolationError as error:
+                self.add_error(_field(n), f"This is not JSON that can be read: {_about_input(error)}")
+                continue
+            if value is not NOT_GIVEN:
+                arguments[parameter.name] = value
+        return arguments
+
+    def _whole(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            document = strict_json.loads(cleaned[WHOLE].encode(errors="surrogatepass"))
+        except ProtocolViolationError as error:
+            self.add_error(WHOLE, f"This is not JSON that can be read: {_about_input(error)}")
+            return {}
+        if isinstance(document, dict):
+            return document
+        self.add_error(WHOLE, "Write one object: {…}.")
+        return {}
+
+    def refuse(self, error: DomainError) -> None:
+        """Sentences about inputs go to their fields, unless a field has one of its own already."""
+        if WHOLE in self.errors:
+            return
+        if self.cleaned_data.get(WHOLE, "").strip():
+            for name, why in error.fields.items():
+                self.add_error(WHOLE, f"“{printable(name, 60)}” {why}.")
+            return
+        places = {parameter.name: _field(n) for n, parameter in enumerate(self.signature.inputs)}
+        for name, why in error.fields.items():
+            place = places.get(name.partition(".")[0]) if name not in places else places[name]
+            if place is None:
+                self.add_error(None, f"“{printable(name, 60)}” {why}.")
+            elif place not in self.errors:
+                self.add_error(place, f"{why[:1].upper()}{why[1:].rstrip('.')}.")
+        if not error.fields:
+            self.add_error(None, error.message)
+
+
+def _field(number: int) -> str:
+    return f"input-{number}"
+
+
+def _about_input(error: ProtocolViolationError) -> str:
+    return error.message.replace("The reply is not JSON: ", "").replace("The reply", "it")
+
+
+def _form_field(parameter: Parameter, given: Mapping[str, Any]) -> forms.Field:
+    facts: dict[str, Any] = {
+        "label": shown(parameter.name),
+        "help_text": shown(_hint(parameter)),
+        "required": False,
+    }
+    if parameter.type == "boolean":
+        return _boolean(parameter, facts)
+    if 0 < len(parameter.allowed_values) <= MOST_CHOICES:
+        return forms.CharField(widget=forms.Select(choices=_choices(parameter, given)), **facts)
+    return forms.CharField(strip=False, max_length=LONGEST_TYPED, widget=_widget(parameter), **facts)
+
+
+def _boolean(parameter: Parameter, facts: dict[str, Any]) -> forms.Field:
+    if parameter.required:
+        return forms.BooleanField(**facts)
+    choices = [("", "Leave it out"), ("true", "Yes"), ("false", "No")]
+    return forms.CharField(widget=forms.Select(choices=choices), **facts)
+
+
+def _choices(parameter: Parameter, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """With the value of an earlier call, even where the vendor no longer lists it: it is refused in words."""
+    rows = [
+        (value.name, f"{value.name}: {value.description}"[:120] if value.description else value.name)
+        for value in parameter.allowed_values
+    ]
+    stale = given.get(parameter.name)
+    if isinstance(stale, str) and stale not in dict(rows):
+        rows.append((stale, stale))
+    return [("", "Choose one" if parameter.required else "Leave it out"), *rows]
+
+
+def _widget(parameter: Parameter) -> forms.Widget:
+    attributes = {"autocomplete": "off"}
+    if parameter.default is not msgspec.UNSET:
+        attributes["placeholder"] = _as_text(parameter.default)[:LINE]
+    match parameter.type:
+        case "int":
+            return forms.TextInput(attrs=attributes | {"inputmode": "numeric"})
+        case "number":
+            return forms.TextInput(attrs=attributes | {"inputmode": "decimal"})
+        case "json":
+            return forms.Textarea(attrs=attributes | {"rows": 3, "class": "mono", "spellcheck": "false"})
+    is_line = _schema(parameter).get("format") or (parameter.max_length or LINE + 1) <= LINE
+    return forms.TextInput(attrs=attributes) if is_line else forms.Textarea(attrs=attributes | {"rows": 1})
+
+
+def _hint(parameter: Parameter) -> str:
+    """The vendor's description and, after it, what a value must look like."""
+    schema = _schema(parameter)
+    pattern = schema.get("pattern")
+    said = [
+        _start_of(parameter.description.strip()),
+        FORMATS.get(str(schema.get("format")), ""),
+        f"Must match {pattern[:200]}" if isinstance(pattern, str) else "",
+        _about_type(parameter),
+        f"If you leave it out, it is {_as_text(parameter.default)[:LINE]}."
+        if parameter.default is not msgspec.UNSET and not parameter.required
+        else "",
+    ]
+    return "\n".join(part for part in said if part)
+
+
+def _start_of(text: str) -> str:
+    return text if len(text) <= LONGEST_HINT else f"{text[:LONGEST_HINT]}…"
+
+
+def _about_type(parameter: Parameter) -> str:
+    bounds = limits(parameter)
+    match parameter.type:
+        case "int":
+            return f"A whole number{', ' if bounds else ''}{bounds}."
+        case "number":
+            return f"A number{', ' if bounds else ''}{bounds}."
+        case "json":
+            return 'JSON, such as {"a": 1}, ["b"] or "text".'
+    if len(parameter.allowed_values) > MOST_CHOICES:
+        first = ", ".join(value.name for value in parameter.allowed_values[:5])
+        return f"One of {len(parameter.allowed_values):,} values, such as {first[:LINE]}."
+    return f"{bounds[:1].upper()}{bounds[1:]}." if bounds else ""
+
+
+def _schema(parameter: Parameter) -> Mapping[str, Any]:
+    return parameter.schema if isinstance(parameter.schema, dict) else {}
+
+
+def _typed(parameter: Parameter, given: Mapping[str, Any]) -> Any:
+    """A value as a person would type it. A required input begins with the vendor's default."""
+    value = given.get(parameter.name, parameter.default if parameter.required else msgspec.UNSET)
+    if value is msgspec.UNSET or value is None:
+        return None
+    if parameter.type == "boolean" and isinstance(value, bool):
+        return value if parameter.required else str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if parameter.type == "json" else _as_text(value)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _value(parameter: Parameter, typed: Any) -> Any:
+    """What was typed, as the input takes it. What cannot be read stays a text, and the check refuses it."""
+    if isinstance(typed, bool):
+        return typed
+    if not typed.strip():
+        return NOT_GIVEN
+    match parameter.type:
+        case "boolean":
+            return {"true": True, "false": False}.get(typed, typed)
+        case "int" | "number":
+            return _number(typed.strip())
+        case "json":
+            return strict_json.loads(typed.encode(errors="surrogatepass"))
+    return typed.replace("\r\n", "\n")
+
+
+def _number(typed: str) -> Any:
+    if _WHOLE_NUMBER.fullmatch(typed):
+        return int(typed)
+    try:
+        value = strict_json.loads(typed.encode())
+    except ProtocolViolationError:
+        return typed
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else typed

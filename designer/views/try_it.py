@@ -1,0 +1,247 @@
+"""Trying a tool from its page: the form, what came of it, what was tried before."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import TextField
+from django.db.models.functions import Cast, Left
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from catalog import call_results, examples, invocation
+from catalog.models import Call, Tool, ToolVersion
+from catalog.models.calls import Asked
+from catalog.views.asked import number
+from designer.argument_forms import ArgumentsForm
+from designer.forms import version_choices
+from designer.views.tools import find_tool, header
+from people.errors import DomainError
+from people.keyset import Keyset
+from people.models import Role
+from people.permissions import person, requires
+
+CALLS_SHOWN = 10
+BRIEF = 160
+WAITS_LONG = timedelta(seconds=5)
+
+
+@dataclass
+class Question:
+    """One thing that a call asks for, with the form for it where there is something to fill in."""
+
+    asked: Asked
+    form: ArgumentsForm | None
+
+
+@requires(write=Role.DESIGNER)
+def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
+    """The form of a version; filled by an earlier call or an example, and beside it what came of a call."""
+    row = find_tool(pk)
+    if request.method == "POST":
+        return _run(request, row)
+    call = get_object_or_404(_calls(row), pk=number(request.GET["call"])) if "call" in request.GET else None
+    version = _version(row, request.GET.get("version", ""), call)
+    form = ArgumentsForm(signature=version.decoded(), given=_given(request, row, call)) if version else None
+    return _page(request, row, version, form, call)
+
+
+def _run(request: HttpRequest, row: Tool) -> HttpResponse:
+    version = _version(row, request.POST.get("ordinal", ""), None)
+    if version is None:
+        return redirect("tool-try", row.pk)
+    form = ArgumentsForm(request.POST, signature=version.decoded())
+    is_confirmed = "confirm" in request.POST
+    if form.is_valid() and (is_confirmed or not invocation.must_confirm(form.signature)):
+        try:
+            call = invocation.request_call(
+                version,
+                actor=person(request),
+                arguments=form.arguments,
+                is_confirmed=is_confirmed,
+                key=_key(request),
+            )
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            return _to(call)
+    return _page(request, row, version, form, None, is_confirmed=is_confirmed)
+
+
+def _page(
+    request: HttpRequest,
+    row: Tool,
+    version: ToolVersion | None,
+    form: ArgumentsForm | None,
+    call: Call | None,
+    **more: Any,
+) -> HttpResponse:
+    context = {
+        "version": version,
+        "versions": version_choices(row),
+        "form": form,
+        "signature": form.signature if form else None,
+        "must_confirm": form is not None and invocation.must_confirm(form.signature),
+        "is_safe": form is not None and invocation.is_safe(form.signature),
+        "key": uuid.uuid4(),
+        "examples": [(example, uuid.uuid4()) for example in row.examples.all()],
+        "page": _history(row, request.GET.get("cursor")),
+        **(_told(call) if call else {}),
+        **more,
+        **header(row),
+    }
+    return render(request, "designer/tool_try.html", context)
+
+
+@requires(Role.VIEWER)
+def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
+    """What has become of a call: the part of the page that asks again until it is over."""
+    row = find_tool(pk)
+    found = get_object_or_404(_calls(row), pk=call)
+    if not request.headers.get("HX-Request"):
+        return _to(found)
+    return render(request, "designer/_call.html", {"tool": row, **_told(found)})
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse:
+    row = find_tool(pk)
+    found = get_object_or_404(_calls(row), pk=call)
+    questions = _questions(found, request.POST)
+    is_declined = "decline" in request.POST
+    if is_declined or all(question.form is None or question.form.is_valid() for question in questions):
+        try:
+            answers = {q.asked.id: None if is_declined else _answer(q) for q in questions}
+            following = invocation.continue_call(
+                found, actor=person(request), answers=answers, key=_key(request)
+            )
+        except DomainError as error:
+            messages.error(request, error.message)
+            return _to(found)
+        return _to(following)
+    form = ArgumentsForm(signature=found.version.decoded(), given=found.arguments)
+    return _page(request, row, found.version, form, found, questions=questions)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
+    row = find_tool(pk)
+    call = get_object_or_404(_calls(row), pk=number(request.POST.get("call", "")))
+    try:
+        example = examples.save_example(call, actor=person(request), name=request.POST.get("name", ""))
+    except DomainError as error:
+        messages.error(request, next(iter(error.fields.values()), error.message))
+    else:
+        messages.success(request, f"“{example}” is kept. It fills the form, or runs again, from the list.")
+    return _to(call)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpResponse:
+    """One press: the same arguments against the version that is shown."""
+    row = find_tool(pk)
+    kept = get_object_or_404(row.examples, pk=example)
+    version = _version(row, request.POST.get("ordinal", ""), None)
+    filled = f"{reverse('tool-try', args=[row.pk])}?example={kept.pk}"
+    if version is None:
+        return redirect(filled)
+    try:
+        return _to(
+            invocation.request_call(
+                version, actor=person(request), arguments=kept.arguments, key=_key(request)
+            )
+        )
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect(f"{filled}&version={version.ordinal}")
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResponse:
+    row = find_tool(pk)
+    kept = get_object_or_404(row.examples, pk=example)
+    examples.remove_example(kept, actor=person(request))
+    messages.success(request, f"“{kept.name}” was removed.")
+    return redirect("tool-try", row.pk)
+
+
+def _to(call: Call) -> HttpResponse:
+    return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}#call")
+
+
+def _calls(row: Tool) -> Any:
+    return row.calls.select_related("version", "tool__endpoint__vendor", "continues")
+
+
+def _version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
+    if asked:
+        return get_object_or_404(_versions(row), ordinal=number(asked))
+    if call:
+        return get_object_or_404(_versions(row), pk=call.version_id)
+    return _versions(row).filter(pk=row.current_id).first()
+
+
+def _versions(row: Tool) -> Any:
+    return row.versions.select_related("tool__endpoint__vendor")
+
+
+def _given(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, Any]:
+    if call:
+        return call.arguments
+    if "example" in request.GET:
+        return get_object_or_404(row.examples, pk=number(request.GET["example"])).arguments
+    return {}
+
+
+def _key(request: HttpRequest) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(request.POST.get("key", ""))
+    except ValueError:
+        return None
+
+
+def _history(row: Tool, cursor: str | None) -> Any:
+    brief = Left(Cast("arguments", TextField()), BRIEF)
+    calls = row.calls.select_related("version").defer("result", "arguments", "answers", "version__signature")
+    return Keyset(calls.defer("version__raw").annotate(brief=brief), "-id").page(cursor, CALLS_SHOWN)
+
+
+def _told(call: Call) -> dict[str, Any]:
+    call = invocation.settled(call)
+    result = call.decoded()
+    return {
+        "call": call,
+        "result": result,
+        "declared": call.version.decoded().outputs,
+        "questions": _questions(call),
+        "may_continue": result.resume is not None,
+        "is_waiting_long": timezone.now() - call.queued_at > WAITS_LONG,
+        "continue_key": uuid.uuid4(),
+    }
+
+
+def _questions(call: Call, typed: Any = None) -> list[Question]:
+    found = []
+    for n, ask in enumerate(call.decoded().asks):
+        signature = call_results.questions(ask)
+        form = (
+            ArgumentsForm(typed, signature=signature, prefix=f"ask-{n}") if ask.schema is not None else None
+        )
+        found.append(Question(ask, form))
+    return found
+
+
+def _answer(question: Question) -> Any:
+    if question.form is None:
+        return {}
+    return call_results.answer_of(question.form.signature, question.form.arguments)
