@@ -1,28 +1,41 @@
-"""Decisions about findings."""
+"""Decisions about findings. One about the bytes of a version is one about that version."""
 
+import logging
 from typing import Literal
 
+from celery import current_app
 from django.db import transaction
 from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
 
+from catalog import holds
 from catalog.errors import CatalogError
-from catalog.models import Finding
-from catalog.models.findings import FindingState
+from catalog.models import Finding, Tool, ToolVersion
+from catalog.models.findings import FindingState, Severity
 from people import audit
 from people.models import User
+
+logger = logging.getLogger(__name__)
 
 Decision = Literal["accept", "block"]
 LONGEST_NOTE = 2_000
 STATES = {"accept": FindingState.ACCEPTED, "block": FindingState.BLOCKED}
+INDEX = "catalog.tasks.index_pending"
 
 
 @transaction.atomic
 def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = "") -> Finding:
-    """A decision may be changed later; each one is audited."""
+    """A decision may be changed later; each one is audited.
+
+    It holds for what else was found about the same bytes: a block for all of it, an acceptance for
+    what is no more severe. A held version that is accepted becomes current if the vendor still lists it.
+    """
     if decision not in STATES:
         raise _invalid("decision", "Say “accept” or “block”.")
     if len(note) > LONGEST_NOTE:
         raise _invalid("note", f"A note has up to {LONGEST_NOTE:,} characters.")
+    # The tool first, as the recording of a run locks it.
+    tool = Tool.objects.select_for_update(no_key=True).get(pk=finding.tool_id)
     finding = Finding.objects.select_for_update(of=("self",)).select_related("tool").get(pk=finding.pk)
     before = {"state": finding.state, "note": finding.note}
     after = {"state": STATES[decision], "note": note}
@@ -31,8 +44,41 @@ def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = ""
     finding.state, finding.note = STATES[decision], note
     finding.resolved_by, finding.resolved_at = actor, timezone.now()
     finding.save(update_fields=["state", "note", "resolved_by", "resolved_at"])
-    audit.record(actor, decision, finding, before=before, after=after)
+    _decide_others(finding, decision)
+    audit.record(actor, decision, finding, before=before, after=after | _moved(tool, finding))
     return finding
+
+
+def _decide_others(finding: Finding, decision: Decision) -> None:
+    others = holds.about(finding.tool_id, finding.subject).exclude(pk=finding.pk)
+    if decision == "accept":
+        order = Severity.values
+        others = others.filter(severity__in=order[: order.index(finding.severity) + 1])
+    others.exclude(state=finding.state).update(
+        state=finding.state, resolved_by=finding.resolved_by, resolved_at=finding.resolved_at
+    )
+
+
+def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
+    """What the decision did to the tool's current version; nothing is the usual answer."""
+    was = tool.current_id
+    for version in ToolVersion.objects.filter(tool=tool, digest=finding.subject):
+        if holds.standing(version):
+            holds.keep_out(tool, version)
+        else:
+            holds.let_through(tool, version)
+    if tool.current is None or tool.current_id == was:
+        return {}
+    transaction.on_commit(_index, robust=True)
+    return {"current": tool.current.ordinal}
+
+
+def _index() -> None:
+    """A broker that is away delays it: the search index follows once a minute by itself."""
+    try:
+        current_app.send_task(INDEX)
+    except (BrokerError, OSError) as exc:
+        logger.warning("the search index waits for the broker: %s", exc)
 
 
 def _invalid(field: str, sentence: str) -> CatalogError:

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from catalog import credentials
+from catalog import credentials, inspecting
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
@@ -147,6 +147,7 @@ class _Reader:
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         held = set(tool.versions.values_list("label", "digest"))
         labels = {label for label, _ in held if label}
+        added = []
         for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
             version = None if (item.label, item.digest) in held else self._decoded(tool, item)
             if version is None:
@@ -158,6 +159,8 @@ class _Reader:
             if item.label in labels:
                 _raise_drift(tool, version)
             labels |= {item.label} - {""}
+            added.append(version)
+        inspecting.inspect_older(tool, added)
         if is_final and tool.current_id == asked_for:
             tool.versions_read_at = timezone.now()
         tool.save(update_fields=["version_count", "versions_read_at"])

@@ -174,7 +174,12 @@ def record(run: Run, harvest: Harvest) -> None:
         _return(run, harvest.returned)
         crashpoint("record-withdrawn")
         keep_rejections(harvest)
-        Finding.objects.bulk_create(harvest.findings, ignore_conflicts=True)
+        breaches.tell(
+            run,
+            harvest.findings,
+            has_new=harvest.added > 0,
+            has_moved=bool(harvest.changed or harvest.returned),
+        )
         _remember(run, harvest.known_pages)
         _succeed(run, harvest)
         crashpoint("record-commit")
@@ -293,14 +298,13 @@ MERGE_CHANGED = (
     """,
     # Bytes that a person has decided about stay decided; others that we hold were let through before.
     """
-    UPDATE staged_tool s SET stop = CASE f.state WHEN 'accepted' THEN '' ELSE f.state END
-    FROM catalog_finding f
-    WHERE f.tool_id = s.tool_pk AND f.code = 'HELD' AND f.subject = s.digest
-    """,
-    """
-    UPDATE staged_tool s SET stop = ''
-    WHERE s.is_stored AND s.stop <> '' AND NOT EXISTS (SELECT FROM catalog_finding f
-        WHERE f.tool_id = s.tool_pk AND f.code = 'HELD' AND f.subject = s.digest)
+    UPDATE staged_tool s SET stop = coalesce(
+        (SELECT CASE WHEN bool_or(f.state = 'blocked') THEN 'blocked'
+            WHEN bool_or(f.code = 'HELD' AND f.state = 'accepted') THEN '' ELSE 'open' END
+        FROM catalog_finding f WHERE f.tool_id = s.tool_pk AND f.subject = s.digest
+        HAVING bool_or(f.code = 'HELD' OR f.state = 'blocked')),
+        CASE WHEN s.is_stored THEN '' ELSE s.stop END)
+    WHERE s.tool_pk IS NOT NULL
     """,
     # What is stopped does not become current, unless nothing of the tool was let through so far.
     """
@@ -328,6 +332,11 @@ MERGE_CHANGED = (
     WHERE s.tool_pk IS NOT NULL AND s.label <> '' AND NOT s.is_stored AND EXISTS (
         SELECT FROM catalog_toolversion v
         WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest <> s.digest)
+    -- Written otherwise and saying the same, it has not changed.
+    AND NOT EXISTS (
+        SELECT FROM catalog_toolversion v
+        WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest <> s.digest
+            AND v.signature = s.signature)
     ON CONFLICT DO NOTHING
     """,
 )

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from catalog import enumeration, history, invocation, search
+from catalog import enumeration, history, inspecting, invocation, search
 from catalog.models.runs import RunStatus
 
 
@@ -10,6 +10,7 @@ from catalog.models.runs import RunStatus
 def enumerate_endpoint(run_id: int) -> None:
     run = enumeration.perform(run_id)
     if run.status == RunStatus.SUCCEEDED:
+        inspecting.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
         read_versions.delay(run.endpoint_id)
 
@@ -18,6 +19,12 @@ def enumerate_endpoint(run_id: int) -> None:
 def index_pending() -> None:
     """Once a minute: what a worker that died after recording has left unindexed."""
     search.index_pending()
+
+
+@shared_task
+def inspect_pending() -> None:
+    """Once a minute: what such a worker has left uninspected, and everything when the rules have changed."""
+    inspecting.inspect_pending()
 
 
 @shared_task

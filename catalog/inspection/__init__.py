@@ -17,13 +17,13 @@ from catalog.inspection.alarms import (
     TextRule,
     worst,
 )
-from catalog.inspection.characters import HIDDEN, Found, decoded_tags, excerpt, hidden
+from catalog.inspection.characters import HIDDEN, Found, decoded_tags, excerpt, hidden, spelled
 from catalog.inspection.letters import LOOKS_LIKE, MIXED, cleaned, latin
 from catalog.inspection.texts import Text, texts
 from catalog.protocols import signature as normal_form
 from catalog.protocols.signature import Signature
 
-__all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "texts", "worst"]
+__all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
 
 # Raise by one when rules change, so that what was inspected before is inspected again.
 REVISION = 1

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import enumeration, history, search
+from catalog import enumeration, history, inspecting, search
 from catalog.models import Endpoint, Run, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 
@@ -46,6 +46,7 @@ class Command(BaseCommand):
             f"  {run.seen} tools on {run.pages} pages: {run.added} added, {run.changed} changed, "
             f"{run.unchanged} unchanged, {run.withdrawn} withdrawn, {run.rejected} rejected"
         )
+        inspecting.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
         versions = ToolVersion.objects.filter(tool__endpoint=run.endpoint_id)
         before = versions.count()

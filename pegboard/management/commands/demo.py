@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import connections, enumeration, history, search
+from catalog import connections, enumeration, history, inspecting, search
 from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from demo import VENDORS
@@ -44,6 +44,7 @@ class Command(BaseCommand):
         run = finished(enumeration.perform(run.pk))
         if run.error_code:
             raise CommandError(f"{endpoint.vendor}: {run.error_message}")
+        inspecting.inspect_pending(endpoint.pk)
         search.index_pending(endpoint.pk)
         history.read_all(endpoint.pk)
         self.stdout.write(f"{endpoint.vendor}: {run.seen} tools")

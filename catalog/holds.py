@@ -1,0 +1,118 @@
+"""Versions that are held or blocked: which they are, and how one is let through or kept out.
+
+A version's row never changes, so its standing lies in findings: the one with the code `HELD` about the
+same bytes, and any that is blocked. `Tool.stopped` points at what the vendor lists and we keep out.
+docs/decisions/0009-held-versions.md says why. Callers hold the lock of the tool.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import connection
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
+from catalog.models.findings import HELD, FindingState
+from catalog.policy import Stop
+
+_STOPPING = Q(state=FindingState.BLOCKED) | Q(code=HELD) & ~Q(state=FindingState.ACCEPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """A recorded version that the endpoint's policy stops after all."""
+
+    tool: int
+    version: int
+    digest: str
+    named: str
+    stop: Stop
+
+
+def about(tool: int, digest: str) -> QuerySet[Finding]:
+    """All findings about these bytes."""
+    return Finding.objects.filter(tool=tool, subject=digest)
+
+
+def standing(version: ToolVersion) -> FindingState | None:
+    """`OPEN` while it is held, `BLOCKED`, or None when it may be pinned."""
+    states = set(about(version.tool_id, version.digest).filter(_STOPPING).values_list("state", flat=True))
+    if FindingState.BLOCKED in states:
+        return FindingState.BLOCKED
+    return FindingState.OPEN if states else None
+
+
+def standings(tool: Tool) -> dict[str, FindingState]:
+    """By digest, of those versions of a tool that may not be pinned."""
+    found: dict[str, FindingState] = {}
+    rows = Finding.objects.filter(_STOPPING, tool=tool).values_list("subject", "state")
+    for digest, state in rows:
+        is_blocked = state == FindingState.BLOCKED or found.get(digest) == FindingState.BLOCKED
+        found[digest] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
+    return found
+
+
+def let_through(tool: Tool, version: ToolVersion) -> bool:
+    """The version that the vendor lists becomes current. False when the vendor has moved on meanwhile."""
+    if tool.stopped_id != version.pk:
+        return False
+    _make_current(tool, version)
+    tool.stopped = None
+    tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
+    return True
+
+
+def keep_out(tool: Tool, version: ToolVersion) -> None:
+    """The version before it becomes current again, where one was let through."""
+    if tool.current_id != version.pk or tool.stopped_id == version.pk:
+        return
+    if tool.stopped_id is None:
+        tool.stopped = version
+    stopping = Finding.objects.filter(_STOPPING, tool=tool, subject=OuterRef("digest"))
+    earlier = tool.versions.exclude(pk=version.pk).exclude(Exists(stopping))
+    if before := earlier.filter(ordinal__lt=version.ordinal).first() or earlier.first():
+        _make_current(tool, before)
+    tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
+
+
+_COPIED = ("name", "title", "description", "tags", "tokens")
+
+
+def _make_current(tool: Tool, version: ToolVersion) -> None:
+    signature = version.decoded()
+    tool.current = version
+    tool.name, tool.title, tool.description = signature.name, signature.title, signature.description
+    tool.tags, tool.tokens = list(signature.tags), version.tokens
+    tool.changed_at = Now()
+
+
+def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None:
+    """Hold or block versions that are recorded already. New tools, of which there may be many, in one go."""
+    if not caught:
+        return
+    Finding.objects.bulk_create([_told(endpoint, run, each) for each in caught], ignore_conflicts=True)
+    versions = [each.version for each in caught]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE catalog_tool SET stopped_id = current_id "
+            "WHERE current_id = ANY(%s) AND version_count = 1 AND stopped_id IS NULL",
+            [versions],
+        )
+    for tool in Tool.objects.filter(current__in=versions, stopped=None).order_by("pk").select_for_update():
+        if tool.current and standing(tool.current):
+            keep_out(tool, tool.current)
+
+
+def _told(endpoint: Endpoint, run: Run | None, caught: Caught) -> Finding:
+    return Finding(
+        endpoint=endpoint,
+        tool_id=caught.tool,
+        version_id=caught.version,
+        run=run,
+        code=HELD,
+        severity=caught.stop.severity,
+        subject=caught.digest,
+        message=f"{caught.named} {caught.stop.says}",
+        state=caught.stop.state,
+    )

@@ -1,0 +1,213 @@
+"""Inspects what a run has recorded, after its transaction: findings, and holds where the policy says so.
+
+Safe to run twice and beside itself: a finding is raised once for a tool, a code and a digest, whatever
+has been decided about it since. `Run.inspected` says with which revision of the rules a run was done.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db import connection, transaction
+from django.db.models import Q
+
+from catalog import holds, inspection, policy
+from catalog.holds import Caught
+from catalog.inspection import REVISION, Alarm
+from catalog.inspection.letters import skeleton, spelling
+from catalog.inspection.mentions import mentioned
+from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
+from catalog.models.findings import FindingState
+from catalog.models.runs import RunStatus
+from catalog.protocols import signature as normal_form
+from catalog.protocols.errors import printable
+from catalog.protocols.signature import Signature
+
+CHUNK = 500
+# An instruction that names another vendor's tool is more than a word that happens to be one.
+STEERING = {"CONCEAL", "OVERRIDE", "PSEUDO_TAG", "ROLE", "TOOL_ORDER", "SHADOW", "CONTEXT_LEAK", "COERCE"}
+
+
+@dataclass(slots=True)
+class _Inspected:
+    version: int
+    tool: int
+    digest: str
+    label: str
+    is_listed: bool
+    signature: Signature
+    alarms: list[Alarm]
+
+
+def inspect_pending(endpoint_id: int | None = None) -> int:
+    """Every successful run whose versions have not been inspected by these rules; how many there were."""
+    runs = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0), status=RunStatus.SUCCEEDED)
+    runs = runs.filter(inspected__lt=REVISION).select_related("endpoint").order_by("inspected", "pk")
+    if endpoint_id is not None:
+        runs = runs.filter(endpoint=endpoint_id)
+    pending = list(runs)
+    for run in pending:
+        _inspect_run(run)
+    return len(pending)
+
+
+def _inspect_run(run: Run) -> None:
+    last = 0
+    while rows := _rows("v.run_id = %s AND v.id > %s", [run.pk, last]):
+        _inspect(run.endpoint, run, rows, may_stop=run.inspected == 0)
+        last = rows[-1].version
+    Run.objects.filter(pk=run.pk).update(inspected=REVISION)
+
+
+def inspect_version(version: ToolVersion) -> None:
+    """For somebody who cannot wait: at once, if the run that brought this version is still to be done."""
+    run = version.run
+    if run is not None and run.inspected == 0:
+        _inspect(run.endpoint, run, _rows("v.id = %s", [version.pk]), may_stop=True)
+
+
+def inspect_older(tool: Tool, versions: Sequence[ToolVersion]) -> None:
+    """Versions out of a vendor's history. They become findings only if they are severe."""
+    if versions:
+        rows = _rows("v.id = ANY(%s)", [[version.pk for version in versions]])
+        _inspect(tool.endpoint, None, rows, may_stop=True)
+
+
+def _rows(condition: str, values: Sequence[object]) -> list[_Inspected]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT v.id, v.tool_id, v.digest, v.label, v.id IN (t.current_id, t.stopped_id), v.signature::text
+            FROM catalog_toolversion v JOIN catalog_tool t ON t.id = v.tool_id
+            WHERE {condition} ORDER BY v.id LIMIT {CHUNK}
+            """,  # noqa: S608 - the conditions stand above
+            values,
+        )
+        rows = cursor.fetchall()
+    return [
+        _inspected(version, tool, digest, label, bool(is_listed), normal_form.from_json(text))
+        for version, tool, digest, label, is_listed, text in rows
+    ]
+
+
+def _inspected(
+    version: int, tool: int, digest: str, label: str, is_listed: bool, read: Signature
+) -> _Inspected:
+    return _Inspected(version, tool, digest, label, is_listed, read, inspection.inspect(read))
+
+
+@transaction.atomic
+def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may_stop: bool) -> None:
+    by_version = {each.version: each for each in rows}
+    for version, alarm in (*_look_alikes(endpoint, rows), *_mentions(endpoint, rows)):
+        by_version[version].alarms.append(alarm)
+    found = [_finding(endpoint, run, each, alarm) for each in rows for alarm in each.alarms]
+    Finding.objects.bulk_create(found, ignore_conflicts=True, batch_size=2_000)
+    if may_stop:
+        holds.catch(endpoint, run, list(_caught(endpoint, rows)))
+
+
+def _finding(endpoint: Endpoint, run: Run | None, row: _Inspected, alarm: Alarm) -> Finding:
+    """What is not severe, or no longer what the vendor lists, is noted and waits for nobody."""
+    is_waiting = alarm.severity != "low" and row.is_listed
+    return Finding(
+        endpoint=endpoint,
+        tool_id=row.tool,
+        version_id=row.version,
+        run=run,
+        code=alarm.code,
+        severity=alarm.severity,
+        subject=row.digest,
+        message=alarm.message,
+        state=FindingState.OPEN if is_waiting else FindingState.NOTED,
+    )
+
+
+def _caught(endpoint: Endpoint, rows: Iterable[_Inspected]) -> Iterator[Caught]:
+    stated = policy.whole(endpoint.policy)
+    for row in rows:
+        found = policy.classes((), row.alarms)
+        if stop := policy.judge(stated, found, row.alarms):
+            name = printable(row.signature.name, 200)
+            named = f"Version {row.label} of “{name}”" if row.label else f"“{name}”"
+            yield Caught(row.tool, row.version, row.digest, named, stop)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def _look_alikes(endpoint: Endpoint, rows: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
+    """Names that a person takes for the name of another vendor's tool."""
+    listed = {row.tool: row for row in rows if row.is_listed}
+    names = [row.signature.name for row in listed.values()]
+    keys = [[_hash(spelling(name)) for name in names], [_hash(skeleton(name)) for name in names]]
+    with connection.cursor() as cursor:
+        cursor.execute(_KEEP_LIKENESS, [list(listed), *keys])
+        cursor.execute(_FIND_LIKENESS, [endpoint.vendor_id, list(listed)])
+        found = cursor.fetchall()
+    for tool, other, vendor in found:
+        row = listed[tool]
+        is_plain = row.signature.name.isascii() and other.isascii()
+        name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
+        yield (
+            row.version,
+            Alarm(
+                "LOOK_ALIKE",
+                "medium" if is_plain else "high",
+                f"The name “{name}” looks like “{like}” of {vendor} and is spelled with other letters.",
+            ),
+        )
+
+
+_KEEP_LIKENESS = """
+INSERT INTO catalog_likeness (tool_id, spelling, skeleton)
+SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) ORDER BY 1
+ON CONFLICT (tool_id) DO UPDATE SET spelling = excluded.spelling, skeleton = excluded.skeleton
+WHERE catalog_likeness.skeleton <> excluded.skeleton OR catalog_likeness.spelling <> excluded.spelling
+"""
+_FIND_LIKENESS = """
+SELECT DISTINCT ON (mine.tool_id) mine.tool_id, t.name, vendor.name
+FROM catalog_likeness mine
+JOIN catalog_likeness other ON other.skeleton = mine.skeleton AND other.spelling <> mine.spelling
+JOIN catalog_tool t ON t.id = other.tool_id AND t.status = 'active'
+JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL AND e.vendor_id <> %s
+JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
+WHERE mine.tool_id = ANY(%s)
+ORDER BY mine.tool_id, t.id
+"""
+
+
+def _mentions(endpoint: Endpoint, rows: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
+    """Names of other vendors' tools in a description; a name that this vendor uses too is its own."""
+    words = [(row.version, word) for row in rows for word in mentioned(row.signature)]
+    if not words:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND_MENTIONED, [*map(list, zip(*words, strict=True)), *[endpoint.vendor_id] * 2])
+        found = cursor.fetchall()
+    by_version = {row.version: row for row in rows}
+    for version, word, vendor in found:
+        is_steering = any(alarm.code in STEERING for alarm in by_version[version].alarms)
+        yield (
+            version,
+            Alarm(
+                "OTHER_TOOL",
+                "high" if is_steering else "medium",
+                f"A description speaks of “{word}”, which is a tool of {vendor}.",
+            ),
+        )
+
+
+_FIND_MENTIONED = """
+SELECT DISTINCT ON (said.version) said.version, said.word, vendor.name
+FROM unnest(%s::bigint[], %s::text[]) said (version, word)
+JOIN catalog_tool t
+    ON lower("left"(t.name, 100)) = lower(said.word) AND t.name = said.word AND t.status = 'active'
+JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL AND e.vendor_id <> %s
+JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
+WHERE NOT EXISTS (
+    SELECT FROM catalog_tool own JOIN catalog_endpoint home ON home.id = own.endpoint_id
+    WHERE lower("left"(own.name, 100)) = lower(said.word) AND own.name = said.word AND home.vendor_id = %s)
+ORDER BY said.version, said.word, t.id
+"""

@@ -1,0 +1,23 @@
+"""Which words of a description could be the names of tools. Pure; whose names they are is asked in SQL."""
+
+import re
+
+from catalog.protocols.signature import Signature
+
+SHORTEST = 6
+MOST = 200
+# An identifier with a separator: single words are words before they are names.
+NAME = re.compile(r"(?<![\w./:@-])[A-Za-z][A-Za-z0-9]{0,40}(?:[_-][A-Za-z0-9]{1,40}){1,12}(?![\w/:@-])")
+
+
+def mentioned(signature: Signature) -> set[str]:
+    """Without the tool's own name and those of its own parameters."""
+    own = {signature.name, *(each.name for each in (*signature.inputs, *signature.outputs))}
+    texts = [signature.description, *(each.description for each in signature.inputs)]
+    found: set[str] = set()
+    for text in texts:
+        if "_" in text or "-" in text:
+            found.update(name for name in NAME.findall(text) if len(name) >= SHORTEST)
+        if len(found) > MOST:
+            break
+    return found - own
