@@ -156,7 +156,7 @@ class _Reader:
             version.ordinal = tool.version_count
             version.save(force_insert=True)
             held.add((item.label, item.digest))
-            if item.label in labels:
+            if item.label in labels and not _says_the_same(tool, version):
                 _raise_drift(tool, version)
             labels |= {item.label} - {""}
             added.append(version)
@@ -216,6 +216,12 @@ class _Reader:
 
 def _named(tool: Tool) -> str:
     return f"“{printable(tool.name, 60)}”"
+
+
+def _says_the_same(tool: Tool, version: ToolVersion) -> bool:
+    """As one that we hold under its label, which is then only written otherwise."""
+    others = tool.versions.filter(label=version.label).exclude(pk=version.pk)
+    return others.filter(signature=version.signature).exists()
 
 
 def _raise_drift(tool: Tool, version: ToolVersion) -> None:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from catalog import diff, inspection, policy, recording
+from catalog import breaches, diff, inspection, policy, promises, recording
 from catalog.crashpoints import crashpoint
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
@@ -371,26 +371,14 @@ class _Reading:
         for tool, each in changed:
             old, new = before.get(self.current[tool].pk), signature.from_json(each.signature)
             comparison = diff.compare(old.decoded(), new) if old else None
-            if old and comparison and comparison.class_ == "breaking" and each.label != old.label:
-                self.harvest.findings.append(self._breaking(each, old, comparison))
+            if old and comparison:
+                update = promises.Update(old.decoded(), new, old.label, each.label, each.digest, comparison)
+                for breach in promises.broken(update, self.protocol.promises):
+                    self.harvest.findings.append(breaches.finding(self.run, old.tool_id, breach))
             alarms = inspection.inspect(new, each.signature.encode()) if self.looks_for_alarms else []
             found = policy.classes(comparison and comparison.effects, alarms)
             if stop := policy.judge(self.policy, found, alarms):
                 self.harvest.stops[self.current[tool].pk] = stop
-
-    def _breaking(self, tool: StagedTool, old: ToolVersion, comparison: diff.Comparison) -> Finding:
-        reasons = [change.sentence for change in comparison.changes if change.class_ == "breaking"]
-        more = f" And {len(reasons) - 3} more." if len(reasons) > 3 else ""
-        return Finding(
-            endpoint=self.run.endpoint,
-            tool_id=old.tool_id,
-            run=self.run,
-            code="BREAKING",
-            severity=Severity.MEDIUM,
-            subject=tool.digest,
-            message=f"“{tool.name}” {tool.label or 'has a new version that'} breaks agents that use "
-            f"{old.label or 'the one before'}: {' '.join(reasons[:3])}{more}",
-        )
 
     def _conclude(self) -> None:
         """Every tool seen is exactly one of added, changed, unchanged and refused."""
@@ -405,7 +393,7 @@ class _Reading:
         self._count(taken)
         refused = {held.pk for tool, held in self.current.items() if tool in self.refused}
         harvest.findings = [
-            each for each in harvest.findings if each.code != "BREAKING" or each.tool_id not in refused
+            each for each in harvest.findings if each.code == "VERSION_BACK" or each.tool_id not in refused
         ]
         active = {tool: held.pk for tool, held in self.current.items() if held.is_active}
         harvest.was_active = len(active)

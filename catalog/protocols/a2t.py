@@ -98,6 +98,9 @@ class A2T(Protocol):
             maximum=1000,
         ),
     )
+    promises = frozenset(
+        {"locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"}
+    )
     revision = 1
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:

@@ -238,6 +238,8 @@ class Protocol(ABC):
     summary: ClassVar[str]
     url_hint: ClassVar[str]
     settings: ClassVar[tuple[Setting, ...]] = ()
+    # What vendors of this protocol promise about their tools; catalog/promises.py says which there are.
+    promises: ClassVar[frozenset[str]] = frozenset()
     # Raise by one when reading changes, so that pages remembered from before are read afresh.
     revision: ClassVar[int] = 1
 

@@ -1,0 +1,138 @@
+"""What the vendors of a protocol promise about their tools, and when that is broken. Pure.
+
+Which promises a protocol makes is data on its class. A breach is told once, with what was there
+before and what is there now; what nobody promised is told too where it concerns who uses the tool.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from catalog.diff import Comparison
+from catalog.protocols.signature import Parameter, Signature
+
+Promise = Literal["locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"]
+Severity = Literal["low", "medium", "high"]
+
+# As people read them: what each says, and the codes of the findings that it is broken.
+PROMISES: dict[Promise, tuple[str, tuple[str, ...]]] = {
+    "locked_versions": ("A published version never changes", ("DRIFT",)),
+    "growing_versions": ("Versions only go up", ("VERSION_BACK",)),
+    "additive_changes": ("A new version only adds", ("BREAKING",)),
+    "unique_names": ("No two tools share a name", ("SAME_NAME",)),
+    "stable_ids": ("What keeps its name keeps its id", ("NEW_TOOL_ID", "NEW_PARAMETER_ID")),
+}
+CODES: tuple[str, ...] = tuple(code for _, codes in PROMISES.values() for code in codes)
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """`waits`: a person has to look at it. `subject`: what makes it the same one when seen again."""
+
+    code: str
+    severity: Severity
+    subject: str
+    message: str
+    waits: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One tool, before and after a reading. Labels are the vendor's own, "" where there are none."""
+
+    old: Signature
+    new: Signature
+    old_label: str
+    new_label: str
+    digest: str
+    comparison: Comparison
+
+
+def broken(update: Update, promised: Collection[str]) -> Iterator[Breach]:
+    """What is wrong about a changed tool; one changed under its old label is told where it is written."""
+    if update.new_label != update.old_label:
+        if update.comparison.class_ == "breaking":
+            yield _breaking(update)
+    elif not update.new_label:
+        yield from _changed(update)
+    if "stable_ids" in promised and (renumbered := _renumbered(update.old, update.new)):
+        yield _new_ids(update, renumbered)
+
+
+def _breaking(update: Update) -> Breach:
+    after = update.new_label or "has a new version that"
+    message = (
+        f"{_named(update.new.name)} {after} breaks agents that use {update.old_label or 'the one before'}: "
+    )
+    return Breach("BREAKING", "medium", update.digest, message + _reasons(update, ("breaking",)))
+
+
+def _changed(update: Update) -> Iterator[Breach]:
+    """Without version labels any change is allowed, and whoever uses the tool wants to know of it."""
+    effects = update.comparison.effects - {"cosmetic"}
+    if not effects:
+        return
+    is_grave = update.comparison.class_ == "breaking" or "widens_risk" in effects
+    reasons = _reasons(update, ("breaking", "notice", "compatible"))
+    message = f"{_named(update.new.name)} has changed, and the vendor gives no versions: {reasons}"
+    severity: Severity = "medium" if is_grave else "low"
+    yield Breach("CHANGED", severity, update.digest, message, waits=is_grave)
+
+
+def _reasons(update: Update, classes: Sequence[str]) -> str:
+    """The gravest first."""
+    changes = [change for each in classes for change in update.comparison.changes if change.class_ == each]
+    more = f" And {len(changes) - SHOWN} more." if len(changes) > SHOWN else ""
+    return " ".join(change.sentence for change in changes[:SHOWN]) + more
+
+
+def _renumbered(old: Signature, new: Signature) -> list[tuple[Parameter, Parameter]]:
+    """Parameters that kept their name and lost their id, before and after."""
+    found = []
+    for before, after in ((old.inputs, new.inputs), (old.outputs, new.outputs)):
+        by_name = {parameter.name: parameter for parameter in before}
+        kept = {parameter.id for parameter in after}
+        for parameter in after:
+            known = by_name.get(parameter.name)
+            if known is not None and known.id != parameter.id and known.id not in kept:
+                found.append((known, parameter))
+    return found
+
+
+def _new_ids(update: Update, renumbered: list[tuple[Parameter, Parameter]]) -> Breach:
+    told = ", ".join(
+        f"{_named(new.name)} was {_named(old.id)} and is now {_named(new.id)}"
+        for old, new in renumbered[:SHOWN]
+    )
+    more = f", and {len(renumbered) - SHOWN} more" if len(renumbered) > SHOWN else ""
+    message = (
+        f"Parameters of {_named(update.new.name)} kept their names and got other ids, so a later rename "
+        f"cannot be followed: {told}{more}."
+    )
+    return Breach("NEW_PARAMETER_ID", "low", update.digest, message)
+
+
+def same_name(name: str, tool_ids: Sequence[str], count: int) -> Breach:
+    """For the tool that came last of `count` that share a name."""
+    listed = ", ".join(_named(tool_id) for tool_id in tool_ids[:SHOWN])
+    more = f" and {count - SHOWN} more" if count > SHOWN else ""
+    message = f"{count} tools of this address are called {_named(name)}: {listed}{more}."
+    return Breach("SAME_NAME", "medium", _subject(name), message)
+
+
+def new_tool_id(name: str, old_id: str, new_id: str) -> Breach:
+    message = (
+        f"{_named(name)} went away as {_named(old_id)} and came back as {_named(new_id)}. To Pegboard it is "
+        "another tool: pins stay on the one that is gone."
+    )
+    return Breach("NEW_TOOL_ID", "medium", _subject(old_id), message)
+
+
+def _subject(text: str) -> str:
+    return text[:100]
+
+
+def _named(text: str) -> str:
+    return f"“{text[:59]}…”" if len(text) > 60 else f"“{text}”"
