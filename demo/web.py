@@ -99,6 +99,9 @@ class Connection(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_DELETE(self) -> None:
+        self._answer()
+
     def _answer(self) -> None:
         length = whole_number(self.headers.get("Content-Length", "0"))
         if "Transfer-Encoding" in self.headers or length is None or length > LARGEST_BODY:
