@@ -200,6 +200,7 @@ CELERY_BEAT_SCHEDULER = "pegboard.beat:InProcessScheduler"
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "catalog.enumeration.tick", "schedule": 5.0},
     "inspect": {"task": "catalog.tasks.inspect_pending", "schedule": 60.0, "options": {"expires": 60}},
+    "calls": {"task": "catalog.invocation.sweep", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
 }
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
