@@ -4,9 +4,10 @@ from catalog.protocols.a2t import A2T
 from catalog.protocols.acp import ACP
 from catalog.protocols.base import Protocol
 from catalog.protocols.mcp import MCP
+from catalog.protocols.openapi import OpenApi
 from catalog.protocols.oxp import OXP
 
-PROTOCOLS: tuple[type[Protocol], ...] = (A2T, ACP, MCP, OXP)
+PROTOCOLS: tuple[type[Protocol], ...] = (A2T, ACP, MCP, OpenApi, OXP)
 
 
 def get(name: str) -> type[Protocol]:

@@ -227,7 +227,7 @@ def test_name_in_the_registry_is_all_that_a_new_protocol_needs(toy):
     assert isinstance(Endpoint(protocol="toy").speak(), toy)
 
 
-NO_CODES = {"GET", "POST", "PUT", "PATCH", "HEAD", "DELETE", "GB", "KB", "MB"}
+NO_CODES = {"GET", "POST", "PUT", "PATCH", "HEAD", "DELETE", "OPTIONS", "GB", "KB", "MB"}
 
 
 def codes_in(path: Path) -> set[str]:

@@ -1,0 +1,435 @@
+"""One OpenAPI document, taken apart into one small document for each operation.
+
+What is cut out for an operation stands on its own: parameters, bodies and responses in full in place
+of references, and of the schemas only those that it reaches. So a change elsewhere in a file of 800
+operations does not touch it. No reference out of the document is ever followed.
+
+https://spec.openapis.org/oas/v3.1.1.html
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from catalog.protocols import openapi_schema, strict_json, strict_yaml
+from catalog.protocols.base import Note, UnreadableItemError, canonical
+from catalog.protocols.errors import ProtocolViolationError, RefusedError, printable
+from catalog.protocols.openapi_schema import COMPONENT, Schema
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+NAME = "x-tool-name"  # what an operation is called, where its own words do not say it
+LEFT_OUT = "x-left-out"
+LARGEST_ITEM = 1024 * 1024
+LARGEST_INPUT = 512 * 1024
+LARGEST_OUTPUT = 64 * 1024
+MOST_PARTS = 100_000
+LONGEST_NAME = 64
+LONGEST_ID = 255
+
+_OPERATION_ID = re.compile(rf"(?![A-Z]+:/)[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_ID}}}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_REVISION = re.compile(r"3\.(\d+)(?:\.|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path. `operation` is the vendor's object, `shared` what its path says for all."""
+
+    path: str
+    method: str
+    operation: Any
+    shared: Mapping[str, Any]
+    tool_id: str
+    name: str
+
+    @property
+    def tags(self) -> list[str]:
+        tags = self.operation.get("tags") if isinstance(self.operation, dict) else None
+        return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+
+
+@dataclass(slots=True)
+class _Reached:
+    """A schema of the document with what it refers to and how large it is."""
+
+    schema: Any
+    references: frozenset[str]
+    size: int
+
+
+@dataclass(slots=True)
+class _Part:
+    """Something cut out: with its references put in place, and the schemas that it reaches.
+
+    `size` counts what it would be written out, because parts that are used often are shared here.
+    """
+
+    value: Any = None
+    references: set[str] = field(default_factory=set)
+    size: int = 0
+
+    def grow(self, size: int) -> None:
+        self.size += size
+        if self.size > MOST_PARTS:
+            reason = "With all that it refers to, the operation is too large to be read."
+            raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+
+
+class Document:
+    """A whole file, parsed. `operations` are in its own order."""
+
+    def __init__(self, root: dict[str, Any], notes: list[Note], *, is_suspect: bool = False) -> None:
+        self.root = root
+        self.notes = notes
+        self.revision = _revision(root)
+        self.is_suspect = is_suspect
+        self.operations = list(_operations(root))
+        components = root.get("components")
+        schemas = components.get("schemas") if isinstance(components, dict) else None
+        self._named: dict[str, Any] = schemas if isinstance(schemas, dict) else {}
+        self._schemas: dict[str, _Reached] = {}
+        self._parts: dict[str, _Part | None] = {}
+
+    def cut(self, operation: Operation) -> dict[str, Any]:
+        """The operation as an OpenAPI document of its own. Raises UnreadableItemError."""
+        raw = operation.operation
+        if not isinstance(raw, dict):
+            raise UnreadableItemError("SHAPE", "The operation is not an object.")
+        asks = _Part({})
+        if parameters := self._parameters(operation, asks):
+            asks.value["parameters"] = parameters
+        if "requestBody" in raw:
+            asks.value["requestBody"] = self._placed(raw["requestBody"], asks)
+        tells = _Part({})
+        for member in raw.keys() - {"parameters", "requestBody", "servers", "security"}:
+            tells.value[member] = self._placed({member: raw[member]}, tells)[member]
+        security = raw.get("security", self.root.get("security"))
+        whole = {**tells.value, **asks.value, **({} if security is None else {"security": security})}
+        document = {
+            "openapi": str(self.root["openapi"]),
+            "info": self._info(),
+            "paths": {operation.path: {operation.method: whole}},
+        }
+        document |= self._around(operation, security, self._schemas_for(asks, tells))
+        if operation.name != name_of(operation.path, operation.method, whole):
+            document[NAME] = operation.name
+        self._check(document)
+        return document
+
+    def _info(self) -> dict[str, str]:
+        info = self.root.get("info")
+        said = info if isinstance(info, dict) else {}
+        return {m: said[m] for m in ("title", "version") if isinstance(said.get(m), str)}
+
+    def _around(self, operation: Operation, security: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+        raw: dict[str, Any] = operation.operation
+        servers = raw.get("servers", operation.shared.get("servers", self.root.get("servers")))
+        components: dict[str, Any] = {"schemas": schemas} if schemas else {}
+        if schemes := self._security_schemes(security):
+            components["securitySchemes"] = schemes
+        around = {"servers": servers} if servers is not None else {}
+        return around | ({"components": components} if components else {})
+
+    def _security_schemes(self, security: Any) -> dict[str, Any]:
+        components = self.root.get("components")
+        known = components.get("securitySchemes") if isinstance(components, dict) else None
+        alternatives = (
+            [each for each in security if isinstance(each, dict)] if isinstance(security, list) else []
+        )
+        wanted = sorted({name for each in alternatives for name in each})
+        named = [name for name in wanted if isinstance(known, dict) and name in known]
+        return {name: self._placed(known[name], _Part()) for name in named if known}
+
+    def _check(self, document: dict[str, Any]) -> None:
+        if self.is_suspect and (problem := strict_json.unstorable(document)):
+            code, reason = problem
+            raise UnreadableItemError(code, f"The operation holds {reason}.")
+        size = len(canonical(document))
+        if size > LARGEST_ITEM:
+            reason = f"The operation is {size:,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
+            raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+
+    def _parameters(self, operation: Operation, part: _Part) -> list[Any]:
+        """Those of the path and those of the operation, which win."""
+        merged: dict[tuple[str, str], Any] = {}
+        for holder in (operation.shared, operation.operation):
+            listed = holder.get("parameters") or []
+            if not isinstance(listed, list):
+                raise UnreadableItemError("SHAPE", "“parameters” is not an array.")
+            for number, raw in enumerate(listed):
+                parameter = self._placed(raw, part)
+                key = _called(parameter, f"parameters[{number}]")
+                merged.pop(key, None)
+                merged[key] = parameter
+        return list(merged.values())
+
+    def _placed(self, value: Any, part: _Part) -> Any:
+        """`value` with every reference replaced by what it leads to, schemas aside: `part` notes those."""
+        part.grow(1 + len(value) // 32 if isinstance(value, str) else 1)
+        if isinstance(value, list):
+            return [self._placed(each, part) for each in value]
+        if not isinstance(value, dict):
+            return value
+        reference = value.get("$ref")
+        if isinstance(reference, str):
+            return self._followed(reference, value, part)
+        placed = {}
+        for member, inner in value.items():
+            if member in ("schema", "itemSchema"):
+                placed[member] = self._schema(inner, part.references)
+            elif member in ("example", "value") or member.startswith("x-"):
+                placed[member] = inner
+            else:
+                placed[member] = self._placed(inner, part)
+        return placed
+
+    def _followed(self, reference: str, value: dict[str, Any], part: _Part) -> Any:
+        known = self._part(reference)
+        part.references |= known.references
+        part.grow(known.size)
+        # Only 3.1 lets a reference say something of its own, and only these two.
+        own = {m: value[m] for m in ("summary", "description") if m in value} if self.revision > 0 else {}
+        return {**known.value, **own} if own and isinstance(known.value, dict) else known.value
+
+    def _part(self, reference: str) -> _Part:
+        """What a reference leads to, worked out once. None marks those that are being worked out."""
+        if reference not in self._parts:
+            self._parts[reference] = None
+            try:
+                part = _Part()
+                part.value = self._placed(self._target(reference), part)
+                self._parts[reference] = part
+            finally:
+                if self._parts[reference] is None:
+                    del self._parts[reference]
+        known = self._parts[reference]
+        if known is None:
+            raise UnreadableItemError("BAD_REF", "The operation's references lead back to themselves.")
+        return known
+
+    def _target(self, reference: str) -> Any:
+        if not reference.startswith("#"):
+            where = printable(reference, 80)
+            raise UnreadableItemError(
+                "REMOTE_REF", f"It refers to another document (“{where}”), and those are never fetched."
+            )
+        found: Any = self.root
+        for step in reference.removeprefix("#").split("/")[1:]:
+            found = _stepped(found, openapi_schema.unescaped(step))
+            if found is None:
+                where = printable(reference, 80)
+                raise UnreadableItemError("BAD_REF", f"It refers to “{where}”, which is not in the document.")
+        return found
+
+    def _schema(self, schema: Any, references: set[str]) -> Any:
+        """A schema of an operation. Its references are noted; those that lead elsewhere get a component."""
+        found = set(openapi_schema.references(schema))
+        if all(each.startswith(COMPONENT) for each in found):
+            references |= {openapi_schema.named_in(each, COMPONENT) or "" for each in found}
+            return schema
+        led = {each: self._led(each) for each in found}
+        references |= {openapi_schema.named_in(each, COMPONENT) or "" for each in led.values()}
+        return openapi_schema.mapped(schema, lambda each: _with_reference(each, led))
+
+    def _led(self, reference: str) -> str:
+        """Schemas that stand somewhere else in the document get a component named by their place."""
+        if reference.startswith(COMPONENT):
+            return reference
+        name = reference.removeprefix("#")
+        if name not in self._named:
+            self._named[name] = self._target(reference)
+        return COMPONENT + quote(name.replace("~", "~0").replace("/", "~1"), safe="~")
+
+    def _component(self, name: str) -> _Reached:
+        known = self._schemas.get(name)
+        if known is None:
+            if name not in self._named:
+                where = printable(name, 80)
+                raise UnreadableItemError("BAD_REF", f"It refers to “{where}”, which is not in the document.")
+            references: set[str] = set()
+            schema = self._schema(self._named[name], references)
+            known = _Reached(schema, frozenset(references), len(canonical(schema)))
+            self._schemas[name] = known
+        return known
+
+    def _schemas_for(self, asks: _Part, tells: _Part) -> dict[str, Any]:
+        """All that the inputs reach; what the outputs reach up to a limit, the nearest first."""
+        reached: dict[str, Any] = {}
+        size = 0
+        for name, component in self._near(asks.references, reached):
+            size += component.size
+            if size > LARGEST_INPUT:
+                reason = f"The inputs take more than {LARGEST_INPUT:,} bytes of schemas; that is the limit."
+                raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+            reached[name] = component.schema
+        size = 0
+        for name, component in self._near(tells.references, reached):
+            fits = size + component.size <= LARGEST_OUTPUT
+            size += component.size if fits else 0
+            reached[name] = component.schema if fits else _left_out()
+        return reached
+
+    def _near(self, references: set[str], reached: dict[str, Any]) -> Iterator[tuple[str, _Reached]]:
+        """Level by level and in order of names, so that the same document is always cut in the same way."""
+        seen = set(references)
+        level = sorted(references)
+        while level:
+            below: set[str] = set()
+            for name in level:
+                component = self._component(name)
+                if name not in reached:
+                    yield name, component
+                if LEFT_OUT not in (reached[name] if isinstance(reached[name], dict) else ()):
+                    below |= component.references
+            level = sorted(below - seen)
+            seen |= below
+
+
+def parse(body: bytes) -> Document:
+    """Raises ProtocolViolationError or RefusedError for what is no OpenAPI document."""
+    root, notes = _parsed(body)
+    if not isinstance(root, dict) or not ("openapi" in root or "swagger" in root):
+        raise ProtocolViolationError(
+            "SHAPE", "The reply is not an OpenAPI document: it has no “openapi” at its top."
+        )
+    if "openapi" not in root:
+        raise RefusedError(
+            "OLD_OPENAPI",
+            f"This is a Swagger {printable(str(root['swagger']), 20)} document, the format before OpenAPI 3. "
+            "Ask the vendor for OpenAPI 3.0 or 3.1, or convert it and upload the result.",
+        )
+    if not _REVISION.match(str(root["openapi"])):
+        raise RefusedError(
+            "OLD_OPENAPI",
+            f"This is OpenAPI {printable(str(root['openapi']), 20)}; Pegboard reads OpenAPI 3.0 and 3.1.",
+        )
+    if not isinstance(root.get("paths", {}), dict):
+        raise ProtocolViolationError("SHAPE", "“paths” is not an object, so there are no operations.")
+    return Document(root, notes, is_suspect=_may_hold_unstorable(body))
+
+
+def _parsed(body: bytes) -> tuple[Any, list[Note]]:
+    start = body[:1000].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start:
+        raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
+    if start.startswith(b"<"):
+        raise ProtocolViolationError(
+            "NOT_JSON",
+            "This is a web page. Enter the address of the OpenAPI document itself, in JSON or YAML.",
+        )
+    if start.startswith(b"{"):
+        try:
+            return strict_json.loads(body, allow_unstorable=True), []
+        except ProtocolViolationError as error:
+            if error.code != "JSON_DUPLICATE":
+                raise
+    root, twice = strict_yaml.loads(body)
+    keys = ", ".join(f"“{printable(key, 40)}”" for key in twice[:5])
+    message = f"Keys stand twice in one object of the document ({keys}); the last one counts."
+    return root, [Note("DUPLICATE_KEY", message)] if twice else []
+
+
+def _may_hold_unstorable(body: bytes) -> bool:
+    return b"\\" in body and (b"\\0" in body or b"\\x00" in body or strict_json.may_hold_unstorable(body))
+
+
+def _revision(root: dict[str, Any]) -> int:
+    """The number after `3.`."""
+    match = _REVISION.match(str(root.get("openapi")))
+    return int(match[1]) if match else 0
+
+
+def _operations(root: dict[str, Any]) -> Iterator[Operation]:
+    """Ids and names depend on nothing that an administrator may include or exclude."""
+    listed = list(_listed(root))
+    counts = Counter(_operation_id(raw) for _, _, raw, _ in listed)
+    called = []
+    for path, method, raw, _ in listed:
+        own = _operation_id(raw)
+        is_own = own is not None and counts[own] == 1
+        tool_id = own if is_own and own else _id_of(path, method)
+        called.append((tool_id, name_of(path, method, raw if is_own else {})))
+    shared_names = {name for name, count in Counter(name for _, name in called).items() if count > 1}
+    for (path, method, raw, shared), (tool_id, name) in zip(listed, called, strict=True):
+        is_clash = name in shared_names and name != tool_id
+        yield Operation(path, method, raw, shared, tool_id, _marked(name, tool_id) if is_clash else name)
+
+
+def _listed(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
+    for path, item in root.get("paths", {}).items():
+        shared = _path_item(root, item)
+        if not path.startswith("x-"):
+            for method in METHODS:
+                if method in shared:
+                    yield path, method, shared[method], shared
+
+
+def _path_item(root: dict[str, Any], item: Any) -> dict[str, Any]:
+    """A path may be written down elsewhere in the document."""
+    if isinstance(item, dict) and isinstance(item.get("$ref"), str):
+        found: Any = root
+        for step in item["$ref"].removeprefix("#").split("/")[1:]:
+            found = _stepped(found, openapi_schema.unescaped(step))
+        item = {**(found if isinstance(found, dict) else {}), **item}
+    return item if isinstance(item, dict) else {}
+
+
+def _stepped(value: Any, step: str) -> Any:
+    if isinstance(value, list):
+        return value[int(step)] if step.isdecimal() and len(step) < 10 and int(step) < len(value) else None
+    return value.get(step) if isinstance(value, dict) else None
+
+
+def _operation_id(raw: Any) -> str | None:
+    own = raw.get("operationId") if isinstance(raw, dict) else None
+    return own if isinstance(own, str) and own.strip() and _OPERATION_ID.fullmatch(own) else None
+
+
+def _id_of(path: str, method: str) -> str:
+    """The method and the path in a form that fits into an address; no two operations share one."""
+    plain = quote(path.replace("(", "%28").replace(")", "%29"), safe="/%{}:~")
+    text = f"{method.upper()}:{plain.replace('{', '(').replace('}', ')')}"
+    if len(text) <= LONGEST_ID:
+        return text
+    return f"{text[: LONGEST_ID - 17]}~{_mark(text, 16)}"
+
+
+def name_of(path: str, method: str, raw: Any) -> str:
+    """What a model may call the operation: letters, digits, _ and -, at most 64 of them."""
+    own = _operation_id(raw)
+    for words in (own, f"{method} {path}"):
+        name = _NOT_IN_NAMES.sub("_", words or "").strip("_-")
+        if name and name != method:
+            return name if len(name) <= LONGEST_NAME else _marked(name, words or "")
+    return _marked(method, path)
+
+
+def _marked(name: str, text: str) -> str:
+    return f"{name[: LONGEST_NAME - 7]}_{_mark(text, 6)}"
+
+
+def _mark(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:length]
+
+
+def _called(parameter: Any, where: str) -> tuple[str, str]:
+    if not isinstance(parameter, dict):
+        raise UnreadableItemError("SHAPE", f"“{where}” is not an object.")
+    name, place = parameter.get("name"), parameter.get("in")
+    if not isinstance(name, str) or not name.strip() or place not in ("path", "query", "header", "cookie"):
+        reason = f"“{where}” needs a name and one of path, query, header and cookie as its place."
+        raise UnreadableItemError("SHAPE", reason)
+    return name, place
+
+
+def _with_reference(schema: Schema, led: Mapping[str, str]) -> Schema:
+    reference = schema.get("$ref")
+    return {**schema, "$ref": led[reference]} if isinstance(reference, str) else schema
+
+
+def _left_out() -> dict[str, Any]:
+    return {LEFT_OUT: True, "description": "Left out here, because the whole would be too large."}

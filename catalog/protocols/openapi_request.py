@@ -1,0 +1,278 @@
+"""The request that an operation asks for, made out of arguments, and the outputs out of its reply.
+
+Pure: nothing is sent here. Styles follow https://spec.openapis.org/oas/v3.1.1.html#style-values and
+the expansions of RFC 6570 behind them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+from catalog.protocols import openapi_signature, strict_json
+from catalog.protocols.base import Note, Reply
+from catalog.protocols.errors import RefusedError, printable
+from catalog.protocols.openapi_signature import Cut, bare, contents, is_form, is_json, is_text
+from catalog.protocols.signature import Signature
+
+# What `allowReserved` lets through. Four are left out: unescaped, they would end the value.
+_RESERVED = ":/?@!$'()*,;[]"
+_DEFAULT_STYLES = {"path": "simple", "header": "simple", "query": "form", "cookie": "form"}
+_DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`query` is ready to be sent; `content` is None when there is no body."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    content: bytes | None = None
+
+
+class UnusableArgumentError(Exception):
+    """A value of the right type that this place of the request cannot carry."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(why)
+        self.name = name
+        self.why = why
+
+
+def base_of(document: Mapping[str, Any], root: str) -> str:
+    """The address that calls go to, as the document says it; `root` is where the document was read.
+
+    Raises RefusedError when that is another server, where nobody here said that calls may go.
+    """
+    servers = document.get("servers")
+    first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], dict) else {}
+    url = str(first.get("url", "/"))
+    for name, variable in _object(first.get("variables")).items():
+        url = url.replace(f"{{{name}}}", str(_object(variable).get("default", "")))
+    try:
+        there = urlsplit(urljoin(root, url))
+        is_same = _origin(there) == _origin(urlsplit(root))
+    except ValueError:
+        there, is_same = urlsplit(""), False
+    if is_same:
+        return there._replace(query="", fragment="").geturl()
+    raise RefusedError(
+        "SERVER",
+        f"The document sends calls to {printable(there.netloc or url, 80)}, which is not where it was read. "
+        "If that is right, enter it as “Address for calls” in the settings of this endpoint.",
+    )
+
+
+def _origin(url: Any) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
+    """Raises UnusableArgumentError."""
+    rest = signature.rest or {}
+    cut = openapi_signature.cut_of(rest["document"])
+    given = {name: value for name, value in arguments.items() if value is not None}
+    called: dict[str, str] = rest.get("called", {})
+    path, _, fixed = cut.path.partition("#")[0].partition("?")
+    queries, cookies, headers = ([fixed] if fixed else []), [], _accepted(cut)
+    for parameter in filter(openapi_signature.is_sent, cut.parameters):
+        name, place = parameter["name"], parameter["in"]
+        argument = called.get(f"{place}:{name}", name)
+        value = given.pop(argument, None)
+        if value is None:
+            continue
+        match place:
+            case "path":
+                path = path.replace(f"{{{name}}}", _in_path(parameter, value, argument))
+            case "query":
+                queries.append(_in_query(parameter, value))
+            case "header":
+                headers[name] = _in_header(parameter, value)
+            case "cookie":
+                cookies.append(_in_query(parameter, value).replace("&", "; "))
+    if cookies:
+        headers["Cookie"] = "; ".join(cookies)
+    content = _content(cut, rest.get("body"), called, given, headers)
+    query = "&".join(part for part in queries if part)
+    return Call(cut.method.upper(), "/" + path.lstrip("/"), query, headers, content)
+
+
+def _accepted(cut: Cut) -> dict[str, str]:
+    """JSON, unless the operation answers with something else alone."""
+    answers = _object(cut.operation.get("responses"))
+    good = [
+        contents(answer) for code, answer in answers.items() if code[:1] == "2" and isinstance(answer, dict)
+    ]
+    listed = [media for content in good for media in content]
+    return {"Accept": "*/*"} if listed and not any(map(is_json, listed)) else {}
+
+
+def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
+    style = parameter.get("style") or _DEFAULT_STYLES[parameter["in"]]
+    explode = parameter.get("explode")
+    return style, explode if isinstance(explode, bool) else style == "form"
+
+
+def _carried(parameter: Mapping[str, Any], value: Any) -> Any:
+    """A parameter that is described by a media type travels as one text of that kind."""
+    return _json(value) if contents(parameter) and not isinstance(value, str) else value
+
+
+def _in_path(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
+    style, explode = _style(parameter)
+    value = _carried(parameter, value)
+    match style:
+        case "matrix":
+            text = "".join(
+                f";{name}={one}" for name, one in _pairs(parameter["name"], value, explode=explode)
+            )
+        case "label":
+            text = "." + _flat(value, "." if explode else ",", "=" if explode else ",")
+        case _:
+            text = _flat(value, ",", "=" if explode else ",")
+    if not text:
+        raise UnusableArgumentError(argument, "must not be empty, because it is part of the address")
+    return text
+
+
+def _in_query(parameter: Mapping[str, Any], value: Any) -> str:
+    style, explode = _style(parameter)
+    safe = _RESERVED if parameter.get("allowReserved") is True else ""
+    return _joined(_styled(parameter["name"], _carried(parameter, value), style, explode=explode, safe=safe))
+
+
+def _joined(pairs: Pairs) -> str:
+    return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def _styled(name: str, value: Any, style: str, *, explode: bool, safe: str = "") -> Pairs:
+    if style == "deepObject" and isinstance(value, dict):
+        return [pair for member, inner in value.items() for pair in _deep(f"{name}[{member}]", inner)]
+    delimiter = _DELIMITERS.get(style, ",")
+    return _pairs(name, value, explode=explode, delimiter=delimiter, safe=safe)
+
+
+def _pairs(name: str, value: Any, *, explode: bool, delimiter: str = ",", safe: str = "") -> Pairs:
+    if explode and isinstance(value, dict):
+        return [(_escaped(member), _escaped(inner, safe)) for member, inner in value.items()]
+    if explode and isinstance(value, list):
+        return [(_escaped(name), _escaped(inner, safe)) for inner in value]
+    if value in ([], {}):
+        return []
+    return [(_escaped(name), _flat(value, delimiter, delimiter, safe))]
+
+
+def _deep(name: str, value: Any) -> Pairs:
+    """The specification stops at one level; further ones go on in the way that servers read."""
+    if isinstance(value, dict):
+        return [pair for member, inner in value.items() for pair in _deep(f"{name}[{member}]", inner)]
+    if isinstance(value, list):
+        return [pair for inner in value for pair in _deep(f"{name}[]", inner)]
+    return [(_escaped(name), _escaped(value))]
+
+
+def _flat(value: Any, delimiter: str, between: str, safe: str = "") -> str:
+    """One text: items behind each other, members as a name and its value."""
+    if isinstance(value, dict):
+        return delimiter.join(f"{_escaped(m, safe)}{between}{_escaped(v, safe)}" for m, v in value.items())
+    if isinstance(value, list):
+        return delimiter.join(_escaped(inner, safe) for inner in value)
+    return _escaped(value, safe)
+
+
+def _escaped(value: Any, safe: str = "") -> str:
+    return quote(_text(value), safe=safe, errors="replace")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else _json(value)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError as exc:
+        raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc
+
+
+def _in_header(parameter: Mapping[str, Any], value: Any) -> str:
+    _, explode = _style(parameter)
+    value = _carried(parameter, value)
+    if isinstance(value, dict):
+        return ",".join(f"{member}{'=' if explode else ','}{_text(inner)}" for member, inner in value.items())
+    return ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+
+
+def _content(
+    cut: Cut,
+    body: Mapping[str, Any] | None,
+    called: Mapping[str, str],
+    given: Mapping[str, Any],
+    headers: dict[str, str],
+) -> bytes | None:
+    """The body; what is left in `given` belongs to it."""
+    if body is None or not (given or body.get("is_required")):
+        return None
+    media = body["media"]
+    headers["Content-Type"] = "application/json" if "*" in media else media
+    own = {
+        argument: place.partition(":")[2] for place, argument in called.items() if place.startswith("body:")
+    }
+    members = {own.get(argument, argument): value for argument, value in given.items()}
+    value = members if body.get("is_object") else next(iter(given.values()), None)
+    if is_form(media):
+        return _form(value, _encodings(cut, media)).encode()
+    return _text(value).encode() if is_text(media) else _json(value).encode()
+
+
+def _encodings(cut: Cut, media: str) -> dict[str, Any]:
+    described = contents(_object(cut.operation.get("requestBody"))).get(media)
+    return _object(_object(described).get("encoding"))
+
+
+def _form(value: Any, encodings: Mapping[str, Any]) -> str:
+    members = value if isinstance(value, dict) else {}
+    return _joined(
+        [pair for name, inner in members.items() for pair in _field(name, inner, encodings.get(name))]
+    )
+
+
+def _field(name: str, value: Any, encoding: Any) -> Pairs:
+    said = _object(encoding)
+    style = said.get("style")
+    if style is None and "explode" not in said and _is_nested(value):
+        return [(_escaped(name), _escaped(_json(value)))]
+    explode = said.get("explode")
+    is_exploded = explode if isinstance(explode, bool) else (style or "form") == "form"
+    return _styled(name, value, style or "form", explode=is_exploded)
+
+
+def _is_nested(value: Any) -> bool:
+    """Without a style of its own, an object in a form is JSON."""
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(v, dict | list) for v in value)
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list[Note]]:
+    """Raises ProtocolViolationError for what claims to be JSON and is not."""
+    kind = bare(reply.headers.get("content-type", ""))
+    if not reply.body.strip():
+        return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")] if signature.outputs else []
+    if not kind or kind.endswith(("/json", "+json")):
+        value = strict_json.require_json(reply)
+        whole = next((output.name for output in signature.outputs if output.is_whole), None)
+        return (value if isinstance(value, dict) and whole is None else {whole or "result": value}), []
+    if kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml")):
+        return {"result": reply.body.decode(errors="replace")}, []
+    size = f"{len(reply.body):,} bytes of {printable(kind, 60)}"
+    return {}, [Note("BINARY_REPLY", f"The tool answered {size}, which are not shown.")]

@@ -1,0 +1,492 @@
+"""One operation's document in the normal form, and back again.
+
+Parameters and the members of a plain JSON object body become inputs side by side; what the first good
+JSON answer holds becomes the outputs. The signature's `rest` keeps the document with holes where these
+carry what stood there, and says for each hole what fills it. A hole is made only where filling it
+gives back the vendor's own text, so that nothing is lost; calls are built out of what is left.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from catalog.protocols import json_schema, members, openapi_schema
+from catalog.protocols.base import UnreadableItemError, canonical
+from catalog.protocols.openapi_document import NAME, name_of
+from catalog.protocols.openapi_schema import COMPONENT, DEFINITION, Schema, as_json_schema, as_openapi
+from catalog.protocols.openapi_security import requirements
+from catalog.protocols.signature import Annotations, Parameter, Signature
+
+MOST_INPUTS = 1_000
+LONGEST_TAG = 255
+MOST_TAGS = 1_000
+PLACES = ("path", "query", "header", "cookie")
+FORM = "application/x-www-form-urlencoded"
+
+# Headers that HTTP, the credential or the body decide, and no description of an operation.
+NOT_SENT = frozenset(
+    [
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+    ]
+)
+# An object schema that says no more than this can be taken apart without changing what it means.
+_PLAIN = frozenset(
+    [
+        "type",
+        "properties",
+        "required",
+        "title",
+        "description",
+        "example",
+        "examples",
+        "default",
+        "nullable",
+        "deprecated",
+        "externalDocs",
+        "xml",
+        "additionalProperties",
+    ]
+)
+_READING = Annotations(read_only=True, destructive=False, idempotent=True)
+_ANNOTATIONS = {
+    "get": _READING,
+    "head": _READING,
+    "options": _READING,
+    "put": Annotations(read_only=False, idempotent=True),
+    "delete": Annotations(read_only=False, destructive=True, idempotent=True),
+    "post": Annotations(read_only=False),
+    "patch": Annotations(read_only=False),
+}
+
+Path = tuple[str | int, ...]
+Source = tuple[str, ...]
+_OPERATION = ""  # at the start of a path to a hole: the operation itself
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What `openapi_document` cut out for one operation."""
+
+    document: dict[str, Any]
+    path: str
+    method: str
+    operation: dict[str, Any]
+
+    @property
+    def is_dialect(self) -> bool:
+        return str(self.document.get("openapi")).startswith("3.0")
+
+    @property
+    def schemas(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.document.get("components", {}).get("schemas", {})
+        return found
+
+    @property
+    def parameters(self) -> list[dict[str, Any]]:
+        """As described, and one for each name in the path that no description mentions: a common slip."""
+        described: list[dict[str, Any]] = self.operation.get("parameters", [])
+        known = {parameter["name"] for parameter in described if parameter["in"] == "path"}
+        missing = [name for name in dict.fromkeys(names_in(self.path)) if name not in known]
+        return described + [_implied(name) for name in missing]
+
+
+def cut_of(document: dict[str, Any]) -> Cut:
+    ((path, item),) = document["paths"].items()
+    ((method, operation),) = item.items()
+    return Cut(document, path, method, operation)
+
+
+def names_in(path: str) -> list[str]:
+    return [part.partition("}")[0] for part in path.split("{")[1:] if "}" in part]
+
+
+def _implied(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def is_sent(parameter: Mapping[str, Any]) -> bool:
+    return parameter["in"] != "header" or parameter["name"].lower() not in NOT_SENT
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is gathered on the way to a signature. `definitions` are components as JSON Schema."""
+
+    cut: Cut
+    definitions: dict[str, Any]
+    properties: dict[str, Any] = field(default_factory=dict)
+    required: list[str] = field(default_factory=list)
+    holes: list[tuple[Path, Source]] = field(default_factory=list)
+    called: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] | None = None
+
+    def translated(self, schema: Any) -> Any:
+        return as_json_schema(schema, is_dialect=self.cut.is_dialect)
+
+    def add(self, name: str, place: str, schema: Any, *, is_required: bool) -> str:
+        """Adds an input and says what it is called: by another name when this one is taken."""
+        called, number = name, 1
+        while called in self.properties:
+            called = f"{place}_{name}" if number == 1 else f"{place}_{name}_{number}"
+            number += 1
+        self.properties[called] = schema
+        if called != name:
+            self.called[f"{place}:{name}"] = called
+        if is_required:
+            self.required.append(called)
+        if len(self.properties) > MOST_INPUTS:
+            reason = f"The operation has more than {MOST_INPUTS:,} inputs; that is the limit."
+            raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+        return called
+
+    def complete(self, schema: Schema) -> Schema:
+        """The schema with the definition of all that it refers to."""
+        reached: dict[str, Any] = {}
+        waiting = [schema]
+        while waiting:
+            for reference in openapi_schema.references(waiting.pop()):
+                name = openapi_schema.named_in(reference, DEFINITION)
+                if name is not None and name not in reached and name in self.definitions:
+                    reached[name] = self.definitions[name]
+                    waiting.append(reached[name])
+        return {**schema, "$defs": reached} if reached else schema
+
+
+def read(document: dict[str, Any]) -> Signature:
+    cut = cut_of(document)
+    definitions = as_json_schema({"$defs": cut.schemas}, is_dialect=cut.is_dialect)["$defs"]
+    reading = _Reading(cut, definitions)
+    texts = _texts(reading)
+    _read_parameters(reading)
+    _read_body(reading)
+    answered = _read_answer(reading)
+    asked = {"type": "object", "properties": reading.properties}
+    if reading.required:
+        asked["required"] = reading.required
+    inputs = json_schema.read(reading.complete(asked), "inputs", whole_name="body")
+    outputs = json_schema.read(answered, "outputs", whole_name="result") if answered is not None else None
+    reading.holes += [(("components", "schemas", name), ("definition", name)) for name in cut.schemas]
+    signature = Signature(
+        **texts,
+        name=document.get(NAME) or name_of(cut.path, cut.method, cut.operation),
+        inputs=tuple(_marked(reading, inputs.parameters)),
+        outputs=outputs.parameters if outputs else (),
+        annotations=_ANNOTATIONS.get(cut.method, Annotations()),
+        requirements=requirements(document, cut.operation),
+        schema_rest=inputs.rest or None,
+        outputs_rest=outputs.rest if outputs else None,
+    )
+    return msgspec.structs.replace(signature, rest=_rest(reading, signature))
+
+
+def _marked(reading: _Reading, parameters: Iterable[Parameter]) -> Iterator[Parameter]:
+    """A body in a form that cannot be sent is shown, and stops the tool from being run."""
+    media = (reading.body or {}).get("media", "application/json")
+    for parameter in parameters:
+        if parameter.name == (reading.body or {}).get("as") and not can_be_sent(media):
+            yield msgspec.structs.replace(parameter, unsupported_type=media)
+        else:
+            yield parameter
+
+
+def _texts(reading: _Reading) -> dict[str, Any]:
+    operation = reading.cut.operation
+    tags = members.array(operation, "tags")
+    if len(tags) > MOST_TAGS or any(not isinstance(tag, str) or len(tag) > LONGEST_TAG for tag in tags):
+        wanted = f"at most {MOST_TAGS:,} texts of at most {LONGEST_TAG} characters"
+        raise members.wrong("tags", tags, wanted)
+    title = members.text(operation, "summary")
+    reading.holes += [
+        ((_OPERATION, "summary"), ("title",)),
+        ((_OPERATION, "description"), ("description",)),
+        ((_OPERATION, "tags"), ("tags",)),
+    ]
+    description = members.text(operation, "description") or title
+    return {"title": title, "description": description, "tags": tuple(tags)}
+
+
+def _read_parameters(reading: _Reading) -> None:
+    """Whoever comes first keeps the plain name, so a path never loses its own to a header."""
+    ordered = sorted(enumerate(reading.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
+    for number, parameter in ordered:
+        if is_sent(parameter):
+            _read_parameter(reading, number, parameter)
+
+
+def _read_parameter(reading: _Reading, number: int, parameter: dict[str, Any]) -> None:
+    place: Path = (_OPERATION, "parameters", number)
+    media = next(iter(contents(parameter)), None)
+    inside: Path = place if media is None else (*place, "content", media)
+    holder = contents(parameter)[media] if media else parameter
+    schema = holder.get("schema") if isinstance(holder, dict) else None
+    prop = reading.translated(schema if isinstance(schema, dict | bool) else {})
+    if isinstance(prop, dict):
+        said = {member: parameter.get(member) for member in ("description", "deprecated")}
+        prop |= {member: value for member, value in said.items() if value}
+    is_required = parameter["in"] == "path" or parameter.get("required") is True
+    called = reading.add(parameter["name"], parameter["in"], prop, is_required=is_required)
+    reading.holes += [
+        ((*place, "description"), ("said", called)),
+        ((*inside, "schema"), ("input", called)),
+        ((*inside, "schema"), ("bare input", called)),
+    ]
+
+
+def contents(holder: Mapping[str, Any]) -> dict[str, Any]:
+    content = holder.get("content")
+    return content if isinstance(content, dict) else {}
+
+
+def media_of(listed: Sequence[str]) -> str | None:
+    """The media type that a call uses: JSON before a form, a form before plain text, then whatever comes."""
+    for fits in (is_json, is_form, is_text):
+        if found := [media for media in listed if fits(media)]:
+            return found[0]
+    return listed[0] if listed else None
+
+
+def bare(media: str) -> str:
+    return media.partition(";")[0].strip().lower()
+
+
+def is_json(media: str) -> bool:
+    return bare(media).endswith(("/json", "+json")) or bare(media) in ("*/*", "application/*")
+
+
+def is_form(media: str) -> bool:
+    return bare(media) == FORM
+
+
+def is_text(media: str) -> bool:
+    return bare(media) == "text/plain"
+
+
+def can_be_sent(media: str) -> bool:
+    return is_json(media) or is_form(media) or is_text(media)
+
+
+def _read_body(reading: _Reading) -> None:
+    """A plain object is taken apart; anything else is one input called `body`."""
+    body = reading.cut.operation.get("requestBody")
+    if not isinstance(body, dict) or (media := media_of(list(contents(body)))) is None:
+        return
+    described = body["content"][media]
+    schema = described.get("schema", {}) if isinstance(described, dict) else {}
+    place: Path = (_OPERATION, "requestBody", "content", media, "schema")
+    is_required = body.get("required") is True
+    top, top_place = _followed(reading.cut, schema, place)
+    if (is_json(media) or is_form(media)) and _is_plain(top, is_required=is_required):
+        reading.body = {"media": media, "is_object": True, "is_required": is_required}
+        _read_members(reading, top, top_place, is_required=is_required)
+        return
+    prop = reading.translated(schema if isinstance(schema, dict | bool) else {})
+    if isinstance(prop, dict) and body.get("description") and "description" not in prop:
+        prop["description"] = body["description"]
+    called = reading.add("body", "body", prop, is_required=is_required)
+    reading.body = {"media": media, "as": called}
+    reading.holes += [(place, ("input", called)), (place, ("bare input", called))]
+
+
+def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:
+    """What a schema says that may be a mere reference to a component, and where it says that."""
+    seen = set()
+    while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+        reference = schema["$ref"]
+        name = openapi_schema.named_in(reference, COMPONENT)
+        if name is None or name in seen or reference.count("/") > COMPONENT.count("/") or len(schema) > 1:
+            break
+        seen.add(name)
+        schema, place = cut.schemas.get(name), ("components", "schemas", name)
+    return schema, place
+
+
+def _is_plain(schema: Any, *, is_required: bool) -> bool:
+    """Whether the members of a body may stand beside the parameters without a change of meaning."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return False
+    needed = schema.get("required", [])
+    return (
+        all(member in _PLAIN or member.startswith("x-") for member in schema)
+        and schema.get("type", "object") == "object"
+        and schema.get("additionalProperties", False) is False
+        and schema.get("nullable") is not True
+        and isinstance(needed, list)
+        and all(name in properties for name in needed)
+        and all(isinstance(each, dict | bool) for each in properties.values())
+        and all(name.strip() and len(name) <= members.LONGEST_NAME for name in properties)
+        and (is_required or all(_is_answer(properties[name]) for name in needed))
+    )
+
+
+def _is_answer(schema: Any) -> bool:
+    """Whether only answers hold it."""
+    return isinstance(schema, dict) and schema.get("readOnly") is True
+
+
+def _read_members(reading: _Reading, top: Schema, place: Path, *, is_required: bool) -> None:
+    needed = top.get("required", [])
+    for name, schema in top["properties"].items():
+        if _is_answer(schema):
+            continue
+        prop = reading.translated(schema)
+        called = reading.add(name, "body", prop, is_required=is_required and name in needed)
+        reading.holes.append(((*place, "properties", name), ("input", called)))
+
+
+def _read_answer(reading: _Reading) -> Any:
+    """The schema of the first good answer, with definitions; None when nothing is said about one."""
+    responses = reading.cut.operation.get("responses")
+    for code in sorted(responses) if isinstance(responses, dict) else ():
+        answer = responses[code]
+        if not code.startswith("2") or not isinstance(answer, dict):
+            continue
+        media = next((media for media in contents(answer) if is_json(media)), None)
+        described = contents(answer).get(media) if media else None
+        if isinstance(described, dict) and isinstance(described.get("schema"), dict | bool):
+            place: Path = (_OPERATION, "responses", code, "content", media or "", "schema")
+            return _answer(reading, described["schema"], place)
+    return None
+
+
+def _answer(reading: _Reading, schema: Any, place: Path) -> Any:
+    top, place = _followed(reading.cut, schema, place)
+    told = reading.translated(top)
+    reading.holes.append((place, ("outputs",)))
+    return reading.complete(told) if isinstance(told, dict) else told
+
+
+def write(signature: Signature) -> dict[str, Any]:
+    rest = signature.rest or {}
+    document: dict[str, Any] = rest["document"]
+    start = _start(document)
+    carried = _Carried(signature, is_dialect=cut_of(document).is_dialect)
+    for path, source in rest["holes"]:
+        document = _filled(document, _whole(start, path), carried.value(tuple(source)))
+    return document
+
+
+class _Carried:
+    """What a signature can fill holes with."""
+
+    def __init__(self, signature: Signature, *, is_dialect: bool) -> None:
+        self.signature = signature
+        self.is_dialect = is_dialect
+        asked = json_schema.write(signature.inputs, signature.schema_rest)
+        told = json_schema.write(signature.outputs, signature.outputs_rest) if signature.outputs else None
+        self.told = told if told is not None or signature.outputs_rest is None else {"type": "object"}
+        self.inputs: dict[str, Any] = asked.get("properties", {}) if isinstance(asked, dict) else {}
+        self.definitions = {**_definitions(self.told), **_definitions(asked)}
+
+    def value(self, source: Source) -> Any:
+        """Raises KeyError where there is nothing."""
+        match source:
+            case ("title",):
+                return self.signature.title
+            case ("description",):
+                return self.signature.description
+            case ("tags",):
+                return list(self.signature.tags)
+            case ("said", name):
+                return self.inputs[name]["description"]
+            case ("input", name):
+                return self._again(self.inputs[name])
+            case ("bare input", name):
+                own = self.inputs[name]
+                return self._again({m: v for m, v in own.items() if m not in ("description", "deprecated")})
+            case ("outputs",):
+                told = self.told
+                return self._again(
+                    {m: v for m, v in told.items() if m != "$defs"} if isinstance(told, dict) else told
+                )
+            case ("definition", name):
+                return self._again(self.definitions[name])
+        raise KeyError(source)
+
+    def _again(self, schema: Any) -> Any:
+        return as_openapi(schema, is_dialect=self.is_dialect)
+
+
+def _definitions(schema: Any) -> dict[str, Any]:
+    found = schema.get("$defs") if isinstance(schema, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _rest(reading: _Reading, signature: Signature) -> dict[str, Any]:
+    """The document with a hole wherever the signature gives back what stands there."""
+    document = reading.cut.document
+    start = _start(document)
+    carried = _Carried(signature, is_dialect=reading.cut.is_dialect)
+    made: list[tuple[Path, Source]] = []
+    hollow = document
+    for path, source in reading.holes:
+        whole = _whole(start, path)
+        try:
+            is_carried = canonical(_at(hollow, whole)) == canonical(carried.value(source))
+        except (KeyError, IndexError, TypeError, AttributeError):
+            continue  # nothing stands there, or not any more, or nothing is carried
+        if is_carried:
+            hollow = _emptied(hollow, whole)
+            made.append((path, source))
+    rest: dict[str, Any] = {
+        "document": hollow,
+        "holes": [[list(path), list(source)] for path, source in made],
+    }
+    if reading.called:
+        rest["called"] = reading.called
+    if reading.body:
+        rest["body"] = reading.body
+    return rest
+
+
+def _start(document: Mapping[str, Any]) -> Path:
+    ((path, item),) = document["paths"].items()
+    return ("paths", path, *item)
+
+
+def _whole(start: Path, path: Sequence[str | int]) -> Path:
+    return (*start, *path[1:]) if path[0] == _OPERATION else tuple(path)
+
+
+def _at(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _emptied(value: Any, path: Path) -> Any:
+    """A copy without the member at `path`; what is not on the way is shared."""
+    step, *below = path
+    if not below:
+        return {member: inner for member, inner in value.items() if member != step}
+    return _replaced(value, step, _emptied(value[step], tuple(below)))
+
+
+def _filled(value: Any, path: Path, filling: Any) -> Any:
+    step, *below = path
+    if not below:
+        return {**value, step: filling}
+    return _replaced(value, step, _filled(value[step], tuple(below), filling))
+
+
+def _replaced(value: Any, step: Any, inner: Any) -> Any:
+    if isinstance(value, list):
+        return [*value[:step], inner, *value[step + 1 :]]
+    return {**value, step: inner}

@@ -1,0 +1,199 @@
+"""YAML from a vendor, read as the JSON that it stands for and as nothing else.
+
+Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `no` is a
+text, 2020-01-01 is a text, 010 is ten. Tags build no objects, aliases count as often as they are
+used, and nesting and size have limits. PyYAML's parser in C turns the text into events; everything
+after the events is done here, where all of it can be counted.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import yaml
+from yaml.cyaml import CParser
+
+from catalog.protocols.errors import ProtocolViolationError, printable
+
+DEEPEST = 100
+MOST_VALUES = 1_000_000
+CHARACTERS_PER_VALUE = 32  # so that a long text counts for more, each time that it is used
+LONGEST_INTEGER = 4300
+
+_NULL = re.compile(r"null|Null|NULL|~|")
+_BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE")
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_BASED = {"0o": 8, "0x": 16}
+_BASED_INTEGER = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_PREFIX = "tag:yaml.org,2002:"
+_MERGE = "<<"
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection that is not at its end yet; `key` is None while a mapping waits for its next key."""
+
+    value: dict[str, Any] | list[Any]
+    size_before: int
+    anchor: str | None
+    key: str | None = None
+    merged: list[Any] = field(default_factory=list)
+
+
+def loads(body: bytes) -> tuple[Any, list[str]]:
+    """The value, and the keys that stood twice in one mapping: the last one counts.
+
+    Raises ProtocolViolationError: YAML_SYNTAX, YAML_ALIAS, JSON_DEPTH, JSON_TOO_MANY, JSON_NUMBER, NOT_UTF8.
+    """
+    try:
+        parser = CParser(body.decode("utf-8-sig"))
+        composer = _Composer()
+        while parser.check_event():
+            composer.take(parser.get_event())
+    except UnicodeDecodeError as exc:
+        raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
+    except yaml.YAMLError as exc:
+        raise ProtocolViolationError("YAML_SYNTAX", _sentence(exc)) from exc
+    if composer.documents != 1:
+        raise ProtocolViolationError("YAML_SYNTAX", "The reply is not one YAML document.")
+    return composer.result, composer.twice
+
+
+def _sentence(exc: yaml.YAMLError) -> str:
+    mark = getattr(exc, "problem_mark", None)
+    where = f" in line {mark.line + 1}" if mark else ""
+    return (
+        f"The reply is not YAML{where}: {printable(str(getattr(exc, 'problem', '') or 'it cannot be read'))}."
+    )
+
+
+class _Composer:
+    """Builds the value out of events, without recursion."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self.twice: list[str] = []
+        self.documents = 0
+        self._open: list[_Open] = []
+        self._size = 0
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._takers: dict[type, Callable[[Any], None]] = {
+            yaml.ScalarEvent: self._scalar,
+            yaml.MappingStartEvent: self._start_mapping,
+            yaml.SequenceStartEvent: self._start_sequence,
+            yaml.MappingEndEvent: self._end,
+            yaml.SequenceEndEvent: self._end,
+            yaml.AliasEvent: self._alias,
+            yaml.DocumentStartEvent: self._start_document,
+        }
+
+    def take(self, event: yaml.Event) -> None:
+        if taker := self._takers.get(type(event)):
+            taker(event)
+
+    def _start_document(self, event: yaml.DocumentStartEvent) -> None:
+        self.documents += 1
+        self._anchors.clear()
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        size = 1 + len(event.value) // CHARACTERS_PER_VALUE
+        self._count(size)
+        value = event.value if self._is_key() else _resolved(event)
+        if event.anchor:
+            self._anchors[event.anchor] = (value, size)
+        self._put(value)
+
+    def _start_mapping(self, event: yaml.MappingStartEvent) -> None:
+        self._start(_Open({}, self._size, event.anchor))
+
+    def _start_sequence(self, event: yaml.SequenceStartEvent) -> None:
+        self._start(_Open([], self._size, event.anchor))
+
+    def _start(self, opened: _Open) -> None:
+        if self._is_key():
+            raise ProtocolViolationError("YAML_SYNTAX", "The reply uses a collection as a key.")
+        self._count(1)
+        self._open.append(opened)
+        if len(self._open) > DEEPEST:
+            raise ProtocolViolationError("JSON_DEPTH", f"The reply is nested more than {DEEPEST} deep.")
+
+    def _end(self, event: yaml.Event) -> None:
+        ended = self._open.pop()
+        value = ended.value
+        if ended.merged and isinstance(value, dict):
+            value = ended.value = {k: v for part in reversed(ended.merged) for k, v in part.items()} | value
+        if ended.anchor:
+            self._anchors[ended.anchor] = (value, self._size - ended.size_before)
+        self._put(value)
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        if event.anchor not in self._anchors:
+            message = f"The reply refers to “{printable(event.anchor, 60)}” before it is complete."
+            raise ProtocolViolationError("YAML_ALIAS", message)
+        value, size = self._anchors[event.anchor]
+        self._count(size)
+        self._put(value)
+
+    def _is_key(self) -> bool:
+        return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > MOST_VALUES:
+            raise ProtocolViolationError(
+                "JSON_TOO_MANY", f"The reply holds more than {MOST_VALUES:,} values."
+            )
+
+    def _put(self, value: Any) -> None:
+        if not self._open:
+            self.result = value
+            return
+        top = self._open[-1]
+        if isinstance(top.value, list):
+            top.value.append(value)
+        elif top.key is None:
+            top.key = value if isinstance(value, str) else _refuse_key()
+        else:
+            self._put_member(top, top.key, value)
+            top.key = None
+
+    def _put_member(self, top: _Open, key: str, value: Any) -> None:
+        parts = value if isinstance(value, list) else [value]
+        if key == _MERGE and all(isinstance(part, dict) for part in parts):
+            top.merged += parts
+            return
+        if key in top.value:
+            self.twice.append(key)
+        top.value[key] = value  # type: ignore[call-overload]
+
+
+def _refuse_key() -> NoReturn:
+    raise ProtocolViolationError("YAML_SYNTAX", "The reply uses something else than a text as a key.")
+
+
+def _resolved(event: yaml.ScalarEvent) -> Any:
+    text: str = event.value
+    tag = (event.tag or "").removeprefix(_PREFIX)
+    if tag == "str" or (not event.tag and not event.implicit[0]) or event.tag == "!":
+        return text
+    if tag in ("", "null") and _NULL.fullmatch(text):
+        return None
+    if tag in ("", "bool") and _BOOLEAN.fullmatch(text):
+        return text[0] in "tT"
+    if tag in ("", "int", "float"):
+        return _number(text)
+    return text
+
+
+def _number(text: str) -> Any:
+    if not text[:1] or text[0] not in "-+.0123456789":
+        return text
+    if _INTEGER.fullmatch(text):
+        if len(text) > LONGEST_INTEGER:
+            raise ProtocolViolationError("JSON_NUMBER", f"The reply holds a number of {len(text):,} digits.")
+        return int(text)
+    if _BASED_INTEGER.fullmatch(text):
+        return int(text[2:], _BASED[text[:2]])
+    return float(text) if _FLOAT.fullmatch(text) else text
