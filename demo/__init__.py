@@ -15,11 +15,12 @@ class Vendor:
     blurb: str
     port_offset: int
     protocol: str = "a2t"
+    path: str = ""
     publishes: bool = False
 
     def url(self, port_base: int) -> str:
-        """The platform root to enumerate; in a browser it shows a page about the vendor."""
-        return f"http://127.0.0.1:{port_base + self.port_offset}"
+        """The address to enumerate. In a browser, the root of its host shows a page about the vendor."""
+        return f"http://127.0.0.1:{port_base + self.port_offset}{self.path}"
 
 
 VENDORS = (
@@ -52,5 +53,14 @@ VENDORS = (
         blurb="Accounts, payments, cards and rates, some of which a customer has to allow first.",
         port_offset=3,
         protocol="oxp",
+    ),
+    Vendor(
+        slug="tiderow",
+        name="Tiderow Museum",
+        homepage="https://tiderow-museum.example/",
+        blurb="A museum by the sea: ships, clocks, toys and maps, tickets and visits.",
+        port_offset=5,
+        protocol="mcp",
+        path="/mcp",
     ),
 )

@@ -10,6 +10,8 @@ from pathlib import Path
 from demo import VENDORS, Vendor
 from demo.a2t_server import A2tServer
 from demo.bank import REQUIREMENTS, QuillmoorBank
+from demo.mcp_server import McpServer
+from demo.museum import TOOLS, Museum
 from demo.oxp_server import OxpServer
 from demo.pharmacy import BramblePharmacy
 from demo.pharmacy_news import STEPS
@@ -35,9 +37,14 @@ def oxp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
     return OxpServer(port, vendor, Shelf(QuillmoorBank), REQUIREMENTS)
 
 
+def mcp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+    return McpServer(port, vendor, Museum(), TOOLS)
+
+
 # By protocol: what listens on a port for a vendor, with a folder for what has been published.
 SERVERS: dict[str, Callable[[int, Vendor, Path | None], Server]] = {
     "a2t": a2t_server,
+    "mcp": mcp_server,
     "oxp": oxp_server,
 }
 
