@@ -1,0 +1,172 @@
+import pytest
+
+from catalog import diff, enumeration, promises
+from catalog.models import Finding, Run, Tool
+from catalog.models.runs import Trigger
+from catalog.promises import Update, broken
+from catalog.protocols import PROTOCOLS
+from catalog.protocols.signature import Annotations
+from tests.factories import make_endpoint, make_parameter, make_signature
+from tests.vendor import tool
+
+EVERY = frozenset(promises.PROMISES)
+
+
+def told(old, new, *, labels=("1", "2"), promised=EVERY):
+    update = Update(old, new, *labels, "d" * 64, diff.compare(old, new))
+    return {breach.code: breach for breach in broken(update, promised)}
+
+
+def test_protocols_promise_only_what_can_be_checked():
+    assert all(protocol.promises <= promises.PROMISES.keys() for protocol in PROTOCOLS)
+    assert any(protocol.promises for protocol in PROTOCOLS)
+
+
+def test_every_code_belongs_to_one_promise():
+    assert len(set(promises.CODES)) == len(promises.CODES)
+
+
+def test_a_version_that_takes_something_away_says_what():
+    breach = told(make_signature(), make_signature(inputs=()))["BREAKING"]
+    assert (breach.severity, breach.waits, breach.subject) == ("medium", True, "d" * 64)
+    assert breach.message == "“forecast” 2 breaks agents that use 1: The input “city” was removed."
+
+
+def test_only_the_first_reasons_are_told_and_the_rest_counted():
+    many = make_signature(inputs=tuple(make_parameter(name) for name in "abcde"))
+    message = told(many, make_signature(inputs=()))["BREAKING"].message
+    assert message.count("was removed") == 3
+    assert message.endswith("And 2 more.")
+
+
+def test_a_version_that_adds_breaks_no_promise():
+    more = make_signature(inputs=(make_parameter(), make_parameter("day", required=False)))
+    assert told(make_signature(), more) == {}
+
+
+def test_a_version_changed_in_place_is_told_where_it_is_written():
+    assert told(make_signature(), make_signature(inputs=()), labels=("1", "1")) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "waits"),
+    [
+        ({"inputs": ()}, "medium", True),
+        ({"annotations": Annotations(destructive=True)}, "medium", True),
+        ({"description": "Other words."}, "low", False),
+    ],
+)
+def test_a_change_without_versions_is_told_as_such(change, severity, waits):
+    found = told(make_signature(), make_signature(**change), labels=("", ""), promised=frozenset())
+    assert list(found) == ["CHANGED"]
+    assert (found["CHANGED"].severity, found["CHANGED"].waits) == (severity, waits)
+
+
+def test_the_gravest_reason_of_a_change_comes_first():
+    new = make_signature(description="Other words.", inputs=())
+    message = told(make_signature(), new, labels=("", ""))["CHANGED"].message
+    assert message.index("was removed") < message.index("The description of the tool")
+
+
+def test_another_way_to_write_a_tool_without_versions_is_no_finding():
+    assert told(make_signature(), make_signature(rest={"icons": []}), labels=("", "")) == {}
+
+
+def test_a_parameter_with_a_new_id_and_its_old_name_is_told():
+    old, new = (make_signature(inputs=(make_parameter(id=number),)) for number in ("p1", "p9"))
+    breach = told(old, new)["NEW_PARAMETER_ID"]
+    assert "“city” was “p1” and is now “p9”" in breach.message
+    assert "NEW_PARAMETER_ID" not in told(old, new, promised=frozenset())
+
+
+def test_two_parameters_that_swap_names_keep_their_ids():
+    one, other = make_parameter("a", id="p1"), make_parameter("b", id="p2")
+    old = make_signature(inputs=(one, other))
+    new = make_signature(inputs=(make_parameter("b", id="p1"), make_parameter("a", id="p2")))
+    assert "NEW_PARAMETER_ID" not in told(old, new)
+
+
+@pytest.fixture
+def endpoint(vendor):
+    return make_endpoint(url=vendor.url)
+
+
+def read(endpoint) -> Run:
+    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+
+
+def findings() -> list[tuple[str, str]]:
+    return [(finding.code, finding.tool.name) for finding in Finding.objects.order_by("code", "pk")]
+
+
+in_database = pytest.mark.django_db(transaction=True)
+
+
+@in_database
+def test_a_version_number_written_as_text_is_no_drift(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, version="1", currentVersion="1")
+    read(endpoint)
+    assert findings() == []
+    changed = Tool.objects.get(name="tool_5")
+    one, other = (version.decoded() for version in changed.versions.all())
+    assert diff.compare(one, other).effects <= {"cosmetic"}
+
+
+@in_database
+def test_a_member_that_nobody_knows_is_drift_all_the_same(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, price="10 EUR")
+    read(endpoint)
+    assert findings() == [("DRIFT", "tool_5")]
+
+
+@in_database
+def test_drift_after_another_way_of_writing_is_still_drift(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, version="1", currentVersion="1")
+    read(endpoint)
+    vendor.listed[4] = tool(5, version="1", currentVersion="1", description="Something else.")
+    read(endpoint)
+    assert findings() == [("DRIFT", "tool_5")]
+
+
+@in_database
+def test_two_tools_of_one_name_are_told_once(endpoint, vendor):
+    vendor.listed[4] = tool(5, name="tool_4")
+    read(endpoint)
+    vendor.listed[9] = tool(10, version=2, description="Better.")
+    read(endpoint)
+    finding = Finding.objects.get()
+    assert (finding.code, finding.tool.tool_id) == ("SAME_NAME", vendor.listed[4]["toolId"])
+    assert vendor.listed[3]["toolId"] in finding.message
+
+
+@in_database
+def test_a_name_that_comes_back_under_another_id_is_told(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(500, name="tool_5")
+    read(endpoint)
+    finding = Finding.objects.get()
+    assert (finding.code, finding.tool.tool_id) == ("NEW_TOOL_ID", vendor.listed[4]["toolId"])
+    assert tool(5)["toolId"] in finding.message
+    read(endpoint)
+    assert Finding.objects.count() == 1
+
+
+@in_database
+def test_a_breaking_version_is_found_beside_what_it_breaks(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, version=2, input_parameters=[])
+    read(endpoint)
+    finding = Finding.objects.get()
+    assert (finding.code, finding.version) == ("BREAKING", Tool.objects.get(name="tool_5").current)
+
+
+@in_database
+def test_a_parameter_that_changes_its_id_is_found(endpoint, vendor):
+    read(endpoint)
+    renumbered = [{"id": "p7", "name": "city", "type": "string", "required": True, "description": "A city"}]
+    vendor.listed[4] = tool(5, version=2, input_parameters=renumbered)
+    read(endpoint)
+    assert ("NEW_PARAMETER_ID", "tool_5") in findings()
