@@ -44,7 +44,12 @@ KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
     "text": (str, "text"),
     "integer": (int, "a whole number"),
     "boolean": (bool, "yes or no"),
+    "lines": (list, "a list of texts"),
+    "document": (str, "the text of a document"),
 }
+LARGEST_DOCUMENT = 10 * 1024 * 1024
+MOST_LINES = 500
+LONGEST_LINE = 500
 
 Row = TypeVar("Row", Vendor, Endpoint, Credential)
 
@@ -161,6 +166,8 @@ def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpo
     """Moving to another origin takes the credential off: it was entered for the old address only."""
     endpoint = _locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = _endpoint_facts(endpoint)
+    if "settings" in changes:
+        changes["settings"] = _with_kept_documents(changes["settings"], endpoint)
     for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused"}:
         setattr(endpoint, field, changes[field])
     for field in changes.keys() & {"url", "name"}:
@@ -214,14 +221,16 @@ def _check_endpoint(endpoint: Endpoint, *, keeps_credential: bool = True) -> Non
     if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
         raise _invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     endpoint.settings = _checked_settings(protocols.get(endpoint.protocol).settings, endpoint.settings)
-    _check_binding(endpoint, _origin_of(endpoint.credential_url), keeps_credential=keeps_credential)
+    stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
+    origin = _origin_of(endpoint.credential_url, stated_in)
+    _check_binding(endpoint, origin, keeps_credential=keeps_credential)
 
 
-def _origin_of(url: str) -> str:
+def _origin_of(url: str, stated_in: str = "url") -> str:
     try:
         return credentials.origin_of(url)
     except RefusedError as exc:
-        raise _invalid(url=exc.message) from exc
+        raise _invalid(**{stated_in: exc.message}) from exc
 
 
 def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -> None:
@@ -235,10 +244,19 @@ def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -
     endpoint.credential = None
 
 
+def _with_kept_documents(given: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
+    """A document is shown by its size and digest; who sends that back means the one that is kept."""
+    shown = endpoint.shown_settings
+    return {
+        name: endpoint.settings[name] if isinstance(value, dict) and value == shown.get(name) else value
+        for name, value in given.items()
+    }
+
+
 def _checked_settings(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := given.keys() - {setting.name for setting in known}:
         raise _invalid(settings=f"There is no setting “{sorted(unknown)[0][:60]}” here.")
-    stated = {name: value for name, value in given.items() if value not in (None, "")}
+    stated = {name: value for name, value in given.items() if value not in (None, "", [])}
     if missing := [setting for setting in known if setting.required and setting.name not in stated]:
         raise _invalid(settings=f"“{missing[0].label}” is needed.")
     return {s.name: _checked_setting(s, stated[s.name]) for s in known if s.name in stated}
@@ -252,6 +270,26 @@ def _checked_setting(setting: Setting, value: Any) -> Any:
         raise _invalid(settings=f"“{setting.label}” takes a number from {setting.minimum} up.")
     if setting.maximum is not None and value > setting.maximum:
         raise _invalid(settings=f"“{setting.label}” takes a number up to {setting.maximum}.")
+    match setting.kind:
+        case "lines":
+            return _checked_lines(setting, value)
+        case "document":
+            return _checked_document(setting, value)
+    return value
+
+
+def _checked_lines(setting: Setting, value: list[Any]) -> list[str]:
+    lines = [line.strip() if isinstance(line, str) else "" for line in value]
+    if len(lines) > MOST_LINES or not all(0 < len(line) <= LONGEST_LINE for line in lines):
+        limits = f"up to {MOST_LINES} texts of up to {LONGEST_LINE} characters, none of them empty"
+        raise _invalid(settings=f"“{setting.label}” takes {limits}.")
+    return lines
+
+
+def _checked_document(setting: Setting, value: str) -> str:
+    if "\0" in value or len(value.encode(errors="replace")) > LARGEST_DOCUMENT:
+        limit = LARGEST_DOCUMENT // 1024**2
+        raise _invalid(settings=f"“{setting.label}” takes a text file of up to {limit} MB.")
     return value
 
 
@@ -264,7 +302,7 @@ def _endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "credential": endpoint.credential.name if endpoint.credential else None,
         "credential_id": str(endpoint.credential_id) if endpoint.credential_id else None,
         "interval_minutes": endpoint.interval_minutes,
-        "settings": endpoint.settings,
+        "settings": endpoint.shown_settings,
         "is_paused": endpoint.is_paused,
     }
 

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.forms import BoundField
+from django.template.defaultfilters import filesizeformat
 
 from catalog import protocols
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
-from catalog.protocols.base import Protocol, Setting
+from catalog.protocols.base import Protocol
+from catalog.setting_fields import DocumentField, setting_field
 from people.forms import OperationForm
 
 INTERVALS = {
@@ -53,19 +55,6 @@ class CredentialChoice(CredentialField):
         return f"{obj.name} (for {obj.origin})"
 
 
-def setting_field(setting: Setting) -> forms.Field:
-    facts: dict[str, Any] = {"label": setting.label, "help_text": setting.help, "initial": setting.default}
-    match setting.kind:
-        case "integer":
-            return forms.IntegerField(
-                min_value=setting.minimum, max_value=setting.maximum, required=setting.required, **facts
-            )
-        case "boolean":
-            return forms.BooleanField(required=False, **facts)
-        case _:
-            return forms.CharField(required=setting.required, max_length=500, **facts)
-
-
 class EndpointForm(OperationForm):
     """Settings of one endpoint; those of its protocol are drawn from what the protocol declares."""
 
@@ -82,20 +71,35 @@ class EndpointForm(OperationForm):
             "name": endpoint.name,
             "url": endpoint.url,
             "credential": endpoint.credential_id,
-            **{f"setting-{name}": value for name, value in endpoint.settings.items()},
+            **{f"setting-{name}": value for name, value in endpoint.shown_settings.items()},
         }
         super().__init__(*args, **kwargs)
         self.fields["interval_minutes"] = interval_field(endpoint.interval_minutes)
         self.protocol = protocols.get(endpoint.protocol)
+        self.stored = endpoint.shown_settings
         for setting in self.protocol.settings:
             self.fields[f"setting-{setting.name}"] = setting_field(setting)
+            if setting.kind == "document" and setting.name in self.stored:
+                self._offer_to_keep(setting.name)
 
     def changes(self) -> dict[str, Any]:
         plain = ("name", "url", "credential", "interval_minutes")
         return {name: self.cleaned_data[name] for name in plain} | {"settings": self._settings()}
 
+    def _offer_to_keep(self, name: str) -> None:
+        size = filesizeformat(self.stored[name]["bytes"])
+        self.fields[f"setting-{name}"].help_text = f"One of {size} is stored. Enter another to replace it."
+        self.fields[f"forget-{name}"] = forms.BooleanField(required=False, label="Forget the stored one")
+
     def _settings(self) -> dict[str, Any]:
-        return {s.name: self.cleaned_data[f"setting-{s.name}"] for s in self.protocol.settings}
+        return {setting.name: self._setting(setting.name) for setting in self.protocol.settings}
+
+    def _setting(self, name: str) -> Any:
+        given = self.cleaned_data[f"setting-{name}"]
+        is_kept = isinstance(self.fields[f"setting-{name}"], DocumentField) and not given
+        if is_kept and not self.cleaned_data.get(f"forget-{name}"):
+            return self.stored.get(name)
+        return given
 
 
 class CredentialDetailsForm(OperationForm):

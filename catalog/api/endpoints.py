@@ -19,6 +19,9 @@ from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 
+# A document of an endpoint's settings, as a text in JSON, where escapes make it longer.
+LARGEST_BODY = connections.LARGEST_DOCUMENT + 2 * 1024**2
+
 
 class ErrorOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
@@ -57,7 +60,7 @@ class EndpointInput(EndpointChange):
 class EndpointOutput(serializers.ModelSerializer[Endpoint]):
     vendor = serializers.CharField(source="vendor.slug", read_only=True)
     credential = serializers.UUIDField(source="credential_id", read_only=True, allow_null=True)
-    settings = serializers.DictField(read_only=True)
+    settings = serializers.DictField(source="shown_settings", read_only=True)
     status = serializers.ChoiceField(choices=EndpointStatus.choices, read_only=True)
     error = serializers.SerializerMethodField()
     tools = serializers.IntegerField(source="tool_count", read_only=True)
@@ -102,6 +105,7 @@ def endpoints() -> QuerySet[Endpoint]:
 
 class EndpointList(ListAPIView[Endpoint]):
     write_role = Role.ADMIN
+    largest_body = LARGEST_BODY
     serializer_class = EndpointOutput
     ordering = ("id",)
 
@@ -118,6 +122,7 @@ class EndpointList(ListAPIView[Endpoint]):
 
 class EndpointDetail(GenericAPIView[Endpoint]):
     write_role = Role.ADMIN
+    largest_body = LARGEST_BODY
     serializer_class = EndpointOutput
     pagination_class = None
 

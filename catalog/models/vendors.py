@@ -1,8 +1,9 @@
 """Who offers tools, where, and with which credential we ask."""
 
+import hashlib
 import uuid
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -179,6 +180,19 @@ class Endpoint(models.Model):
         """The address whose origin its credential belongs to."""
         return protocols.get(self.protocol).credential_url(self.url, self.settings)
 
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """Its settings, with the size and digest of a document in place of its text."""
+        documents = {s.name for s in protocols.get(self.protocol).settings if s.kind == "document"}
+        return {
+            name: _receipt(value) if name in documents else value for name, value in self.settings.items()
+        }
+
     def speak(self) -> "Protocol":
         """The protocol of this endpoint with its settings."""
         return protocols.get(self.protocol)(self.settings)
+
+
+def _receipt(text: str) -> dict[str, Any]:
+    content = text.encode()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

@@ -21,7 +21,7 @@ RUNS_SHOWN = 20
 @sensitive_post_parameters("secret")
 @requires(Role.ADMIN)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
-    form = ConnectForm(request.POST or None, initial={"vendor": request.GET.get("vendor", "")})
+    form = ConnectForm(request.POST or None, request.FILES or None, initial={"vendor": request.GET.get("vendor", "")})
     if request.method == "POST" and form.is_valid():
         try:
             run = _connect(form, person(request))
@@ -61,7 +61,7 @@ def _credential(form: ConnectForm, vendor: Vendor, actor: User) -> Credential | 
 @requires(write=Role.ADMIN)
 def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     row = _live(pk)
-    form = EndpointForm(request.POST or None, endpoint=row)
+    form = EndpointForm(request.POST or None, request.FILES or None, endpoint=row)
     if request.method == "POST" and form.is_valid():
         try:
             connections.update_endpoint(row, actor=person(request), **form.changes())

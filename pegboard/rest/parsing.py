@@ -11,7 +11,10 @@ from people.errors import DomainError
 
 
 class StrictJSONParser(BaseParser):
-    """As strict with callers as with vendors: what two parsers would read differently is refused."""
+    """As strict with callers as with vendors: what two parsers would read differently is refused.
+
+    A view that takes more than the usual says so in `largest_body`.
+    """
 
     media_type = "application/json"
     renderer_class = JSONRenderer
@@ -19,10 +22,11 @@ class StrictJSONParser(BaseParser):
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        view = (parser_context or {}).get("view")
+        limit: int = getattr(view, "largest_body", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         body = stream.read(limit + 1)
         if len(body) > limit:
-            raise DomainError("too_large", "The body is larger than 1 MB.", status=413)
+            raise DomainError("too_large", f"The body is larger than {limit // 1024**2} MB.", status=413)
         return _read_object(body)
 
 

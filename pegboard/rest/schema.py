@@ -17,7 +17,7 @@ ERRORS = {
     "404": "There is nothing at this address.",
     "406": "Only JSON can be answered.",
     "409": "It disagrees with what is already there.",
-    "413": "The body is larger than 1 MB.",
+    "413": "The body is larger than this call takes: 1 MB, or 12 MB where a document may be sent.",
     "415": "The body must be application/json.",
 }
 ONLY_WITH_BODY = {"413", "415"}

@@ -1,0 +1,74 @@
+"""Form fields for what a protocol lets an administrator enter, drawn from what it declares."""
+
+from typing import Any
+
+from django import forms
+
+from catalog.connections import LARGEST_DOCUMENT
+from catalog.protocols.base import Setting
+
+
+class LinesField(forms.CharField):
+    """A list of texts, typed one per line."""
+
+    widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
+
+    def to_python(self, value: Any) -> Any:
+        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def validate(self, value: Any) -> None:
+        if self.required and not value:
+            raise forms.ValidationError(self.error_messages["required"], code="required")
+
+    def run_validators(self, value: Any) -> None:
+        """Lengths are the operation's business."""
+
+
+class DocumentWidget(forms.MultiWidget):
+    """A file to upload, or a text to paste. What is stored is never put back into the page."""
+
+    def __init__(self) -> None:
+        super().__init__({"file": forms.FileInput(), "text": forms.Textarea(attrs={"rows": 3})})
+
+    def decompress(self, value: Any) -> list[Any]:
+        return [None, ""]
+
+
+class DocumentField(forms.MultiValueField):
+    def __init__(self, **kwargs: Any) -> None:
+        fields = (forms.FileField(required=False), forms.CharField(required=False, strip=False))
+        super().__init__(fields, widget=DocumentWidget(), require_all_fields=False, **kwargs)
+
+    def compress(self, data_list: list[Any]) -> str:
+        file, text = data_list or (None, "")
+        return _text_of(file) if file else text or ""
+
+
+def _text_of(file: Any) -> str:
+    if file.size > LARGEST_DOCUMENT:
+        raise forms.ValidationError(f"The file is larger than {LARGEST_DOCUMENT // 1024**2} MB.")
+    try:
+        text: str = file.read().decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise forms.ValidationError("The file is not a text in UTF-8.") from exc
+    return text
+
+
+def setting_field(setting: Setting) -> forms.Field:
+    facts: dict[str, Any] = {"label": setting.label, "help_text": setting.help, "initial": setting.default}
+    match setting.kind:
+        case "integer":
+            return forms.IntegerField(
+                min_value=setting.minimum, max_value=setting.maximum, required=setting.required, **facts
+            )
+        case "boolean":
+            return forms.BooleanField(required=False, **facts)
+        case "lines":
+            return LinesField(required=setting.required, **facts)
+        case "document":
+            return DocumentField(required=False, **facts)
+        case _:
+            return forms.CharField(required=setting.required, max_length=500, **facts)
