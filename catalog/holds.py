@@ -5,11 +5,11 @@ same bytes, and any that is blocked. `Tool.stopped` points at what the vendor li
 docs/decisions/0009-held-versions.md says why. Callers hold the lock of the tool.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, TextChoices, Value, When
 from django.db.models.functions import Now
 
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
@@ -37,20 +37,39 @@ def about(tool: int, digest: str) -> QuerySet[Finding]:
 
 def standing(version: ToolVersion) -> FindingState | None:
     """`OPEN` while it is held, `BLOCKED`, or None when it may be pinned."""
-    states = set(about(version.tool_id, version.digest).filter(_STOPPING).values_list("state", flat=True))
-    if FindingState.BLOCKED in states:
-        return FindingState.BLOCKED
-    return FindingState.OPEN if states else None
+    return standings([version]).get(version.pk)
 
 
-def standings(tool: Tool) -> dict[str, FindingState]:
-    """By digest, of those versions of a tool that may not be pinned."""
-    found: dict[str, FindingState] = {}
-    rows = Finding.objects.filter(_STOPPING, tool=tool).values_list("subject", "state")
-    for digest, state in rows:
-        is_blocked = state == FindingState.BLOCKED or found.get(digest) == FindingState.BLOCKED
-        found[digest] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
+def standings(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
+    """By primary key; versions that may be pinned are left out."""
+    by_bytes = {(each.tool_id, each.digest): each.pk for each in versions}
+    rows = Finding.objects.filter(_STOPPING, tool__in={tool for tool, _ in by_bytes})
+    pks = set(by_bytes.values())
+    found: dict[int, FindingState] = {}
+    for tool, subject, version, state in rows.values_list("tool_id", "subject", "version_id", "state"):
+        for pk in {by_bytes.get((tool, subject)), version} & pks:
+            is_blocked = FindingState.BLOCKED in (state, found.get(pk))
+            found[pk] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
     return found
+
+
+class Standing(TextChoices):
+    OFFERED = "offered", "May be pinned"
+    HELD = "held", "Waits for review"
+    BLOCKED = "blocked", "Blocked"
+
+
+def with_standing(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
+    """Each with its `standing`, for lists."""
+    theirs = Finding.objects.filter(Q(version=OuterRef("pk")) | Q(subject=OuterRef("digest")))
+    stopping = theirs.filter(_STOPPING, tool=OuterRef("tool"))
+    return versions.annotate(
+        standing=Case(
+            When(Exists(stopping.filter(state=FindingState.BLOCKED)), then=Value(Standing.BLOCKED)),
+            When(Exists(stopping), then=Value(Standing.HELD)),
+            default=Value(Standing.OFFERED),
+        )
+    )
 
 
 def let_through(tool: Tool, version: ToolVersion) -> bool:

@@ -10,7 +10,9 @@ from django import forms
 from django.forms import BoundField
 from msgspec import UNSET
 
+from catalog import holds
 from catalog.models import Tool, ToolVersion
+from catalog.models.findings import FindingState
 from catalog.protocols.signature import Parameter, Signature
 from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG
 from designer.effective import ParameterWords, Words, merged
@@ -69,11 +71,17 @@ class PinForm(OperationForm):
 def version_choices(tool: Tool) -> list[tuple[int, str]]:
     """Newest first."""
     words = version_words(tool.versions.defer("signature", "raw"))
-    current = tool.current.ordinal if tool.current else 0
+    standings = holds.standings(version for version, _ in words)
     return [
-        (version.ordinal, f"{word} (current)" if version.ordinal == current else word)
+        (version.ordinal, word + _remark(version.pk == tool.current_id, standings.get(version.pk)))
         for version, word in words
     ]
+
+
+def _remark(is_current: bool, standing: FindingState | None) -> str:
+    if standing:
+        return " (blocked)" if standing == FindingState.BLOCKED else " (waits for review)"
+    return " (current)" if is_current else ""
 
 
 def version_words(versions: Iterable[ToolVersion]) -> list[tuple[ToolVersion, str]]:

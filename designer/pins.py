@@ -5,6 +5,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from catalog import holds, inspecting
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
@@ -111,10 +112,22 @@ def _version(tool: Tool, ordinal: int | None) -> ToolVersion:
     if version is None:
         message = f"“{tool}” has no version {ordinal or 'yet'}."
         raise DesignerError("unknown_version", message, fields={"version": message})
-    if version.findings.filter(state=FindingState.BLOCKED).exists():
-        message = f"Version {version.ordinal} of “{tool}” has been blocked in review. Choose another version."
-        raise DesignerError("version_blocked", message, fields={"version": message}, status=409)
+    _check_standing(tool, version)
     return version
+
+
+def _check_standing(tool: Tool, version: ToolVersion) -> None:
+    """Of a version that a run has brought this moment, too: it is inspected here if nobody was sooner."""
+    inspecting.inspect_version(version)
+    match holds.standing(version):
+        case None:
+            return
+        case FindingState.BLOCKED:
+            code, why = "version_blocked", "has been blocked in review. Choose another version."
+        case _:
+            code, why = "version_held", "waits for review. Choose another version, or ask an administrator."
+    message = f"Version {version.ordinal} of “{tool}” {why}"
+    raise DesignerError(code, message, fields={"version": message}, status=409)
 
 
 def _name(agent: Agent, version: ToolVersion, alias: str, *, besides: Pin | None = None) -> str:

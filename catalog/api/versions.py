@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from catalog import diff
 from catalog.errors import CatalogError
+from catalog.holds import Standing, with_standing
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.losses import Loss
 
@@ -22,10 +23,11 @@ ORDINAL = {"type": "integer", "minimum": 1, "maximum": LARGEST_ORDINAL}
 class VersionRow(serializers.ModelSerializer[ToolVersion]):
     first_seen = serializers.DateTimeField(source="first_seen_at", read_only=True)
     is_current = serializers.SerializerMethodField()
+    standing = serializers.ChoiceField(choices=Standing.choices, read_only=True)
 
     class Meta:
         model = ToolVersion
-        fields = ["ordinal", "label", "digest", "tokens", "is_current", "first_seen"]
+        fields = ["ordinal", "label", "digest", "tokens", "is_current", "standing", "first_seen"]
         read_only_fields = fields
 
     def get_is_current(self, version: ToolVersion) -> bool:
@@ -108,7 +110,7 @@ class VersionList(ListAPIView[ToolVersion]):
 
     def get_queryset(self) -> QuerySet[ToolVersion]:
         tool = get_object_or_404(Tool, pk=self.kwargs["pk"])
-        return ToolVersion.objects.filter(tool=tool).select_related("tool")
+        return with_standing(ToolVersion.objects.filter(tool=tool).select_related("tool"))
 
 
 class VersionDetail(GenericAPIView[ToolVersion]):
@@ -116,7 +118,7 @@ class VersionDetail(GenericAPIView[ToolVersion]):
     pagination_class = None
 
     def get(self, request: Request, pk: int, ordinal: int) -> Response:
-        versions = ToolVersion.objects.select_related("tool__endpoint")
+        versions = with_standing(ToolVersion.objects.select_related("tool__endpoint"))
         return Response(VersionDetailOutput(get_object_or_404(versions, tool=pk, ordinal=ordinal)).data)
 
 

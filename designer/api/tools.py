@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionRow, signature_document
+from catalog.holds import with_standing
 from catalog.models import Tool
 from designer.models import Pin
 
@@ -75,7 +76,8 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
 
     @extend_schema_field(VersionRow(many=True))
     def get_versions(self, tool: Tool) -> Any:
-        versions = tool.versions.select_related("tool").defer("raw", "signature")[:VERSIONS]
+        rows = tool.versions.select_related("tool").defer("raw", "signature")
+        versions = with_standing(rows)[:VERSIONS]
         return VersionRow(versions, many=True).data
 
     @extend_schema_field(FindingOutput(many=True))

@@ -20,7 +20,8 @@ def read(endpoint):
 
 def first_of(endpoint) -> Tool:
     tool = Tool.objects.select_related("current", "stopped").order_by("tool_id").first()
-    assert tool and tool.endpoint_id == endpoint.pk
+    assert tool
+    assert tool.endpoint_id == endpoint.pk
     return tool
 
 
