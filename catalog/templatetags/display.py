@@ -56,8 +56,9 @@ def icon(name: str) -> SafeString:
 
 
 @register.filter
-def shown(text: str) -> SafeString:
+def shown(text: object) -> SafeString:
     """The text with every invisible character drawn as a chip, so that nothing hides from a reader."""
+    text = str(text)  # a version without a label goes by its number
     if not UNSEEN.search(text):
         return escape(text)
     pieces, end = [], 0
@@ -128,6 +129,12 @@ def compact(number: int) -> str:
 @register.filter
 def grouped(number: int) -> str:
     return f"{number:,}"
+
+
+@register.filter
+def milliseconds(number: int) -> str:
+    """As a person says it: 80 ms, 1.2 s."""
+    return f"{number} ms" if number < 1000 else f"{number / 1000:.1f} s"
 
 
 @register.filter
