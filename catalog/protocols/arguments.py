@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog.protocols.signature import Parameter
+from catalog.protocols import complaints, json_schema, validation
+from catalog.protocols.signature import Parameter, Signature
 
 _FORMS: dict[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "must be text"),
@@ -12,18 +13,108 @@ _FORMS: dict[str, tuple[tuple[type, ...], str]] = {
     "number": ((int, float), "must be a number"),
     "boolean": ((bool,), "must be true or false"),
 }
+# With these, an object schema may take names that it does not list.
+_OPENING = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "$ref")
+# What is wrong with the inputs together goes by this name.
+TOGETHER = ""
+TOO_LARGE = "is too large or too deeply nested to be sent"
+MOST_REASONS = 3  # for one input
 
 
-def problems(inputs: Sequence[Parameter], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Why each argument that does not fit does not, by input name; all of them at once. None is not given."""
-    known = {parameter.name for parameter in inputs}
-    found = {name: "is not an input of this tool" for name in arguments if name not in known}
-    for parameter in inputs:
-        value = arguments.get(parameter.name)
-        why = _problem(parameter, value) if value is not None else parameter.required and "is required"
+def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Why each argument that does not fit does not, by input name; all of them at once.
+
+    None is not given, except where an input takes null.
+    """
+    sent = given(signature, arguments)
+    found = _unknown(signature, sent)
+    for parameter in signature.inputs:
+        if parameter.name not in sent:
+            why = "is required" if parameter.required else ""
+        else:
+            why = _problem(parameter, sent[parameter.name]) if parameter.schema is None else ""
         if why:
             found[parameter.name] = why
-    return found
+    return found | _by_schema(signature, {name: sent[name] for name in sent if name not in found}, found)
+
+
+def given(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that are sent: None says that one is not given, unless its input takes null."""
+    nullable = {p.name for p in signature.inputs if p.schema is not None and _takes_null(p.schema)}
+    return {name: value for name, value in arguments.items() if value is not None or name in nullable}
+
+
+def unchecked(signature: Signature) -> str:
+    """A sentence about the vendor's rules that cannot be judged here; "" when there are none."""
+    return validation.checked(_schema(signature)).remark if _has_schema(signature) else ""
+
+
+def _has_schema(signature: Signature) -> bool:
+    return signature.schema_rest is not None or any(p.schema is not None for p in signature.inputs)
+
+
+def _schema(signature: Signature) -> Any:
+    return json_schema.write(signature.inputs, signature.schema_rest)
+
+
+def _unknown(signature: Signature, sent: Mapping[str, Any]) -> dict[str, str]:
+    rest = signature.schema_rest or {}
+    closing = ("additionalProperties", "unevaluatedProperties")
+    if any(rest.get(keyword, False) is not False for keyword in closing) or any(k in rest for k in _OPENING):
+        return {}
+    known = {parameter.name for parameter in signature.inputs}
+    return {name: "is not an input of this tool" for name in sent if name not in known}
+
+
+def _by_schema(signature: Signature, sent: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, str]:
+    """What the vendor's whole schema has against the arguments, where nothing was found before."""
+    if not _has_schema(signature):
+        return {}
+    if validation.is_too_large(dict(sent)):
+        return {name: TOO_LARGE for name, value in sent.items() if validation.is_too_large(value)} or {
+            TOGETHER: f"What is given {TOO_LARGE}."
+        }
+    whole = next((parameter.name for parameter in signature.inputs if parameter.is_whole), None)
+    if whole is not None and whole not in sent:
+        return {}
+    ready = validation.checked(_schema(signature))
+    faults = validation.faults(ready, dict(sent) if whole is None else sent[whole])
+    said: dict[str, list[str]] = {}
+    for fault in sorted(faults, key=lambda fault: complaints.place(fault.path)):
+        path = fault.path if whole is None else (whole, *fault.path)
+        name, why = _about(path, fault.why)
+        if name not in found and not (name == TOGETHER and found):
+            said.setdefault(name, []).append(why)
+    return {name: "; ".join(reasons[:MOST_REASONS]) for name, reasons in said.items()}
+
+
+def _about(path: Sequence[str | int], why: str) -> tuple[str, str]:
+    if not path:
+        return TOGETHER, f"The inputs do not fit together: what is given {why}."
+    name = str(path[0])
+    if len(path) > 1:
+        return name, f"{complaints.place(path)} {why}"
+    return name, "is not an input of this tool" if why == complaints.UNKNOWN else why
+
+
+def _takes_null(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return schema is True
+    if "const" in schema or "enum" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return isinstance(values, list) and None in values
+    if "type" in schema:
+        kind = schema["type"]
+        return schema.get("nullable") is True or kind == "null" or (isinstance(kind, list) and "null" in kind)
+    forms = [*_forms(schema, "anyOf"), *_forms(schema, "oneOf")]
+    if forms:
+        return any(_takes_null(form) for form in forms)
+    return not any(keyword in schema for keyword in ("$ref", "$dynamicRef", "allOf", "not", "if"))
+
+
+def _forms(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    forms = schema.get(keyword)
+    return forms if isinstance(forms, list) else []
 
 
 def _problem(parameter: Parameter, value: object) -> str:

@@ -46,7 +46,7 @@ def refusal(signature: Signature, arguments: Mapping[str, Any]) -> Outcome | Non
     if not signature.is_invocable:
         reason = "An input has a type that cannot be used here, so this tool cannot be run."
         return failed("refused", "UNSUPPORTED_TYPE", reason)
-    if fields := problems(signature.inputs, arguments):
+    if fields := problems(signature, arguments):
         return failed("invalid_arguments", "ARGUMENTS", "Some inputs do not fit.", fields=fields)
     return None
 

@@ -1,0 +1,253 @@
+"""Judges values by a vendor's JSON Schema, which may be broken, hostile or in any dialect.
+
+Nothing is fetched, patterns run in linear time, and a schema whose checking could take long is not
+checked. A rule that cannot be checked is left out and named, so that it stops nobody: the vendor
+will judge by it anyway.
+"""
+
+import copy
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs import ValidationErrorKind as Kind
+
+from catalog.protocols import complaints, effort, subschemas
+from catalog.protocols.errors import printable
+
+DEEPEST_VALUE = 64
+MOST_VALUES = 20_000
+USUAL_DEPTH = 6
+MOST_FAULTS = 50
+MOST_PATTERNS = 100
+MOST_REPAIRS = 30
+
+Path = tuple[str | int, ...]
+
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=500_000, dfa_size_limit=1_000_000)
+_DIALECTS: dict[str, type[jsonschema_rs.Validator]] = {
+    "draft-04": jsonschema_rs.Draft4Validator,
+    "draft-06": jsonschema_rs.Draft6Validator,
+    "draft-07": jsonschema_rs.Draft7Validator,
+    "2019-09": jsonschema_rs.Draft201909Validator,
+}
+_DIALECT = re.compile(r"https?://json-schema\.org/(?:draft/)?([0-9a-z-]+)/schema#?")
+_NOT_CHECKED = "The vendor's schema cannot be checked here, so the vendor alone judges these inputs."
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a value, or the part of it at `path`, does not fit: what follows its name in a sentence."""
+
+    path: Path
+    why: str
+
+
+@dataclass(slots=True)
+class Checked:
+    """A schema ready to be judged by. `left_out` names the rules that are not."""
+
+    schema: Any
+    validator: jsonschema_rs.Validator | None
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def remark(self) -> str:
+        """A sentence for a person about what is not checked; "" when all is."""
+        if self.validator is None:
+            return _NOT_CHECKED
+        if not self.left_out:
+            return ""
+        shown = ", ".join(self.left_out[:3]) + (", …" if len(self.left_out) > 3 else "")
+        return f"Not all of the vendor's rules can be checked here, so the vendor alone judges {shown}."
+
+
+def checked(schema: Any) -> Checked:
+    """Makes a schema ready, without the rules that cannot be checked."""
+    dialect = _dialect(schema)
+    change = _modern if dialect is jsonschema_rs.Draft202012Validator else _plain
+    ready = Checked(subschemas.mapped(copy.deepcopy(schema), change), None)
+    _leave_out_references(ready)
+    _leave_out_patterns(ready)
+    for _ in range(MOST_REPAIRS):
+        try:
+            effort.require_bounded(ready.schema, USUAL_DEPTH)
+            ready.validator = dialect(
+                ready.schema, validate_formats=True, pattern_options=_PATTERNS, offline=True
+            )
+        except effort.TooInvolvedError:
+            break
+        except jsonschema_rs.ValidationError as error:
+            if not (cut := _cut(ready.schema, error.instance_path)):
+                break
+            ready.left_out.append(cut)
+        except ValueError:
+            # The library's own bound on nesting.
+            break
+        else:
+            break
+    return ready
+
+
+def is_too_large(value: Any) -> bool:
+    """Whether a value has too many parts, or is nested too deeply, to be judged."""
+    depth, size = _extent(value)
+    return depth > DEEPEST_VALUE or size > MOST_VALUES
+
+
+def faults(ready: Checked, value: Any) -> list[Fault]:
+    """Everything that is wrong with `value`, as far as it can be judged. It must not be too large."""
+    if ready.validator is None or is_too_large(value):
+        return []
+    try:
+        effort.require_bounded(ready.schema, _extent(value)[0])
+    except effort.TooInvolvedError:
+        ready.validator = None
+        return []
+    if ready.validator.is_valid(value):
+        return []
+    found = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
+    return list(islice(found, MOST_FAULTS))
+
+
+def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
+    path = tuple(error.instance_path)
+    match error.kind:
+        case Kind.Required(name):
+            yield Fault((*path, name), "is required")
+        case Kind.AdditionalProperties(names) | Kind.UnevaluatedProperties(names):
+            yield from (Fault((*path, name), complaints.UNKNOWN) for name in names)
+        case Kind.AnyOf(forms) | Kind.OneOfNotValid(forms):
+            yield from _of_forms(path, forms)
+        case _:
+            yield Fault(path, complaints.sentence(error))
+
+
+def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> Iterator[Fault]:
+    """Where the type tells which form was meant, what is wrong with that one."""
+    meant = [errors for errors in forms if not any(_is_of_another_type(error, path) for error in errors)]
+    if len(meant) == 1:
+        for error in meant[0]:
+            yield from _faults(error)
+    elif meant:
+        yield Fault(path, complaints.NO_FORM)
+    else:
+        kinds = [error.kind for errors in forms for error in errors]
+        names = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
+        yield Fault(path, f"must be {complaints.types(names)}")
+
+
+def _is_of_another_type(error: jsonschema_rs.ValidationError, path: Path) -> bool:
+    return isinstance(error.kind, Kind.Type) and tuple(error.instance_path) == path
+
+
+def _dialect(schema: Any) -> type[jsonschema_rs.Validator]:
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    found = _DIALECT.fullmatch(named) if isinstance(named, str) else None
+    newest = jsonschema_rs.Draft202012Validator
+    return _DIALECTS.get(found[1], newest) if found else newest
+
+
+def _modern(schema: dict[str, Any]) -> dict[str, Any]:
+    """Many schemas that name no dialect have lists of `items`, as up to draft-07."""
+    said = _plain(schema)
+    if isinstance(said.get("items"), list):
+        said["prefixItems"] = said.pop("items")
+        if "additionalItems" in said:
+            said["items"] = said.pop("additionalItems")
+    return said
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """What OpenAPI 3.0 says in words of its own, in those of JSON Schema. `$id` would move references."""
+    said = {keyword: value for keyword, value in schema.items() if keyword != "$id"}
+    kind = said.get("type")
+    if said.get("nullable") is True and isinstance(kind, str):
+        said["type"] = [kind, "null"]
+    for strict, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(said.get(strict), bool):
+            is_strict = said.pop(strict)
+            if is_strict and limit in said:
+                said[strict] = said.pop(limit)
+    return said
+
+
+def _leave_out_references(ready: Checked) -> None:
+    def without(schema: dict[str, Any]) -> dict[str, Any]:
+        for keyword in subschemas.REFERENCES:
+            reference = schema.get(keyword)
+            if isinstance(reference, str) and not _resolves(ready.schema, reference):
+                ready.left_out.append(f"“{printable(reference, 60)}”")
+                schema = {name: value for name, value in schema.items() if name != keyword}
+        return schema
+
+    ready.schema = subschemas.mapped(ready.schema, without)
+
+
+def _resolves(document: Any, reference: str) -> bool:
+    try:
+        return isinstance(subschemas.pointed(document, reference), dict | bool)
+    except LookupError:
+        return False
+
+
+def _leave_out_patterns(ready: Checked) -> None:
+    """Each takes memory when it is made ready, so a schema may have only so many."""
+    seen: list[str] = []
+
+    def within(schema: dict[str, Any]) -> dict[str, Any]:
+        named = schema.get("patternProperties")
+        seen.extend(named if isinstance(named, dict) else ())
+        if "pattern" in schema:
+            seen.append("pattern")
+        if len(seen) <= MOST_PATTERNS:
+            return schema
+        left = ("pattern", "patternProperties")
+        return {keyword: value for keyword, value in schema.items() if keyword not in left}
+
+    limited = subschemas.mapped(ready.schema, within)
+    if len(seen) > MOST_PATTERNS:
+        ready.schema = limited
+        ready.left_out.append("most patterns")
+
+
+def _cut(schema: Any, path: list[str | int]) -> str:
+    """Takes what the library refuses out of the schema, and says what it was; "" if it cannot be found.
+
+    The library leaves empty names out of its paths.
+    """
+    *way, last = path or [""]
+    try:
+        place = schema
+        for part in way:
+            place = place[part]
+        if isinstance(place, list) and way[-1:] != ["required"]:
+            place[int(last)] = True
+        else:
+            del place[last]
+    except (LookupError, TypeError):
+        return ""
+    named = [str(part) for part in way if part not in ("properties", "items", "anyOf", "allOf", "oneOf")]
+    whose = f" of “{printable(named[-1], 60)}”" if named else ""
+    return f"“{printable(str(last), 60)}”{whose}"
+
+
+def _extent(value: Any) -> tuple[int, int]:
+    """How deep a value is nested, and how many parts it has; both no further than the limits."""
+    level, depth, size = [value], 0, 1
+    while depth <= DEEPEST_VALUE and size <= MOST_VALUES:
+        level = [child for each in level for child in _parts(each)]
+        if not level:
+            break
+        depth += 1
+        size += len(level)
+    return depth, size
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
