@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from catalog.search import words
+from catalog.search import spelling, words
 from catalog.search.vocabulary import Known, Spelling
 
 LONGEST = 1_000
@@ -14,7 +14,8 @@ _LONG = 5
 _MOST_BEGINNINGS = 5
 _SHORTEST_TYPED, _SHORTEST_BEGINNING = 2, 4
 # How much a word counts that only asks, that is another verb for one in the question, that only begins so
-# or that was put in for a misspelt one: in a long question that is more often a word no tool has.
+# or that was put in for a misspelt one. In a long question, or if the mistake is an odd one, that is more
+# often a word no tool has.
 _ASKING, _SYNONYM, _BEGINNING, _REPAIRED, _GUESSED = 0.3, 0.2, 0.7, 0.8, 0.5
 # A word asked n times counts as n to this power.
 _REPEATED = 0.2
@@ -133,9 +134,9 @@ def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Q
         return False
     best = max(repairs, key=lambda each: _likelihood(word, each))
     terms.repaired[word] = best.word
-    return terms.add(best.lexeme, best.found_in, _GUESSED if len(question.runs) > _LONG else _REPAIRED)
+    is_sure = len(question.runs) <= _LONG and spelling.is_surely_meant(word, best.word)
+    return terms.add(best.lexeme, best.found_in, _stress(best.word, 1) * (_REPAIRED if is_sure else _GUESSED))
 
 
-def _likelihood(typed: str, spelling: Spelling) -> float:
-    """People mistype common words more often than rare ones, and seldom make two mistakes in one."""
-    return math.log(spelling.found_in) - 4 * (spelling.distance or 0) - 2 * (typed[0] != spelling.word[0])
+def _likelihood(typed: str, each: Spelling) -> float:
+    return spelling.likelihood(typed, each.word, each.distance or 0, each.found_in)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from django.db import connection
 
 from catalog.search.scope import Scope
+from catalog.search.spelling import edits_allowed, may_mean
 from catalog.search.words import typo_distance
-
-SHORTEST_REPAIRED, SHORTEST_REPAIRED_TWICE = 4, 7
-TOO_FAR = 99
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +97,7 @@ def near(typed: Sequence[str]) -> dict[str, list[Spelling]]:
         )
         found: dict[str, list[Spelling]] = {word: [] for word in typed}
         for word, candidate, begins, lexeme, found_in in cursor.fetchall():
-            distance = None if begins else _edits(word, candidate)
-            if distance != TOO_FAR:
+            distance = None if begins else typo_distance(word, candidate, edits_allowed(word))
+            if distance is None or may_mean(word, candidate, distance):
                 found[word].append(Spelling(candidate, lexeme, found_in, distance))
         return found
-
-
-def _edits(typed: str, word: str) -> int:
-    """People hardly ever mistype the first letter; they leave it out, or swap it with the second."""
-    limit = _edits_allowed(typed)
-    if not limit or not (typed[0] == word[0] or typed[1] == word[0] or typed[0] == word[1:2]):
-        return TOO_FAR
-    distance = typo_distance(typed, word, limit)
-    return distance if distance <= limit else TOO_FAR
-
-
-def _edits_allowed(word: str) -> int:
-    if len(word) < SHORTEST_REPAIRED or not word.isalpha():
-        return 0
-    return 1 if len(word) < SHORTEST_REPAIRED_TWICE else 2
