@@ -221,7 +221,7 @@ def wait_for(call: Call, seconds: float) -> Call:
     ends, pause = time.monotonic() + seconds, 0.02
     while call.is_active and (left := ends - time.monotonic()) > 0:
         time.sleep(min(pause, left))
-        pause = min(pause * 1.5, 0.5)
+        pause = min(pause * 1.5, 0.2)
         call.refresh_from_db(fields=["status"])
     call.refresh_from_db()
     return call

@@ -82,10 +82,14 @@ def output_value(value: Any) -> dict[str, Any]:
     match value:
         case str():
             return {"text": shown(_cut(value, LONGEST_TEXT))} if value else {"plain": "empty text"}
-        case None | bool() | int() | float():
-            return {"plain": {None: "nothing", True: "yes", False: "no"}.get(value, str(value))}
-        case [] | {}:
-            return {"plain": "empty"}
+        case None:
+            return {"plain": "nothing"}
+        case bool():
+            return {"plain": "yes" if value else "no"}
+        case int() | float():
+            return {"plain": str(value)}
+    if not value:
+        return {"plain": "empty"}
     if columns := _columns(value):
         rows = [[_cell(row.get(column)) for column in columns] for row in value[:MOST_ROWS]]
         return {"columns": [shown(c) for c in columns], "rows": rows, "more": len(value) - len(rows)}

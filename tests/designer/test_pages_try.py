@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET, json
 
 from catalog import examples, invocation
-from catalog.models import Call, Example
+from catalog.models import Call, Example, ToolVersion
 from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
 from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements
 from people.models import Role
@@ -231,6 +231,36 @@ def test_everything_a_tool_returns_is_text(designer):
 
     assert not re.search(r"<script>|<img|<b>|<i>", page)
     assert "&lt;script&gt;" in page
+
+
+def test_values_are_shown_as_a_person_reads_them(designer):
+    outputs = {
+        "text": "two\nlines",
+        "rows": [{"city": "Oslo", "sky": "fair"}, {"city": "Rome"}],
+        "deep": {"a": {"b": [1]}},
+        "yes": True,
+        "none": None,
+        "zero": 0,
+        "empty": [],
+    }
+    call = finished(make_it(), result=Result(outputs=outputs))
+
+    page = designer.get(f"{try_url(call.tool)}?call={call.pk}")
+
+    said = text_of(page)
+    assert "text two lines rows city sky Oslo fair Rome null deep" in said
+    assert "yes yes none nothing zero 0 empty empty" in said
+    assert "<td>Oslo</td>" in page.content.decode()
+
+
+def test_a_version_without_a_label_goes_by_its_number(designer):
+    tool = make_it()
+    facts = {name: getattr(tool.current, name) for name in ("signature", "raw", "digest")}
+    tool.current = ToolVersion.objects.create(tool=tool, ordinal=2, label="", **facts)
+    tool.save()
+    finished(tool)
+
+    assert designer.get(try_url(tool)).status_code == 200
 
 
 def test_a_failure_says_what_happened_and_what_to_do(designer):
