@@ -18,9 +18,11 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from catalog import credentials, protocols
+from catalog import policy as policies
 from catalog.credentials import Secret
 from catalog.errors import CatalogError
-from catalog.models import Credential, Endpoint, Tool, Vendor
+from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
+from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
@@ -144,6 +146,7 @@ def create_endpoint(
     credential: Credential | None = None,
     interval_minutes: int = 60,
     settings: Mapping[str, Any] | None = None,
+    policy: Mapping[str, str] | None = None,
 ) -> Endpoint:
     """Checked, saved and due at once; the caller asks for the first run."""
     endpoint = Endpoint(
@@ -154,6 +157,7 @@ def create_endpoint(
         credential=credential,
         interval_minutes=interval_minutes,
         settings=dict(settings or {}),
+        policy=_checked_policy({}, policy or {}),
     )
     _check_endpoint(endpoint)
     endpoint.save()
@@ -166,6 +170,8 @@ def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpo
     """Moving to another origin takes the credential off: it was entered for the old address only."""
     endpoint = _locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = _endpoint_facts(endpoint)
+    if "policy" in changes:
+        endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
     if "settings" in changes:
         changes["settings"] = _with_kept_documents(changes["settings"], endpoint)
     for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused"}:
@@ -182,7 +188,7 @@ def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpo
     endpoint.save(
         update_fields=[
             *("url", "name", "credential", "interval_minutes", "settings"),
-            *("is_paused", "next_due_at", "memory"),
+            *("is_paused", "policy", "next_due_at", "memory"),
         ]
     )
     audit.record(actor, "edit", endpoint, before=before, after=after)
@@ -191,7 +197,7 @@ def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpo
 
 @transaction.atomic
 def remove_endpoint(endpoint: Endpoint, *, actor: User) -> None:
-    """Stops reading it and withdraws its tools. Pins and releases go on."""
+    """Stops reading it and withdraws its tools; its findings wait for nobody. Pins and releases go on."""
     now = timezone.now()
     # The run before the endpoint, as workers lock them, so that neither waits for the other for ever.
     endpoint.runs.filter(status__in=ACTIVE).update(
@@ -208,6 +214,7 @@ def remove_endpoint(endpoint: Endpoint, *, actor: User) -> None:
     Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE).update(
         status=ToolStatus.WITHDRAWN, changed_at=now
     )
+    Finding.objects.filter(endpoint=endpoint, state=FindingState.OPEN).update(state=FindingState.NOTED)
     audit.record(actor, "remove", endpoint, before=_endpoint_facts(endpoint))
 
 
@@ -224,6 +231,19 @@ def _check_endpoint(endpoint: Endpoint, *, keeps_credential: bool = True) -> Non
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = _origin_of(endpoint.credential_url, stated_in)
     _check_binding(endpoint, origin, keeps_credential=keeps_credential)
+
+
+def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """What differs from the default, so that a new class of change gets its default everywhere."""
+    for name, action in changes.items():
+        if name not in policies.CLASSES:
+            raise _invalid(policy=f"There is no class of change “{name[:60]}”.")
+        if action not in policies.ACTIONS:
+            raise _invalid(policy=f"For “{name}”, choose one of: {', '.join(policies.ACTIONS)}.")
+    stated = {**held, **changes}
+    return {
+        name: stated[name] for name, action in policies.DEFAULT.items() if stated.get(name, action) != action
+    }
 
 
 def _origin_of(url: str, stated_in: str = "url") -> str:
@@ -304,6 +324,7 @@ def _endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "interval_minutes": endpoint.interval_minutes,
         "settings": endpoint.shown_settings,
         "is_paused": endpoint.is_paused,
+        "policy": dict(policies.whole(endpoint.policy)),
     }
 
 

@@ -11,6 +11,7 @@ from catalog import protocols
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
+from catalog.policy_fields import PolicyForm
 from catalog.protocols.base import Protocol
 from catalog.setting_fields import DocumentField, setting_field
 from people.forms import OperationForm
@@ -55,7 +56,7 @@ class CredentialChoice(CredentialField):
         return f"{obj.name} (for {obj.origin})"
 
 
-class EndpointForm(OperationForm):
+class EndpointForm(PolicyForm):
     """Settings of one endpoint; those of its protocol are drawn from what the protocol declares."""
 
     name = forms.CharField(
@@ -81,10 +82,12 @@ class EndpointForm(OperationForm):
             self.fields[f"setting-{setting.name}"] = setting_field(setting)
             if setting.kind == "document" and setting.name in self.stored:
                 self._offer_to_keep(setting.name)
+        self.add_policy(endpoint.policy)
 
     def changes(self) -> dict[str, Any]:
         plain = ("name", "url", "credential", "interval_minutes")
-        return {name: self.cleaned_data[name] for name in plain} | {"settings": self._settings()}
+        stated = {name: self.cleaned_data[name] for name in plain}
+        return stated | {"settings": self._settings(), "policy": self.policy()}
 
     def _offer_to_keep(self, name: str) -> None:
         size = filesizeformat(self.stored[name]["bytes"])
@@ -156,7 +159,7 @@ class SecretForm(OperationForm):
     )
 
 
-class ConnectForm(CredentialDetailsForm):
+class ConnectForm(CredentialDetailsForm, PolicyForm):
     """Everything needed to read a vendor for the first time, on one page."""
 
     vendor = forms.ModelChoiceField(
@@ -193,6 +196,7 @@ class ConnectForm(CredentialDetailsForm):
                 field = setting_field(setting)
                 field.required = False  # those of another protocol are not asked for
                 self.fields[f"{protocol.name}-{setting.name}"] = field
+        self.add_policy({})
 
     def protocol_cards(self) -> Iterator[tuple[type[Protocol], bool, list[BoundField]]]:
         chosen = self["protocol"].value()

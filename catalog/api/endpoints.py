@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import connections, enumeration, protocols
+from catalog import policy as policies
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.models import Credential, Endpoint, Vendor
@@ -28,6 +29,32 @@ class ErrorOutput(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
+class PolicyOutput(serializers.Serializer[Any]):
+    """What becomes of a new version, by the class of its change; the strictest counts."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {
+            name: serializers.ChoiceField(choices=list(policies.ACTIONS), help_text=words)
+            for name, (words, _) in policies.CLASSES.items()
+        }
+
+
+class PolicyInput(Input):
+    """Classes that are left out stay as they are. A misspelt one would protect nobody, so it is refused."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) and (unknown := data.keys() - self.fields.keys()):
+            names = ", ".join(sorted(map(str, unknown)))[:200]
+            raise serializers.ValidationError(f"There is no class of change called {names}.")
+        return super().to_internal_value(data)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {
+            name: serializers.ChoiceField(choices=list(policies.ACTIONS), required=False)
+            for name in policies.CLASSES
+        }
+
+
 class EndpointChange(Input):
     url = Address(max_length=LONGEST_URL, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
@@ -36,6 +63,7 @@ class EndpointChange(Input):
         min_value=1, max_value=connections.LONGEST_INTERVAL, required=False
     )
     settings = serializers.DictField(required=False)
+    policy = PolicyInput(required=False)
     is_paused = serializers.BooleanField(required=False)
 
     def validate_credential(self, pk: Any) -> Credential | None:
@@ -62,6 +90,7 @@ class EndpointOutput(serializers.ModelSerializer[Endpoint]):
     credential = serializers.UUIDField(source="credential_id", read_only=True, allow_null=True)
     settings = serializers.DictField(source="shown_settings", read_only=True)
     status = serializers.ChoiceField(choices=EndpointStatus.choices, read_only=True)
+    policy = serializers.SerializerMethodField()
     error = serializers.SerializerMethodField()
     tools = serializers.IntegerField(source="tool_count", read_only=True)
 
@@ -76,6 +105,7 @@ class EndpointOutput(serializers.ModelSerializer[Endpoint]):
             "credential",
             "interval_minutes",
             "settings",
+            "policy",
             "status",
             "is_paused",
             "error",
@@ -87,6 +117,10 @@ class EndpointOutput(serializers.ModelSerializer[Endpoint]):
             "created_at",
         ]
         read_only_fields = fields
+
+    @extend_schema_field(PolicyOutput)
+    def get_policy(self, endpoint: Endpoint) -> dict[policies.Class, policies.Action]:
+        return policies.whole(endpoint.policy)
 
     @extend_schema_field(ErrorOutput(allow_null=True))
     def get_error(self, endpoint: Endpoint) -> dict[str, str] | None:

@@ -21,7 +21,9 @@ RUNS_SHOWN = 20
 @sensitive_post_parameters("secret")
 @requires(Role.ADMIN)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
-    form = ConnectForm(request.POST or None, request.FILES or None, initial={"vendor": request.GET.get("vendor", "")})
+    form = ConnectForm(
+        request.POST or None, request.FILES or None, initial={"vendor": request.GET.get("vendor", "")}
+    )
     if request.method == "POST" and form.is_valid():
         try:
             run = _connect(form, person(request))
@@ -46,6 +48,7 @@ def _connect(form: ConnectForm, actor: User) -> Run:
         credential=_credential(form, vendor, actor),
         interval_minutes=given["interval_minutes"],
         settings=form.settings(),
+        policy=form.policy(),
     )
     return enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
 
