@@ -51,3 +51,11 @@ def _walk(where: str, value: object, *, is_open: bool = False, is_name: bool = F
             if is_open:
                 yield Text(where, key)
             yield from _walk(where, each, is_open=is_open)
+
+
+def by_place(signature: Signature) -> dict[str, str]:
+    """All texts, those of one place on lines of their own; for a person who compares two signatures."""
+    found: dict[str, list[str]] = {}
+    for text in texts(signature):
+        found.setdefault(text.where, []).append(text.value)
+    return {where: "\n".join(values) for where, values in found.items()}

@@ -1,0 +1,50 @@
+"""A vendor's text as its bytes are: nothing hidden, no line end and no run of spaces lost."""
+
+import re
+
+from django import template
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from catalog.inspection.characters import HIDDEN, decoded_tags, name_of
+
+register = template.Library()
+
+LONGEST = 20_000
+MOST_CHIPS = 12
+# Two spaces or more, one at the end of a line, tabs and line ends; the rest is as it looks.
+BLANKS = re.compile(r" {2,}| +(?=\r?\n|\Z)|[\t\r\n]")
+DRAWN = {"\t": "⇥\t", "\r": "␍", "\n": "↵\n"}
+PIECES = re.compile(f"(?P<hidden>{HIDDEN.pattern})|(?P<blank>{BLANKS.pattern})")
+
+
+@register.filter
+def exactly(text: str) -> SafeString:
+    """For a block that keeps white space."""
+    more = len(text) - LONGEST
+    drawn, end = [], 0
+    for piece in PIECES.finditer(text := text[:LONGEST]):
+        drawn += [escape(text[end : piece.start()]), _drawn(piece)]
+        end = piece.end()
+    drawn.append(escape(text[end:]))
+    if more > 0:
+        drawn.append(format_html(' <span class="hidden-char">and {} characters more</span>', f"{more:,}"))
+    return mark_safe("".join(drawn))  # noqa: S308 - every piece is escaped above
+
+
+def _drawn(piece: re.Match[str]) -> SafeString:
+    if run := piece.group("hidden"):
+        return _chips(run)
+    blank = piece.group("blank")
+    return format_html('<span class="blank">{}</span>', DRAWN.get(blank, "·" * len(blank)))
+
+
+def _chips(run: str) -> SafeString:
+    chips = format_html_join(
+        "", '<span class="hidden-char">{}</span>', ((name_of(c),) for c in run[:MOST_CHIPS])
+    )
+    said = decoded_tags(run)
+    spelling = format_html('<span class="hidden-char">spells “{}”</span>', said) if said else ""
+    more = len(run) - MOST_CHIPS
+    rest = format_html('<span class="hidden-char">and {} more</span>', f"{more:,}") if more > 0 else ""
+    return format_html("{}{}{}", chips, rest, spelling)
