@@ -55,6 +55,14 @@ VENDORS = (
         protocol="oxp",
     ),
     Vendor(
+        slug="bellwether",
+        name="Bellwether",
+        homepage="https://bellwether.example/",
+        blurb="Two agents: one writes letters and posts them when told to, one plans journeys by train.",
+        port_offset=4,
+        protocol="acp",
+    ),
+    Vendor(
         slug="tiderow",
         name="Tiderow Museum",
         homepage="https://tiderow-museum.example/",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from demo import VENDORS, Vendor
 from demo.a2t_server import A2tServer
+from demo.acp_server import AcpServer
 from demo.bank import REQUIREMENTS, QuillmoorBank
 from demo.mcp_server import McpServer
 from demo.museum import TOOLS, Museum
@@ -41,9 +42,14 @@ def mcp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
     return McpServer(port, vendor, Museum(), TOOLS)
 
 
+def acp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+    return AcpServer(port, vendor)
+
+
 # By protocol: what listens on a port for a vendor, with a folder for what has been published.
 SERVERS: dict[str, Callable[[int, Vendor, Path | None], Server]] = {
     "a2t": a2t_server,
+    "acp": acp_server,
     "mcp": mcp_server,
     "oxp": oxp_server,
 }
