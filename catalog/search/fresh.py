@@ -1,7 +1,7 @@
-"""Tools that were recorded a moment ago and are not in the index yet: found by plain words meanwhile.
+"""Tools whose current version was recorded a moment ago and is not in the index yet: found by plain words.
 
-The index follows a run by a second or so. Until then its tools are compared word by word; a few thousand
-rows at most, so this costs milliseconds, and nothing when no run has just ended.
+The index follows a run by a second or so. Until then what it recorded is compared word by word; a few
+thousand rows at most, so this costs milliseconds, and nothing when no run has just ended.
 """
 
 from django.db import connection
@@ -14,20 +14,18 @@ MOST, MOST_WORDS, SHORTEST = 200, 12, 3
 # About what a word in the name, and one in the description, are worth in the index.
 IN_NAME, IN_TEXT = 5.0, 2.0
 
-# Tools are indexed in the order of their ids, but for those of runs that ended side by side. Usually none
-# waits; OFFSET then keeps PostgreSQL from reading the tools before it finds that out.
+# New tools are indexed in the order of their ids, but for those of runs that ended side by side. Those, and
+# tools with a new version, are known by when they changed. Usually none waits; OFFSET then keeps PostgreSQL
+# from reading the tools before it finds that out.
 _STATEMENT = """
-WITH recent AS (
-    SELECT endpoint_id FROM (SELECT * FROM catalog_run ORDER BY id DESC LIMIT 100) run
-    WHERE added > 0 AND finished_at > now() - interval '2 minutes'
-), candidate AS (
-    (SELECT id FROM catalog_tool WHERE id > (SELECT coalesce(max(tool_id), 0) FROM catalog_searchdocument)
-    ORDER BY id LIMIT 10000)
-    UNION SELECT id FROM catalog_tool
-    WHERE endpoint_id IN (SELECT endpoint_id FROM recent) AND first_seen_at > now() - interval '3 minutes'
+WITH candidate AS (
+    (SELECT id, current_id FROM catalog_tool
+    WHERE id > (SELECT coalesce(max(tool_id), 0) FROM catalog_searchdocument) ORDER BY id LIMIT 10000)
+    UNION (SELECT id, current_id FROM catalog_tool
+    WHERE changed_at > now() - interval '3 minutes' ORDER BY changed_at DESC, id DESC LIMIT 5000)
 ), waiting AS MATERIALIZED (
-    SELECT id FROM candidate
-    WHERE NOT EXISTS (SELECT FROM catalog_searchdocument d WHERE d.tool_id = candidate.id)
+    SELECT id FROM candidate WHERE NOT EXISTS (
+        SELECT FROM catalog_searchdocument d WHERE d.tool_id = candidate.id AND d.version_id = current_id)
 ), scored AS (
     SELECT tool.id, tool.name, (
         SELECT sum(CASE WHEN position(word IN named) > 0 THEN %(in_name)s

@@ -93,12 +93,20 @@ def search(query: Query) -> ResultPage:
     place = _read(query)
     ranking = candidates.rank(text, scope, _depth(query, place))
     waiting = fresh.hits(text, scope)
-    hits = sorted([*ranking.hits, *waiting])
+    hits = _once([*ranking.hits, *waiting])
     # What the index does not know may still stand in the tools that wait for it.
     told = {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
     if query.order == RELEVANCE:
         return _by_relevance(query, place, hits, **told)
     return _sorted(query, replace(scope, among=[hit.tool for hit in hits]), **told)
+
+
+def _once(hits: Sequence[Hit]) -> list[Hit]:
+    """Best first. A tool whose new version waits for the index may have been found by its old words too."""
+    best: dict[int, Hit] = {}
+    for hit in sorted(hits):
+        best.setdefault(hit.tool, hit)
+    return list(best.values())
 
 
 def _depth(query: Query, place: _Place | None) -> int:

@@ -1,7 +1,9 @@
 import threading
+from datetime import timedelta
 
 import pytest
 from django.db import connection, connections
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import search
@@ -57,6 +59,26 @@ def test_a_new_version_is_found_by_its_new_words_and_not_by_the_old():
     assert found("albatrosses") == []
     assert search.search(Query(q="albatrosses")).unmatched == ["albatrosses"]
     check_counts()
+
+
+def test_a_new_version_is_found_by_its_new_words_before_it_is_indexed():
+    tool = make_tool(make_signature("lookup_bird", description="Finds albatrosses."))
+    make_tool(make_signature("lookup_fish", description="Finds herrings."))
+    search.index_pending()
+    make_version(tool, make_signature("lookup_animal", description="Finds penguins."))
+    Tool.objects.update(changed_at=Now())
+    assert found("penguins") == ["lookup_animal"]
+    assert found("lookup") == ["lookup_animal", "lookup_fish"]
+    search.index_pending()
+    assert found("penguins") == ["lookup_animal"]
+
+
+def test_tools_that_wait_for_the_index_are_looked_for_only_a_while():
+    tool = make_tool(make_signature("lookup", description="Finds albatrosses."))
+    search.index_pending()
+    make_version(tool, make_signature("lookup", description="Finds penguins."))
+    Tool.objects.update(changed_at=timezone.now() - timedelta(minutes=10))
+    assert found("penguins") == []
 
 
 def test_tools_of_a_removed_endpoint_leave_the_index():
