@@ -8,9 +8,10 @@ from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import connections
+from catalog import connections, report_card
 from catalog.addresses import LONGEST_URL
 from catalog.models import Vendor
+from catalog.promises import PROMISES
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
@@ -55,6 +56,52 @@ class VendorOutput(serializers.ModelSerializer[Vendor]):
         read_only_fields = fields
 
 
+class KeptOutput(serializers.Serializer[report_card.Kept]):
+    promise = serializers.ChoiceField(choices=list(PROMISES))
+    says = serializers.CharField()
+    breaches = serializers.IntegerField()
+    last_at = serializers.DateTimeField(allow_null=True)
+
+
+class OddityOutput(serializers.Serializer[report_card.Oddity]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    count = serializers.IntegerField()
+
+
+class PageTimeOutput(serializers.Serializer[report_card.PageTime]):
+    median = serializers.IntegerField()
+    p95 = serializers.IntegerField()
+
+
+class ReportCardOutput(serializers.Serializer[report_card.ReportCard]):
+    """Counts of readings since `since`; what was rejected and odd is of the last ones."""
+
+    promises = KeptOutput(many=True)
+    since = serializers.DateTimeField(allow_null=True)
+    readings = serializers.IntegerField()
+    succeeded = serializers.IntegerField()
+    availability = serializers.FloatField(allow_null=True, help_text="In percent.")
+    page_ms = PageTimeOutput(allow_null=True)
+    added = serializers.IntegerField()
+    changed = serializers.IntegerField()
+    withdrawn = serializers.IntegerField()
+    rejected = serializers.IntegerField()
+    oddities = OddityOutput(many=True)
+
+
+class VendorDetailOutput(VendorOutput):
+    report_card = serializers.SerializerMethodField()
+
+    class Meta(VendorOutput.Meta):
+        fields = [*VendorOutput.Meta.fields, "report_card"]
+        read_only_fields = fields
+
+    @extend_schema_field(ReportCardOutput)
+    def get_report_card(self, vendor: Vendor) -> Any:
+        return ReportCardOutput(report_card.of(vendor)).data
+
+
 class VendorList(ListAPIView[Vendor]):
     write_role = Role.ADMIN
     serializer_class = VendorOutput
@@ -73,7 +120,7 @@ class VendorList(ListAPIView[Vendor]):
 
 class VendorDetail(GenericAPIView[Vendor]):
     write_role = Role.ADMIN
-    serializer_class = VendorOutput
+    serializer_class = VendorDetailOutput
     pagination_class = None
 
     def get_queryset(self) -> QuerySet[Vendor]:
@@ -83,14 +130,14 @@ class VendorDetail(GenericAPIView[Vendor]):
         return get_object_or_404(self.get_queryset(), slug=slug)
 
     def get(self, request: Request, slug: str) -> Response:
-        return Response(VendorOutput(self.vendor(slug)).data)
+        return Response(VendorDetailOutput(self.vendor(slug)).data)
 
     @extend_schema(request=VendorChange)
     def patch(self, request: Request, slug: str) -> Response:
         given = VendorChange(data=request.data)
         given.is_valid(raise_exception=True)
         connections.update_vendor(self.vendor(slug), actor=person(request), **given.validated_data)
-        return Response(VendorOutput(self.vendor(slug)).data)
+        return Response(VendorDetailOutput(self.vendor(slug)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from catalog import connections
+from catalog import connections, report_card
 from catalog.forms import VendorForm
 from catalog.models import Endpoint, Finding, Vendor
 from catalog.models.findings import FindingState
@@ -41,7 +41,13 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         tool_count=Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE))
     )
     findings = Finding.objects.filter(state=FindingState.OPEN, endpoint__vendor=row).count()
-    context = {"vendor": row, "form": form, "endpoints": endpoints, "finding_count": findings}
+    context = {
+        "vendor": row,
+        "form": form,
+        "endpoints": endpoints,
+        "finding_count": findings,
+        "card": report_card.of(row),
+    }
     return render(request, "catalog/vendor.html", context)
 
 

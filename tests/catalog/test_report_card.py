@@ -1,0 +1,139 @@
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from catalog import protocols, report_card
+from catalog.models import Finding, Run
+from tests.factories import make_endpoint, make_tool, make_user, make_vendor
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+
+def read(endpoint, status="succeeded", *, ago=timedelta(hours=1), seconds=1.0, **fields):
+    finished = timezone.now() - ago
+    return Run.objects.create(
+        endpoint=endpoint,
+        status=status,
+        started_at=finished - timedelta(seconds=seconds),
+        finished_at=finished,
+        **{"pages": 1} | fields,
+    )
+
+
+def told(tool, code, subject="x"):
+    return Finding.objects.create(
+        endpoint=tool.endpoint, tool=tool, code=code, severity="high", subject=subject, message="It did."
+    )
+
+
+@pytest.fixture
+def endpoint():
+    return make_endpoint(vendor=make_vendor(slug="fairweather"))
+
+
+def test_a_vendor_without_readings_has_an_empty_card(endpoint):
+    card = report_card.of(endpoint.vendor)
+    assert (card.readings, card.availability, card.page_ms, card.since) == (0, None, None, None)
+    assert card.kept == len(card.promises) == 5
+    assert report_card.of(make_vendor()).promises == ()
+
+
+def test_readings_of_the_last_month_are_counted(endpoint):
+    read(endpoint, added=5, changed=2)
+    read(endpoint, changed=1, withdrawn=1)
+    read(endpoint, "failed", pages=0)
+    read(endpoint, "failed", pages=0, ago=timedelta(days=31))
+    Run.objects.create(endpoint=endpoint, status="running", started_at=timezone.now())
+    card = report_card.of(endpoint.vendor)
+    assert (card.readings, card.succeeded, card.availability) == (3, 2, 66.6)
+    assert (card.added, card.changed, card.withdrawn) == (5, 3, 1)
+
+
+def test_time_is_told_for_one_page_of_what_succeeded(endpoint):
+    for seconds in (1, 2, 3):
+        read(endpoint, seconds=seconds * 10, pages=10)
+    read(endpoint, "failed", seconds=500)
+    card = report_card.of(endpoint.vendor)
+    assert card.page_ms == report_card.PageTime(median=2000, p95=2900)
+
+
+def test_one_failure_in_a_thousand_is_not_rounded_away(endpoint):
+    card = report_card.ReportCard((), None, 100_000, 99_999, None, 0, 0, 0, 0, ())
+    assert card.availability == 99.9
+
+
+def test_breaches_are_counted_by_promise(endpoint):
+    tool, other = make_tool(endpoint=endpoint), make_tool(endpoint=endpoint)
+    told(tool, "DRIFT", "one")
+    last = told(tool, "DRIFT", "two")
+    told(other, "NEW_TOOL_ID")
+    told(other, "NEW_PARAMETER_ID")
+    told(other, "HELD")
+    told(make_tool(), "DRIFT")
+    card = report_card.of(endpoint.vendor)
+    broken = {promise.promise: promise.breaches for promise in card.promises if promise.breaches}
+    assert broken == {"locked_versions": 2, "stable_ids": 2}
+    assert card.kept == 3
+    assert card.promises[0].last_at == last.raised_at
+
+
+def test_what_was_odd_comes_from_the_last_good_reading_of_each_endpoint(endpoint):
+    read(endpoint, rejected=9, notes=[{"code": "OLD", "message": "It was.", "count": 1}])
+    read(endpoint, rejected=1, notes=[{"code": "NOT_A_UUID", "message": "It is none.", "count": 2}])
+    read(endpoint, "failed", rejected=7)
+    beside = make_endpoint(vendor=endpoint.vendor)
+    read(beside, rejected=2, notes=[{"code": "NOT_A_UUID", "message": "Nor this.", "count": 3}])
+    card = report_card.of(endpoint.vendor)
+    assert card.rejected == 3
+    assert [(oddity.code, oddity.count) for oddity in card.oddities] == [("NOT_A_UUID", 5)]
+
+
+def test_removed_endpoints_no_longer_count(endpoint):
+    read(endpoint, rejected=1)
+    told(make_tool(endpoint=endpoint), "DRIFT")
+    endpoint.removed_at = timezone.now()
+    endpoint.save()
+    card = report_card.of(endpoint.vendor)
+    assert (card.readings, card.rejected, card.promises) == (0, 0, ())
+
+
+def test_the_card_costs_the_same_however_much_there_is(endpoint, django_assert_num_queries):
+    for number in range(20):
+        read(endpoint)
+        told(make_tool(endpoint=endpoint), "DRIFT", str(number))
+    with django_assert_num_queries(4):
+        report_card.of(endpoint.vendor)
+
+
+def test_the_api_gives_the_card_with_the_vendor(designer_api, endpoint):
+    read(endpoint, seconds=0.25, changed=3)
+    told(make_tool(endpoint=endpoint), "BREAKING")
+    card = designer_api.get("/api/v1/vendors/fairweather/").json()["report_card"]
+    assert (card["readings"], card["availability"], card["changed"]) == (1, 100.0, 3)
+    assert card["page_ms"] == {"median": 250, "p95": 250}
+    broken = [promise for promise in card["promises"] if promise["breaches"]]
+    assert [(promise["promise"], promise["says"]) for promise in broken] == [
+        ("additive_changes", "A new version only adds")
+    ]
+    assert "report_card" not in designer_api.get("/api/v1/vendors/").json()["results"][0]
+
+
+def test_the_page_says_it_in_words(client, endpoint):
+
+    client.force_login(make_user("viewer"))
+    read(endpoint, seconds=1.5, rejected=4, notes=[{"code": "ODD", "message": "“a<b” is odd.", "count": 7}])
+    told(make_tool(endpoint=endpoint), "DRIFT")
+    said = text_of(client.get("/vendors/fairweather/"))
+    assert "1 reading since" in said
+    for words in ("100 %", "1.5 s", "Broken once", "4 of 5 kept", "“a<b” is odd."):
+        assert words in said, words
+
+
+def test_the_page_says_when_nothing_is_promised(client, endpoint):
+
+    silent = next(protocol.name for protocol in protocols.PROTOCOLS if not protocol.promises)
+    client.force_login(make_user("viewer"))
+    make_endpoint(vendor=make_vendor(slug="tiderow"), protocol=silent)
+    assert "promise nothing about their versions" in text_of(client.get("/vendors/tiderow/"))
