@@ -71,4 +71,13 @@ VENDORS = (
         protocol="mcp",
         path="/mcp",
     ),
+    Vendor(
+        slug="hubwright",
+        name="Hubwright Cycles",
+        homepage="https://hubwright-cycles.example/",
+        blurb="A workshop that lends, mends and builds bicycles.",
+        port_offset=6,
+        protocol="openapi",
+        path="/openapi.json",
+    ),
 )

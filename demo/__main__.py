@@ -13,6 +13,7 @@ from demo.acp_server import AcpServer
 from demo.bank import REQUIREMENTS, QuillmoorBank
 from demo.mcp_server import McpServer
 from demo.museum import TOOLS, Museum
+from demo.openapi_server import OpenApiServer
 from demo.oxp_server import OxpServer
 from demo.pharmacy import BramblePharmacy
 from demo.pharmacy_news import STEPS
@@ -20,6 +21,8 @@ from demo.shelf import Shelf, StateFileError
 from demo.travel import Northwind
 from demo.weather import Fairweather
 from demo.web import Server
+from demo.workshop import Workshop
+from demo.workshop_document import DOCUMENT
 
 DESKS = {"bramble-pharmacy": BramblePharmacy, "fairweather": Fairweather, "northwind": Northwind}
 
@@ -46,12 +49,17 @@ def acp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
     return AcpServer(port, vendor)
 
 
+def openapi_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+    return OpenApiServer(port, vendor, DOCUMENT, Workshop())
+
+
 # By protocol: what listens on a port for a vendor, with a folder for what has been published.
 SERVERS: dict[str, Callable[[int, Vendor, Path | None], Server]] = {
     "a2t": a2t_server,
     "acp": acp_server,
     "mcp": mcp_server,
     "oxp": oxp_server,
+    "openapi": openapi_server,
 }
 
 

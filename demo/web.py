@@ -27,6 +27,7 @@ class Request:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes = b""
+    query_string: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,12 @@ class Connection(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_PUT(self) -> None:
+        self._answer()
+
+    def do_PATCH(self) -> None:
+        self._answer()
+
     def do_DELETE(self) -> None:
         self._answer()
 
@@ -116,7 +123,8 @@ class Connection(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(length)
         query = dict(parse_qsl(url.query, keep_blank_values=True))
-        self._send(self.server.api.answer(Request(self.command, url.path, query, headers, body)))
+        request = Request(self.command, url.path, query, headers, body, url.query)
+        self._send(self.server.api.answer(request))
 
     def _send(self, response: Response) -> None:
         self.send_response(response.status)

@@ -1,0 +1,202 @@
+"""A vendor that describes its API in an OpenAPI document, and answers as the document says."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from demo import Vendor
+from demo.calls import CannotDoError, UnusableValueError
+from demo.web import HTML, Request, Response, Server, as_json, if_changed
+from demo.workshop import KEY, Workshop
+
+DOCUMENT_PATH = "/openapi.json"
+FORM = "application/x-www-form-urlencoded"
+DELIMITERS = {"form": ",", "spaceDelimited": " ", "pipeDelimited": "|"}
+POLICY = {"Content-Security-Policy": "default-src 'none'; img-src data:", "X-Content-Type-Options": "nosniff"}
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>
+<link rel="icon" href="data:,">
+<h1>{name}</h1><p>{blurb}</p>
+<p>An invented vendor for trying things out. Its API is described at <a href="{path}">{path}</a>.</p>
+<ul>{operations}</ul></html>"""
+
+Operation = dict[str, Any]
+
+
+class BadRequestError(Exception):
+    """Answered with 400; `fields` says why, by the name of the input."""
+
+    def __init__(self, message: str, fields: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.document = {"code": "bad_request", "message": message, **({"fields": fields} if fields else {})}
+
+
+class OpenApiApi:
+    def __init__(self, vendor: Vendor, document: dict[str, Any], desk: Workshop) -> None:
+        self.vendor = vendor
+        self.document = document
+        self.desk = desk
+        self.base = document["servers"][0]["url"]
+        self.routes = list(self._routes())
+
+    def _routes(self) -> Iterator[tuple[str, re.Pattern[str], Operation]]:
+        for path, item in self.document["paths"].items():
+            pattern = re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.base + path)))
+            shared = item.get("parameters", [])
+            for method, operation in item.items():
+                if method != "parameters":
+                    own = operation.get("parameters", [])
+                    whole = {**operation, "parameters": [*shared, *own]}
+                    yield method.upper(), pattern, whole
+
+    def answer(self, request: Request) -> Response:
+        if request.path == DOCUMENT_PATH:
+            return if_changed(request, as_json(self.document))
+        if request.path == "/":
+            return self._page()
+        found = [(method, op, m) for method, p, op in self.routes if (m := p.fullmatch(request.path))]
+        if not found:
+            return _said(HTTPStatus.NOT_FOUND, "not_found", "There is nothing at this address.")
+        for method, operation, match in found:
+            if method == request.method:
+                return self._answer(operation, request, match.groupdict())
+        return _said(
+            HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", f"This address takes {found[0][0]}."
+        )
+
+    def _answer(self, operation: Operation, request: Request, in_path: Mapping[str, str]) -> Response:
+        if operation.get("security") and request.headers.get("x-workshop-key") != KEY:
+            return _said(HTTPStatus.UNAUTHORIZED, "no_key", "Send the workshop's key in X-Workshop-Key.")
+        try:
+            given = arguments(operation, request, in_path) | body_of(operation, request, self.document)
+            result = getattr(self.desk, operation.get("operationId", "show_bike"))(**given)
+        except BadRequestError as exc:
+            return as_json(exc.document, HTTPStatus.BAD_REQUEST)
+        except UnusableValueError as exc:
+            fields = {exc.key: exc.why}
+            return as_json(
+                BadRequestError("Some inputs cannot be used.", fields).document, HTTPStatus.BAD_REQUEST
+            )
+        except CannotDoError as exc:
+            return _said(HTTPStatus.CONFLICT, exc.code, exc.message)
+        status = next(int(code) for code in operation["responses"] if code.startswith("2"))
+        return Response(status) if result is None else as_json(result, status)
+
+    def _page(self) -> Response:
+        rows = [
+            f"<li><code>{method} {escape(path)}</code>: {escape(operation['summary'])}</li>"
+            for path, item in self.document["paths"].items()
+            for method, operation in ((m.upper(), o) for m, o in item.items() if m != "parameters")
+        ]
+        text = PAGE.format(
+            name=escape(self.vendor.name),
+            blurb=escape(self.vendor.blurb),
+            path=DOCUMENT_PATH,
+            operations="".join(rows),
+        )
+        return Response(HTTPStatus.OK, text.encode(), HTML, POLICY)
+
+
+def _said(status: int, code: str, message: str) -> Response:
+    return as_json({"code": code, "message": message}, status)
+
+
+def arguments(operation: Operation, request: Request, in_path: Mapping[str, str]) -> dict[str, Any]:
+    """What is given in path, query and headers, by the names of the desk's own arguments."""
+    query = parse_qsl(request.query_string, keep_blank_values=True)
+    given: dict[str, Any] = {}
+    for parameter in operation["parameters"]:
+        name, schema = parameter["name"], parameter["schema"]
+        match parameter["in"]:
+            case "path":
+                given[name] = unquote(in_path[name])
+            case "header" if name.lower() in request.headers:
+                given[name.lower().removeprefix("x-").replace("-", "_")] = request.headers[name.lower()]
+            case "query":
+                given |= in_query(parameter, schema, query)
+    return given
+
+
+def in_query(parameter: Mapping[str, Any], schema: Any, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    name, style = parameter["name"], parameter.get("style", "form")
+    if style == "deepObject":
+        members = {k[len(name) + 1 : -1]: v for k, v in query if k.startswith(f"{name}[") and k.endswith("]")}
+        types = schema["properties"]
+        value = {m: typed(f"{name}[{m}]", text, types[m]) for m, text in members.items() if m in types}
+        return {name: value} if value else {}
+    texts = [text for key, text in query if key == name]
+    if not texts:
+        if parameter.get("required"):
+            raise BadRequestError("An input is missing.", {name: "is required"})
+        return {}
+    if schema["type"] == "array":
+        items = texts if len(texts) > 1 else texts[0].split(DELIMITERS[style])
+        return {name: [typed(name, text, schema["items"]) for text in items]}
+    return {name: typed(name, texts[0], schema)}
+
+
+def typed(name: str, text: str, schema: Mapping[str, Any]) -> Any:
+    match schema["type"]:
+        case "integer":
+            if not re.fullmatch("-?[0-9]{1,9}", text):
+                raise BadRequestError("Some inputs cannot be used.", {name: "must be a whole number"})
+            return int(text)
+        case "boolean":
+            if text not in ("true", "false"):
+                raise BadRequestError("Some inputs cannot be used.", {name: "must be true or false"})
+            return text == "true"
+    if "enum" in schema and text not in schema["enum"]:
+        raise BadRequestError(
+            "Some inputs cannot be used.", {name: f"must be one of {', '.join(schema['enum'])}"}
+        )
+    return text
+
+
+def body_of(operation: Operation, request: Request, document: Mapping[str, Any]) -> dict[str, Any]:
+    if "requestBody" not in operation:
+        return {}
+    ((media, described),) = operation["requestBody"]["content"].items()
+    if request.headers.get("content-type", "").partition(";")[0] != media:
+        raise BadRequestError(f"The body must be {media}.")
+    schema = followed(described["schema"], document)
+    if media == FORM:
+        texts = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
+        known = schema["properties"]
+        value: Any = {m: typed(m, text, known[m]) for m, text in texts.items() if m in known}
+    else:
+        value = read_json(request.body)
+    if "properties" not in schema:
+        return {"body": value}
+    writable = {name for name, each in schema["properties"].items() if not each.get("readOnly")}
+    needed = [name for name in schema.get("required", ()) if name in writable]
+    wrong = dict.fromkeys(value.keys() - writable, "is not an input")
+    wrong |= {name: "is required" for name in needed if name not in value}
+    if wrong:
+        raise BadRequestError("Some inputs cannot be used.", wrong)
+    defaults = {name: schema["properties"][name].get("default") for name in writable}
+    return {name: default for name, default in defaults.items() if default is not None} | value
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as exc:
+        raise BadRequestError("The body is not JSON.") from exc
+    if not isinstance(value, dict):
+        raise BadRequestError("The body must be an object.")
+    return value
+
+
+def followed(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in schema:
+        return schema
+    found: Mapping[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return found
+
+
+class OpenApiServer(Server):
+    def __init__(self, port: int, vendor: Vendor, document: dict[str, Any], desk: Workshop) -> None:
+        super().__init__(port, OpenApiApi(vendor, document, desk))
