@@ -41,6 +41,7 @@ TASK = "catalog.tasks.perform_call"
 DEADLINE, LONGEST_DEADLINE = 30, 120  # seconds
 QUEUE_PATIENCE = timedelta(seconds=30)
 GRACE = timedelta(seconds=15)
+LAST_WORDS = 5.0  # seconds
 RESEND_AFTER = timedelta(seconds=10)
 PAUSES = (0.5, 2.0)
 LONGEST_PAUSE = 10.0
@@ -318,9 +319,13 @@ def _attempt(
 
 
 def _limits(call: Call) -> Limits:
-    """A tool may be silent for as long as it may run. Repetitions are ours alone to decide."""
+    """A tool may be silent for as long as it may run. Repetitions are ours alone to decide.
+
+    What runs too long can still be told to stop, within the lease of the call.
+    """
     seconds = float(call.deadline_seconds)
-    return replace(DEFAULT_LIMITS, request=seconds, session=seconds, idle=seconds, backoff=())
+    longest = seconds + LAST_WORDS
+    return replace(DEFAULT_LIMITS, request=seconds, session=longest, idle=seconds, backoff=())
 
 
 def _ending(outcome: Outcome, attempts: list[Attempt]) -> dict[str, Any]:
