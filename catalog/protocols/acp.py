@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from msgspec import structs
 
 from catalog.protocols import acp_manifest, acp_runs, json_schema, members, outcomes, strict_json
+from catalog.protocols import arguments as judged
 from catalog.protocols.base import (
     UUID,
     Item,
@@ -73,12 +74,14 @@ class ACP(Protocol):
         Setting(
             name="agent_names",
             label="Agent names",
-            help="For a server that lists agents only by name or version; separated by commas.",
+            help="For a server that lists agents only by name or version.",
+            kind="lines",
         ),
         Setting(
             name="agent_versions",
             label="Agent versions",
-            help="For a server that lists agents only by name or version; separated by commas.",
+            help="For a server that lists agents only by name or version.",
+            kind="lines",
         ),
         Setting(
             name="manifest_url",
@@ -132,7 +135,7 @@ class ACP(Protocol):
     def _by_name(
         self, queries: list[dict[str, str]], manifest: acp_manifest.Manifest
     ) -> list[dict[str, str]]:
-        named = {member: _listed(str(self.values[f"agent_{member}s"])) for member in ("name", "version")}
+        named = {member: self.values[f"agent_{member}s"] or () for member in ("name", "version")}
         wanted = [{member: text} for member, texts in named.items() for text in texts]
         if not wanted and manifest.name:
             wanted = [{"name": manifest.name}]
@@ -171,10 +174,13 @@ class ACP(Protocol):
     ) -> Outcome:
         if refusal := outcomes.refusal(signature, arguments):
             return refusal
-        given = {p.name: arguments[p.name] for p in signature.inputs if arguments.get(p.name) is not None}
-        request = {"agent_id": tool_id, "input": _input(signature, given)}
+        given = judged.given(signature, arguments)
+        request: dict[str, Any] = {"agent_id": tool_id}
         if config := _config(signature):
-            request["config"] = {"configurable": given.get(config.name, {})}
+            request["config"] = {"configurable": given.pop(config.name, {})}
+        inputs = _own_inputs(signature)
+        is_whole = len(inputs) == 1 and inputs[0].is_whole
+        request["input"] = given.get(inputs[0].name) if is_whole else given
         return acp_runs.run(session, signature, request)
 
     def resume(
@@ -187,10 +193,6 @@ class ACP(Protocol):
         answers: Mapping[str, Any],
     ) -> Outcome:
         return acp_runs.resume(session, signature, state, answers)
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in re.split(r"[,\n]", text) if name.strip()]
 
 
 def _cursor(query: Mapping[str, str], offset: int) -> str:
@@ -396,13 +398,6 @@ def _beyond(document: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str
         for member, value in document.items()
         if member not in written or canonical(written[member]) != canonical(value)
     }
-
-
-def _input(signature: Signature, given: Mapping[str, Any]) -> Any:
-    inputs = _own_inputs(signature)
-    if len(inputs) == 1 and inputs[0].is_whole:
-        return given.get(inputs[0].name)
-    return {parameter.name: given[parameter.name] for parameter in inputs if parameter.name in given}
 
 
 def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:

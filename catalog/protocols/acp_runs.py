@@ -5,6 +5,7 @@ An interrupt is no failure: the agent asks for something, and the run goes on on
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -54,6 +55,8 @@ def resume(
         message = "The agent waits for an answer."
         return outcomes.failed("invalid_arguments", "ARGUMENTS", message, fields={name: "is required"})
     answer = answers[name]
+    if answer is None:
+        return _declined(session, run_id)
     if state.get("typed") and isinstance(answer, dict):
         answer = {"interrupt_type": name, **answer}
     path = f"/runs/{quote(run_id, safe='')}"
@@ -67,6 +70,12 @@ def resume(
         return _given_up(session, error, run_id=run_id) if error.code in _TOO_SLOW else outcomes.after(error)
     except ProtocolError as error:
         return outcomes.after(error)
+
+
+def _declined(session: Session, run_id: str) -> Outcome:
+    with suppress(ProtocolError):
+        _cancel(session, run_id)
+    return outcomes.failed("refused", "DECLINED", "The question was declined, and the run was ended.")
 
 
 def _outcome(session: Session, signature: Signature, reply: Reply, mark: str, run_id: str = "") -> Outcome:

@@ -74,6 +74,7 @@ class OXP(Protocol):
             help="Who the tools act for. It is sent only to tools that ask for it.",
         ),
     )
+    promises = frozenset({"locked_versions"})
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)

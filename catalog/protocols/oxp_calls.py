@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from catalog.protocols import arguments as judged
 from catalog.protocols import outcomes, strict_json
 from catalog.protocols.base import Ask, Outcome, Reply, Session
 from catalog.protocols.errors import ProtocolViolationError, printable
@@ -43,7 +44,7 @@ def call(session: Session, path: str, signature: Signature, request: Mapping[str
 
 
 def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
-    given = {p.name: arguments[p.name] for p in signature.inputs if arguments.get(p.name) is not None}
+    given = judged.given(signature, arguments)
     if len(signature.inputs) == 1 and signature.inputs[0].is_whole:
         return given.get(signature.inputs[0].name, {})
     return given
