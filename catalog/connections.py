@@ -7,6 +7,7 @@ hides; tools, versions and what was published stay.
 import re
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
@@ -17,7 +18,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import credentials, protocols
+from catalog import credentials, protocols, search
 from catalog import policy as policies
 from catalog.credentials import Secret
 from catalog.errors import CatalogError
@@ -104,7 +105,15 @@ def update_vendor(vendor: Vendor, *, actor: User, **changes: str) -> Vendor:
     if (after := _vendor_facts(vendor)) != before:
         vendor.save(update_fields=["name", "homepage"])
         audit.record(actor, "edit", vendor, before=before, after=after)
+        if after["name"] != before["name"]:
+            transaction.on_commit(partial(_index_again, vendor), robust=True)
     return vendor
+
+
+def _index_again(vendor: Vendor) -> None:
+    """Tools are found by their vendor's name too."""
+    for endpoint in vendor.endpoints.filter(removed_at=None).values_list("pk", flat=True):
+        search.read_again(endpoint)
 
 
 @transaction.atomic

@@ -197,8 +197,11 @@ def _drop(segments: list[int]) -> None:
         )
 
 
+@transaction.atomic
 def read_again(endpoint: int) -> None:
     """Let an endpoint's tools be indexed again; until then they are found as they were."""
+    # What a batch writes that is under way could not be seen before it ends, and would stay as it is.
+    take_turn()
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE catalog_searchdocument d SET version_id = NULL FROM catalog_tool t "

@@ -7,10 +7,11 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import search
+from catalog.connections import update_vendor
 from catalog.models import SearchDocument, SearchLexeme, SearchPosting, SearchSegment, Tool
 from catalog.search import Query, index, segments
 from catalog.search.segments import Segment, choose_worn
-from tests.factories import make_endpoint, make_signature, make_tool, make_vendor, make_version
+from tests.factories import make_endpoint, make_signature, make_tool, make_user, make_vendor, make_version
 
 pytestmark = pytest.mark.django_db
 
@@ -99,6 +100,22 @@ def test_a_renamed_vendor_is_found_by_its_new_name_once_read_again():
     search.read_again(tool.endpoint_id)
     assert search.index_pending() == 1
     assert found("bramble") == [tool.name]
+
+
+def test_renaming_a_vendor_has_its_tools_read_again(django_capture_on_commit_callbacks):
+    vendor = make_vendor(name="Oldname", slug="firm")
+    tool = make_tool(endpoint=make_endpoint(vendor=vendor))
+    other = make_tool(make_signature("other"))
+    search.index_pending()
+    with django_capture_on_commit_callbacks(execute=True):
+        update_vendor(vendor, actor=make_user(), homepage="https://firm.example/")
+    assert search.index_pending() == 0
+    with django_capture_on_commit_callbacks(execute=True):
+        update_vendor(vendor, actor=make_user(), name="Bramble")
+    assert search.index_pending() == 1
+    assert found("bramble") == [tool.name]
+    assert found("oldname") == []
+    assert found("other") == [other.name]
 
 
 def test_many_small_batches_are_merged_and_stay_searchable():
