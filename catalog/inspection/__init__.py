@@ -114,7 +114,10 @@ class _Findings:
 
 
 def _look(text: Text, rules: list[TextRule], found: _Findings) -> None:
+    firsts: dict[str, Found] = {}
     for each in hidden(text.value):
+        firsts.setdefault(each.kind.code, each)
+    for each in firsts.values():
         found.add(_hidden(text, each))
     if not text.value.isascii() and (mixed := MIXED.search(text.value)):
         found.add(_mixed(text, *mixed.span()))

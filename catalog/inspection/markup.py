@@ -36,6 +36,8 @@ HARMLESS_ADDRESS = re.compile(r"//(?:127\.|0\.0\.0\.0|\[::1\]|192\.0\.2\.|198\.5
 BLOB = re.compile(r"(?<![\w+/=-])(?:[A-Za-z0-9+/]{48,}|[A-Za-z0-9_-]{48,})={0,2}")
 HEX = re.compile(r"(?<!\w)(?:0x)?(?:[0-9a-fA-F]{2}){40,}(?!\w)")
 TERMINAL = re.compile(r"\\(?:x1b|u001b|033|e)\[")
+# Names and paths have no digits, or one case only.
+RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])")
 LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{48}")
 LONGEST_BLOB = 20_000
 
@@ -126,7 +128,8 @@ def encoded(text: str) -> Hit | None:
     for found in (*HEX.finditer(text), *BLOB.finditer(text)):
         if says := _decoded(found.group()):
             return Hit(found.start(), found.end(), "high", f"hides a text in an encoded one, “{says[:80]}”,")
-        quiet = quiet or Hit(found.start(), found.end())
+        if quiet is None and RANDOM.match(found.group()):
+            quiet = Hit(found.start(), found.end())
     return quiet
 
 

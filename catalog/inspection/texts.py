@@ -43,7 +43,7 @@ def _parameter(side: str, parameter: dict[str, Any]) -> Iterator[Text]:
 def _walk(where: str, value: object, *, is_open: bool = False, is_name: bool = False) -> Iterator[Text]:
     if isinstance(value, str):
         yield Text(where, value, is_name)
-    elif isinstance(value, list):
+    elif isinstance(value, (list, tuple)):
         for each in value:
             yield from _walk(where, each, is_open=is_open)
     elif isinstance(value, dict):
