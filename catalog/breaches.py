@@ -1,12 +1,14 @@
 """Promises that are broken across the tools of an endpoint, found in the transaction that records a run."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from django.db import connection
 
 from catalog import promises, protocols
-from catalog.models import Finding, Run
+from catalog.models import Finding, Run, Tool
 from catalog.models.findings import FindingState
+from catalog.models.tools import ToolStatus
 from catalog.promises import Breach
 
 MOST_TOLD = 1_000
@@ -15,15 +17,6 @@ SAME_NAME = """
 SELECT max(id), name, (array_agg(tool_id ORDER BY id))[1:3], count(*) FROM catalog_tool
 WHERE endpoint_id = %(endpoint)s AND status = 'active'
 GROUP BY name HAVING count(*) > 1 LIMIT %(most)s
-"""
-NEW_TOOL_ID = """
-SELECT DISTINCT ON (new.id) new.id, new.name, old.tool_id, new.tool_id
-FROM catalog_toolversion version
-JOIN catalog_tool new ON new.id = version.tool_id AND new.endpoint_id = %(endpoint)s
-JOIN catalog_tool old ON old.endpoint_id = new.endpoint_id AND old.name = new.name AND old.id < new.id
-    AND old.status = 'withdrawn'
-WHERE version.run_id = %(run)s AND version.ordinal = 1 AND new.status = 'active'
-ORDER BY new.id, old.id DESC LIMIT %(most)s
 """
 # Whoever blocks the finding of a change blocks the version that brought it.
 POINT_AT_VERSIONS = """
@@ -56,13 +49,22 @@ def tell(run: Run, found: Iterable[Finding], *, has_new: bool, has_moved: bool) 
 
 def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Finding]:
     promised = protocols.get(run.endpoint.protocol).promises
-    asked = {"endpoint": run.endpoint_id, "run": run.pk, "most": MOST_TOLD}
-    with connection.cursor() as cursor:
-        if "unique_names" in promised and (has_new or has_moved):
-            cursor.execute(SAME_NAME, asked)
+    if "unique_names" in promised and (has_new or has_moved):
+        with connection.cursor() as cursor:
+            cursor.execute(SAME_NAME, {"endpoint": run.endpoint_id, "most": MOST_TOLD})
             for pk, name, tool_ids, count in cursor.fetchall():
                 yield finding(run, pk, promises.same_name(name, tool_ids, count))
-        if "stable_ids" in promised and has_new:
-            cursor.execute(NEW_TOOL_ID, asked)
-            for pk, name, old_id, new_id in cursor.fetchall():
-                yield finding(run, pk, promises.new_tool_id(name, old_id, new_id))
+    if "stable_ids" in promised and has_new:
+        yield from _come_back(run)
+
+
+def _come_back(run: Run) -> Iterable[Finding]:
+    """Matched here and not in the database, whose guess of how many have just gone is from before."""
+    tools = Tool.objects.filter(endpoint=run.endpoint_id)
+    gone = dict(tools.filter(status=ToolStatus.WITHDRAWN).values_list("name", "tool_id").order_by("pk"))
+    if not gone:
+        return
+    new = tools.filter(status=ToolStatus.ACTIVE, versions__run=run, versions__ordinal=1)
+    back = (tool for tool in new.values_list("pk", "name", "tool_id").order_by("pk") if tool[1] in gone)
+    for pk, name, tool_id in islice(back, MOST_TOLD):
+        yield finding(run, pk, promises.new_tool_id(name, gone[name], tool_id))
