@@ -25,7 +25,7 @@ from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Page, UnreadableItemError
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, printable
-from catalog.tokens import estimate_tokens
+from catalog.tokens import tokens_of
 
 logger = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ class _Reader:
     def _decoded(self, tool: Tool, item: Item) -> ToolVersion | None:
         document = item.document or {}
         try:
-            encoded = signature.to_json(self.protocol.read(document))
+            read = self.protocol.read(document)
         except UnreadableItemError as exc:
             self._reject(tool, exc.reason, item.label)
             return None
@@ -177,9 +177,9 @@ class _Reader:
             label=item.label,
             label_key=list(item.label_key),
             digest=item.digest,
-            signature=msgspec.json.decode(encoded),
+            signature=msgspec.json.decode(signature.to_json(read)),
             raw=base.canonical(document).decode(),
-            tokens=estimate_tokens(encoded),
+            tokens=tokens_of(read),
         )
 
     def _give_up(self, last: Tool) -> None:

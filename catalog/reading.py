@@ -21,7 +21,7 @@ from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, Reply, UnreadableItemError, identity
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.recording import Harvest, StagedTool
-from catalog.tokens import estimate_tokens
+from catalog.tokens import tokens_of
 
 MAX_PAGES = 500
 MAX_TOOLS = 50_000
@@ -356,7 +356,7 @@ class _Reading:
             title=read.title,
             description=read.description,
             tags=list(read.tags),
-            tokens=estimate_tokens(encoded),
+            tokens=tokens_of(read),
             signature=encoded.decode(),
             raw=base.canonical(document).decode(),
         )
