@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,16 @@ def free_port_base():
     return next(b for b in bases if all(is_free(b + v.port_offset) for v in VENDORS))
 
 
+@contextmanager
 def start(port_base, *more):
-    return subprocess.Popen(
-        [sys.executable, "-m", "demo", "--port-base", str(port_base), *more],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    """Ended in any case: a test that fails would wait for it for ever."""
+    command = [sys.executable, "-m", "demo", "--port-base", str(port_base), *more]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
@@ -39,9 +42,10 @@ def test_all_vendors_start_together_and_stop_at_once(end, tmp_path):
     with start(port_base, "--state", str(tmp_path / "state")) as process:
         lines = [process.stdout.readline().strip() for _ in VENDORS]
         for vendor, line in zip(VENDORS, lines, strict=True):
-            assert line == f"{vendor.name}: {vendor.url(port_base)}/"
-            connection = http.client.HTTPConnection("127.0.0.1", port_base + vendor.port_offset, timeout=5)
-            connection.request("GET", "/tools")
+            port = port_base + vendor.port_offset
+            assert line == f"{vendor.name}: http://127.0.0.1:{port}/"
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            connection.request("GET", "/")
             assert connection.getresponse().status == 200
             connection.close()
         process.send_signal(end)
