@@ -57,7 +57,6 @@ class Tool(models.Model):
     first_seen_at = models.DateTimeField(default=timezone.now)
     changed_at = models.DateTimeField(default=timezone.now)
     versions_read_at = models.DateTimeField(null=True)
-    indexed_version = models.BigIntegerField(null=True)
 
     class Meta:
         ordering = ["id"]
