@@ -1,0 +1,119 @@
+"""The demo bank over real HTTP: listed, compared, run and continued, in both revisions."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from catalog import credentials, enumeration, history
+from catalog.models import Tool
+from catalog.models.runs import Trigger
+from demo import VENDORS
+from demo.bank import REQUIREMENTS, QuillmoorBank
+from demo.oxp_server import OxpApi
+from demo.shelf import Shelf
+from demo.web import Server
+from tests.factories import make_endpoint
+
+BANK = next(vendor for vendor in VENDORS if vendor.protocol == "oxp")
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@contextmanager
+def serving(api):
+    server = Server(0, api)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(params=[False, True], ids=["bare", "wrapped"])
+def bank(request):
+    api = OxpApi(BANK, Shelf(QuillmoorBank), REQUIREMENTS, wraps=request.param)
+    with serving(api) as server:
+        yield server
+
+
+@pytest.fixture
+def endpoint(bank):
+    found = make_endpoint(protocol="oxp", url=bank.url)
+    run = enumeration.perform(enumeration.request_run(found, trigger=Trigger.COMMAND).pk)
+    assert (run.status, run.error_code, run.rejected) == ("succeeded", "", 0)
+    found.refresh_from_db()
+    return found
+
+
+def call(endpoint, tool_id, arguments, before=None):
+    version = Tool.objects.select_related("current").get(endpoint=endpoint, tool_id=tool_id).current
+    protocol, signature = endpoint.speak(), version.decoded()
+    with credentials.open_session(endpoint) as session:
+        if before is None:
+            return protocol.invoke(session, tool_id, version.label, signature, arguments)
+        return protocol.resume(session, tool_id, version.label, signature, before.resume, arguments)
+
+
+def test_latest_versions_are_listed_and_older_ones_are_history(endpoint):
+    tools = Tool.objects.filter(endpoint=endpoint)
+    assert tools.count() == 11
+    history.read_all(endpoint.pk)
+    versions = tools.get(tool_id="Accounts.ListTransactions").versions.order_by("ordinal")
+    assert sorted(versions.values_list("label", flat=True)) == ["1.0.0", "1.1.0", "1.2.0"]
+    assert tools.get(tool_id="Accounts.ListTransactions").current.label == "1.2.0"
+    assert not tools.filter(versions_read_at=None).exists()
+
+
+def test_nothing_is_lost_on_the_way(endpoint):
+    for tool in Tool.objects.filter(endpoint=endpoint).select_related("current"):
+        assert tool.current.losses() == []
+
+
+def test_revision_is_found_out_by_the_list(endpoint, bank):
+    assert endpoint.memory == {"revision": "wrapped" if bank.api.wraps else "bare"}
+
+
+def test_tools_run_and_each_outcome_is_told_apart(endpoint):
+    rate = call(endpoint, "Rates.ExchangeRate", {"sold": "EUR", "bought": "EUR"})
+    assert (rate.outcome, rate.outputs) == ("ok", {"value": 10_000})
+    nothing = call(endpoint, "Desk.AskForCall", {"about": "a loan"})
+    assert (nothing.outcome, nothing.outputs) == ("ok", {})
+    failed = call(endpoint, "Accounts.GetBalance", {"account": "QM00-0000"})
+    assert (failed.outcome, failed.retry_after) == ("tool_error", 0.25)
+    assert "QM10-4471" in failed.error["additional_prompt_content"]
+    wrong = call(endpoint, "Accounts.ListTransactions", {"account": "QM10-4471", "from_date": "soon"})
+    assert (wrong.outcome, list(wrong.error["fields"])) == ("invalid_arguments", ["from_date"])
+    secret = call(endpoint, "Cards.ShowPin", {"card_id": "C-1"})
+    assert secret.outcome == "needs_authorization"
+
+
+def test_call_goes_on_once_a_person_has_allowed_it(endpoint, bank):
+    iban = {"account": "QM10-4471", "to_iban": "SE4550000000058398257466", "amount_cents": 500}
+    payment = call(endpoint, "Payments.PreparePayment", iban).outputs["payment_id"]
+    stopped = call(endpoint, "Payments.ReleasePayment", {"payment_id": payment})
+    assert (stopped.outcome, stopped.asks[0].url) == (
+        "needs_authorization",
+        f"{bank.url}/grant/quillmoor-id",
+    )
+    bank.api.granted.add("quillmoor-id")
+    done = call(endpoint, "Payments.ReleasePayment", {}, before=stopped)
+    assert (done.outcome, list(done.outputs)) == ("ok", ["arrives_on"])
+    again = call(endpoint, "Payments.ReleasePayment", {}, before=stopped)
+    assert again.outputs == done.outputs, "the same call id is the same call"
+
+
+def test_tool_that_asks_for_its_user_is_told_who(endpoint):
+    asked = call(endpoint, "Accounts.ListAccounts", {})
+    assert [ask.id for ask in asked.asks] == ["user_id"]
+    assert call(endpoint, "Accounts.ListAccounts", {"user_id": "u-7"}, before=asked).outcome == "ok"
+    endpoint.settings = {"user_id": "u-7"}
+    assert call(endpoint, "Accounts.ListAccounts", {}).outcome == "ok"
+
+
+def test_version_that_is_gone_is_said_so(endpoint, bank):
+    bank.api.shelf.tools.pop("Rates.ExchangeRate")
+    gone = call(endpoint, "Rates.ExchangeRate", {"sold": "EUR", "bought": "GBP"})
+    assert (gone.outcome, gone.error["code"]) == ("refused", "NOT_FOUND")
