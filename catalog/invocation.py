@@ -9,7 +9,7 @@ is bounded before it is kept: catalog/call_results.py.
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -21,11 +21,12 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import call_results, credentials
+from catalog import call_results, credentials, holds
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
+from catalog.models.findings import FindingState
 from catalog.outbound import Exchange, Session
 from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical
@@ -62,17 +63,24 @@ class ArgumentsError(CatalogError):
 class ConfirmationError(CatalogError):
     """A person has to say yes first."""
 
-    def __init__(self, tool: Tool) -> None:
-        super().__init__(
-            "confirm_needed",
-            f"The vendor says that “{tool}” may destroy something. Confirm that it shall run.",
-            fields={"confirm": "Say yes to run it."},
-            status=409,
-        )
+    def __init__(self, why: str) -> None:
+        message = f"{why} Confirm that it shall run."
+        super().__init__("confirm_needed", message, fields={"confirm": "Say yes to run it."}, status=409)
 
 
-def must_confirm(signature: Signature) -> bool:
-    return signature.annotations.destructive is True
+def why_confirm(version: ToolVersion) -> str:
+    """What a person has to know and say yes to before this version runs; empty for most."""
+    if FindingState.OPEN in _standings(version):
+        return f"“{version.tool}” waits for review, so nobody has approved what would run."
+    if version.decoded().annotations.destructive is True:
+        return f"The vendor says that “{version.tool}” may destroy something."
+    return ""
+
+
+def _standings(version: ToolVersion) -> Collection[FindingState]:
+    """Of what would really run: a vendor without versions runs what it lists, whatever was chosen."""
+    listed = version.tool.stopped if not version.label else None
+    return holds.standings([version, *([listed] if listed else [])]).values()
 
 
 def is_safe(signature: Signature) -> bool:
@@ -97,8 +105,8 @@ def request_call(
     _refuse_unfit(version, arguments)
     if refusal := outcomes.refusal(signature, arguments):
         raise ArgumentsError(refusal)
-    if must_confirm(signature) and not is_confirmed:
-        raise ConfirmationError(version.tool)
+    if not is_confirmed and (why := why_confirm(version)):
+        raise ConfirmationError(why)
     call = Call(
         tool=version.tool,
         version=version,
@@ -148,6 +156,8 @@ def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
 def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
     if not version.tool.endpoint.is_live:
         raise CatalogError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
+    if FindingState.BLOCKED in _standings(version):
+        raise CatalogError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
     if len(canonical(given)) > LARGEST_ARGUMENTS:
         raise CatalogError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")
 
@@ -165,7 +175,7 @@ def _queue(call: Call, actor: User) -> Call:
             call.save()
             facts = {"call": call.pk, "version": call.version.ordinal}
             audit.record(actor, "run" if call.continues is None else "continue", call.tool, after=facts)
-            transaction.on_commit(partial(send, call.pk), robust=True)
+            transaction.on_commit(lambda: send(call.pk))
     except IntegrityError as exc:
         if "one_active_continuation" in str(exc):
             message = "This call is being continued already."

@@ -52,6 +52,8 @@ def outcome_word(outcome: str) -> str:
 
 @register.filter
 def next_step(call: Call) -> str:
+    if call.error_code == "AUTH":
+        return "An administrator can look at the endpoint's credential, and enter it again if it is wrong."
     return NEXT_STEPS.get(call.outcome, "")
 
 

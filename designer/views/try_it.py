@@ -58,7 +58,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
         return redirect("tool-try", row.pk)
     form = ArgumentsForm(request.POST, signature=version.decoded())
     is_confirmed = "confirm" in request.POST
-    if form.is_valid() and (is_confirmed or not invocation.must_confirm(form.signature)):
+    if form.is_valid() and (is_confirmed or not invocation.why_confirm(version)):
         try:
             call = invocation.request_call(
                 version,
@@ -87,7 +87,7 @@ def _page(
         "versions": version_choices(row),
         "form": form,
         "signature": form.signature if form else None,
-        "must_confirm": form is not None and invocation.must_confirm(form.signature),
+        "must_confirm": invocation.why_confirm(version) if version else "",
         "is_safe": form is not None and invocation.is_safe(form.signature),
         "key": uuid.uuid4(),
         "examples": [(example, uuid.uuid4()) for example in row.examples.all()],

@@ -11,8 +11,9 @@ from django.utils import timezone
 from catalog import connections, invocation
 from catalog.errors import CatalogError
 from catalog.invocation import ArgumentsError, ConfirmationError
-from catalog.models import Call, Credential, ToolVersion
+from catalog.models import Call, Credential, Finding, ToolVersion
 from catalog.models.calls import CallStatus
+from catalog.models.findings import HELD
 from catalog.protocols.signature import Annotations
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
@@ -358,3 +359,44 @@ def test_history_keeps_the_newest(monkeypatch):
         invocation.sweep()
 
     assert Call.objects.count() == 4
+
+
+def stand(version: ToolVersion, state: str) -> ToolVersion:
+    Finding.objects.create(
+        endpoint=version.tool.endpoint,
+        tool=version.tool,
+        version=version,
+        code=HELD,
+        severity="high",
+        subject=version.digest,
+        state=state,
+        message="Held.",
+    )
+    return version
+
+
+def test_a_blocked_version_is_not_run():
+    version = stand(make_version(), "blocked")
+
+    with pytest.raises(CatalogError, match="blocked in review"):
+        ask_for(version, is_confirmed=True)
+
+
+def test_a_version_that_waits_for_review_asks_first():
+    version = stand(make_version(), "open")
+
+    with pytest.raises(ConfirmationError, match="waits for review"):
+        ask_for(version)
+    assert ask_for(version, is_confirmed=True).status == "queued"
+
+
+def test_a_vendor_without_versions_runs_what_it_lists_so_that_counts():
+    version = make_version()
+    facts = {name: getattr(version, name) for name in ("tool", "signature", "raw")}
+    chosen = ToolVersion.objects.create(ordinal=2, label="", digest="2", **facts)
+    listed = ToolVersion.objects.create(ordinal=3, label="", digest="3", **facts)
+    version.tool.stopped = stand(listed, "blocked")
+    version.tool.save()
+
+    with pytest.raises(CatalogError, match="blocked in review"):
+        ask_for(chosen)
