@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature
+from catalog.protocols import arguments
+from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
 from designer import names
 
 
@@ -68,7 +69,9 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: tuple[Output, ...] = ()
     annotations: Annotations = Annotations()
     requirements: Requirements = Requirements()
+    kind: ToolKind = "tool"
     schema_rest: dict[str, Any] | None = None
+    outputs_rest: dict[str, Any] | None = None
 
 
 class Misfit(msgspec.Struct, frozen=True):
@@ -95,7 +98,7 @@ def effective(
         parameter = vendors
         if ours.description is not None:
             parameter = msgspec.structs.replace(vendors, description=ours.description)
-        preset = UNSET if why_not_preset(vendors, ours.preset) else ours.preset
+        preset = UNSET if why_not_preset(vendors, ours.preset, signature.schema_rest) else ours.preset
         if ours.hidden and not (vendors.required and preset is UNSET):
             hidden.append(Hidden(parameter=parameter, preset=preset))
         else:
@@ -113,7 +116,9 @@ def effective(
         outputs=tuple(Output(alias=out[p.name], parameter=p) for p in signature.outputs),
         annotations=signature.annotations,
         requirements=signature.requirements,
+        kind=signature.kind,
         schema_rest=signature.schema_rest,
+        outputs_rest=signature.outputs_rest,
     )
 
 
@@ -159,7 +164,7 @@ def misfits(signature: Signature, words: Words) -> list[Misfit]:
             found.append(Misfit(name, f"This version has no input “{name}”.", exposes=False))
             continue
         hides = bool(ours.hidden)
-        if why := why_not_preset(inputs[name], ours.preset):
+        if why := why_not_preset(inputs[name], ours.preset, signature.schema_rest):
             found.append(Misfit(name, why, exposes=hides))
         elif hides and inputs[name].required and ours.preset is UNSET:
             message = f"“{name}” is required: give it a preset, or let the model see it."
@@ -167,10 +172,16 @@ def misfits(signature: Signature, words: Words) -> list[Misfit]:
     return found
 
 
-def why_not_preset(parameter: Parameter, value: object) -> str:
-    """A sentence that says why `value` cannot be sent as this input; empty when it can, or is UNSET."""
+def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] | None = None) -> str:
+    """A sentence that says why `value` cannot be sent as this input; empty when it can, or is UNSET.
+
+    `rest` is the signature's, for the definitions that the input's schema may refer to.
+    """
     if value is UNSET:
         return ""
+    if parameter.schema is not None:
+        why = arguments.why_not(parameter, value, rest or {})
+        return f"“{parameter.name}”: {why}." if why else ""
     return _PRESETS[parameter.type](parameter, value)
 
 

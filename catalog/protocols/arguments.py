@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog.protocols import complaints, json_schema, validation
+from catalog.protocols import complaints, json_schema, subschemas, validation
 from catalog.protocols.signature import Parameter, Signature
 
 _FORMS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -36,6 +36,18 @@ def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, st
         if why:
             found[parameter.name] = why
     return found | _by_schema(signature, {name: sent[name] for name in sent if name not in found}, found)
+
+
+def why_not(parameter: Parameter, value: object, rest: Mapping[str, Any]) -> str:
+    """Why one input cannot take `value`, by its own schema alone; "" when it can.
+
+    `rest` is the signature's, for the definitions that the input's schema may refer to.
+    """
+    kept = {keyword: rest[keyword] for keyword in ("$schema", *subschemas.DEFINITIONS) if keyword in rest}
+    alone = Signature(name="", description="", inputs=(parameter,), schema_rest=kept)
+    if value is None and not given(alone, {parameter.name: None}):
+        return "must not be null"
+    return problems(alone, {parameter.name: value}).get(parameter.name, "")
 
 
 def given(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,6 +107,16 @@ def write_parameter(parameter: Parameter) -> Any:
     return written
 
 
+def words(schema: Mapping[str, Any]) -> tuple[str, str]:
+    """The title and the description that a parameter is given for this schema."""
+    said = _shown(dict(schema))
+    title, description = said.get("title"), said.get("description")
+    return (
+        title if isinstance(title, str) else "",
+        description if isinstance(description, str) else "",
+    )
+
+
 def check(schema: object, where: str) -> None:
     """Raises UnreadableItemError for a schema that is too deep or too large to be worked with."""
     level: list[Any] = [schema]

@@ -92,6 +92,13 @@ def checked(schema: Any) -> Checked:
     return ready
 
 
+def is_schema(schema: Any) -> bool:
+    """Whether it keeps the rules of its dialect, as far as these can be told without fetching anything."""
+    if isinstance(schema, dict) and _dialect(schema) is jsonschema_rs.Draft202012Validator:
+        schema = schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return jsonschema_rs.meta.is_valid(schema)
+
+
 def is_too_large(value: Any) -> bool:
     """Whether a value has too many parts, or is nested too deeply, to be judged."""
     depth, size = _extent(value)

@@ -11,7 +11,7 @@ LIMITS = Limits(
     source="anthropic-sdk-python 2.11.0, types/tool_param.py; "
     "https://docs.anthropic.com/en/docs/agents-and-tools/tool-use",
     date="2026-11-21",
-    carries=frozenset({"defaults", "rules"}),
+    carries=frozenset({"defaults", "rules", "schemas"}),
 )
 
 

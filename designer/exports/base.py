@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from catalog.protocols import validation
 from catalog.protocols.signature import Parameter, ParameterType
 from designer.effective import Effective
 from designer.exports import schema
@@ -52,6 +53,7 @@ class Limits:
     enum_description: int | None = None
     whole_bounds: bool = False
     needs_output: bool = False
+    advises_objects: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,10 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
         "the vendor's hints about its effects",
     ),
     "rules": (schema.has_rules, "the rules that tie its inputs together"),
+    "schemas": (
+        lambda e: any(held.parameter.schema is not None for held in (*e.inputs, *e.outputs)),
+        "the finer rules of its inputs and outputs",
+    ),
     "defaults": (
         lambda e: any(
             i.preset is not msgspec.UNSET or i.parameter.default is not msgspec.UNSET for i in e.inputs
@@ -111,7 +117,24 @@ def blocking(release: Sealed, limits: Limits) -> list[Remark]:
 def _about(tool: SealedTool, limits: Limits) -> Iterator[Remark]:
     signature = tool.signature
     name = signature.name
-    length = len(signature.description)
+    yield from _about_description(signature, limits)
+    for parameter in (shown.parameter for shown in signature.inputs):
+        yield from _about_parameter(name, parameter, limits, limits.input_types)
+    if "outputs" in limits.carries:
+        yield from _about_outputs(signature, limits)
+    for member, (is_there, what) in MEMBERS.items():
+        if member not in limits.carries and is_there(signature):
+            yield Remark("loses", f"no_{member}", name, f"“{name}” goes without {what}.")
+    if "schemas" in limits.carries and not validation.is_schema(schema.of_inputs(signature)):
+        message = f"“{name}” has a schema that breaks the rules of JSON Schema; some models refuse it."
+        yield Remark("warns", "schema_broken", name, message)
+    if "rules" in limits.carries and schema.leaves_rules_out(signature):
+        message = f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
+        yield Remark("loses", "rules_left_out", name, message)
+
+
+def _about_description(tool: Effective, limits: Limits) -> Iterator[Remark]:
+    name, length = tool.name, len(tool.description)
     if limits.tool_description is not None and length > limits.tool_description:
         message = (
             f"“{name}” has a description of {length} characters. {limits.tool_description} fit: tune it."
@@ -120,21 +143,17 @@ def _about(tool: SealedTool, limits: Limits) -> Iterator[Remark]:
     elif limits.advised_description is not None and length > limits.advised_description:
         message = f"“{name}” has a description of {length} characters; {limits.advised_description} are safe."
         yield Remark("warns", "description_long", name, message)
-    for parameter in (shown.parameter for shown in signature.inputs):
-        yield from _about_parameter(name, parameter, limits, limits.input_types)
-    if "outputs" in limits.carries:
-        for parameter in (output.parameter for output in signature.outputs):
-            yield from _about_parameter(name, parameter, limits, limits.output_types)
-    for member, (is_there, what) in MEMBERS.items():
-        if member not in limits.carries and is_there(signature):
-            yield Remark("loses", f"no_{member}", name, f"“{name}” goes without {what}.")
-    if "rules" in limits.carries and schema.kept_rest(signature) != (signature.schema_rest or {}):
-        message = f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
-        yield Remark("loses", "rules_left_out", name, message)
-    if limits.needs_output and not signature.outputs:
-        yield Remark(
-            "loses", "output_added", name, f"“{name}” declares no output, so one named “result” stands in."
-        )
+
+
+def _about_outputs(tool: Effective, limits: Limits) -> Iterator[Remark]:
+    for parameter in (output.parameter for output in tool.outputs):
+        yield from _about_parameter(tool.name, parameter, limits, limits.output_types)
+    if limits.advises_objects and schema.of_outputs(tool).get("type") != "object":
+        message = f"“{tool.name}” may return what is no object; clients from before July 2026 refuse that."
+        yield Remark("warns", "output_no_object", tool.name, message)
+    if limits.needs_output and not tool.outputs:
+        message = f"“{tool.name}” declares no output, so one named “result” stands in."
+        yield Remark("loses", "output_added", tool.name, message)
 
 
 def _about_parameter(

@@ -10,7 +10,8 @@ from designer.sealed import Sealed
 LIMITS = Limits(
     source="https://modelcontextprotocol.io/specification/2026-07-28/server/tools",
     date="2026-11-21",
-    carries=frozenset({"title", "outputs", "annotations", "img", "defaults", "rules"}),
+    carries=frozenset({"title", "outputs", "annotations", "img", "defaults", "rules", "schemas"}),
+    advises_objects=True,
 )
 
 
@@ -25,12 +26,12 @@ def write(release: Sealed) -> object:
 
 
 def _tool(tool: Effective) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": tool.name, "inputSchema": schema.of_inputs(tool)}
+    written: dict[str, Any] = {"name": tool.name, "inputSchema": schema.as_the_vendor_does(tool)}
     if tool.title:
         written["title"] = tool.title
     if tool.description:
         written["description"] = tool.description
-    if tool.outputs:
+    if tool.outputs or tool.outputs_rest is not None:
         written["outputSchema"] = schema.of_outputs(tool)
     if annotations := _annotations(tool):
         written["annotations"] = annotations

@@ -11,7 +11,7 @@ LIMITS = Limits(
     source="openai-python 3.52.0, types/shared_params/function_definition.py; "
     "https://platform.openai.com/docs/guides/structured-outputs",
     date="2026-11-21",
-    carries=frozenset({"defaults", "rules"}),
+    carries=frozenset({"defaults", "rules", "schemas"}),
     advised_description=1024,
     advised_tools=128,
 )
@@ -39,10 +39,11 @@ def is_strict(tool: Effective) -> bool:
     sends nulls that the vendor never asked for. So a tool with an optional input is not strict.
     """
     return (
-        tool.schema_rest is None
+        not schema.is_open(tool)
         and all(
             shown.is_required
             and shown.parameter.type != "json"
+            and shown.parameter.schema is None
             and not shown.parameter.unsupported_type
             and shown.parameter.max_length is None
             and "default" not in schema.of_input(shown)

@@ -1,60 +1,197 @@
-"""Parameters as JSON Schema, shared by the formats that speak it. The mapping is in docs/exports.md."""
+"""Parameters as JSON Schema, shared by the formats that speak it. The mapping is in docs/exports.md.
+
+A vendor's own schema goes along unchanged as far as nothing was tuned. What was renamed or hidden is
+also renamed in references that lead there; rules that may name it are left out.
+"""
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote, unquote
 
 from msgspec import UNSET
 
+from catalog.protocols import json_schema, subschemas
 from catalog.protocols.signature import Parameter
 from designer.effective import Effective, Input
 
 # Keywords that name no property, so that they hold whatever was renamed or hidden.
-_HARMLESS = {"$schema", "$defs", "definitions", "additionalProperties", "title", "description"}
+_HARMLESS = {
+    *("$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "$dynamicAnchor"),
+    *("additionalProperties", "unevaluatedProperties", "title", "description", "deprecated"),
+}
 # RFC 3986 characters only: a vendor's text may hold anything, a "uri" may not.
 _WEB_ADDRESS = re.compile(
     r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][A-Za-z0-9._~:/?@!$&'()*+,;=%-]*)?"
 )
+Lead = Callable[[tuple[str, ...]], tuple[str, ...]]
 _TYPES = {"string": "string", "enum": "string", "int": "integer", "number": "number", "boolean": "boolean"}
 
 
 def of_inputs(tool: Effective) -> dict[str, Any]:
-    """The object a model fills in: aliases as keys, hidden inputs left out."""
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {shown.alias: of_input(shown) for shown in tool.inputs},
-    }
-    if required := [shown.alias for shown in tool.inputs if shown.is_required]:
-        schema["required"] = required
-    if tool.schema_rest is None:
-        schema["additionalProperties"] = False
-    else:
-        schema |= kept_rest(tool)
+    """The object a model fills in: aliases as keys, hidden inputs left out. It always has `properties`."""
+    if whole := _whole(tool):
+        return _wrapped(whole)
+    schema = {"type": "object", "properties": {}} | as_the_vendor_does(tool)
+    if not schema.get("required", True):
+        del schema["required"]
     return schema
 
 
+def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
+    """The same, as close to the vendor's own schema as a target lets us that asks for any object."""
+    if whole := _whole(tool):
+        schema = of_input(whole)
+        properties = schema.get("properties", {})
+        is_fit = isinstance(properties, dict) and all(isinstance(each, dict) for each in properties.values())
+        return schema if schema.get("type") == "object" and is_fit else _wrapped(whole)
+    schema: dict[str, Any] = {"type": "object"}
+    if tool.inputs or tool.schema_rest is None or tool.schema_rest.get("properties") == {}:
+        schema["properties"] = {shown.alias: of_input(shown) for shown in tool.inputs}
+    required = [shown.parameter.name for shown in tool.inputs if shown.is_required]
+    names = {shown.parameter.name: shown.alias for shown in tool.inputs}
+    hidden = {hidden.parameter.name: hidden.parameter for hidden in tool.hidden}
+    if tool.schema_rest is None:
+        listed = {"required": [names[name] for name in required]} if required else {}
+        return schema | listed | {"additionalProperties": False}
+    schema |= _required(tool.schema_rest, required, {*names, *hidden}, names)
+    return _led_on(schema | kept_rest(tool), names, hidden)
+
+
 def of_outputs(tool: Effective) -> dict[str, Any]:
-    """What comes back. A vendor may leave outputs out and add new ones: nothing is required or closed."""
-    return {
-        "type": "object",
-        "properties": {output.alias: _of_output(output.parameter) for output in tool.outputs},
-    }
+    """What comes back. Without a schema of the vendor's own, nothing is required or closed."""
+    if whole := next((out.parameter for out in tool.outputs if out.parameter.is_whole), None):
+        return of_parameter(whole)
+    names = {output.parameter.name: output.alias for output in tool.outputs}
+    properties = {output.alias: _of_output(output.parameter) for output in tool.outputs}
+    rest = tool.outputs_rest
+    if rest is None:
+        return {"type": "object", "properties": properties}
+    required = [output.parameter.name for output in tool.outputs if output.parameter.required]
+    is_renamed = any(name != alias for name, alias in names.items())
+    schema: dict[str, Any] = {"type": rest.get("type") or "object"}
+    if properties or rest.get("properties") == {}:
+        schema["properties"] = properties
+    schema |= _required(rest, required, set(names), names) | _rules(rest, is_renamed=is_renamed)
+    return _led_on(schema, names, {})
 
 
 def kept_rest(tool: Effective) -> dict[str, Any]:
     """The vendor's keywords about the input object, but none that may name an input that is not there."""
-    rest = tool.schema_rest or {}
-    if not tool.hidden and all(shown.alias == shown.parameter.name for shown in tool.inputs):
-        return rest
-    return {keyword: value for keyword, value in rest.items() if keyword in _HARMLESS}
+    return _rules(tool.schema_rest or {}, is_renamed=_is_renamed(tool))
 
 
 def has_rules(tool: Effective) -> bool:
-    return any(keyword not in _HARMLESS for keyword in tool.schema_rest or {})
+    return any(
+        keyword not in _HARMLESS and keyword not in json_schema.DERIVED for keyword in tool.schema_rest or {}
+    )
+
+
+def leaves_rules_out(tool: Effective) -> bool:
+    return has_rules(tool) and _is_renamed(tool)
+
+
+def is_open(tool: Effective) -> bool:
+    """Whether the object may hold more than its properties say, or rules beside them."""
+    rest = tool.schema_rest
+    said = {} if rest is None else {k: v for k, v in rest.items() if k not in json_schema.DERIVED}
+    return rest is not None and said != {"additionalProperties": False}
 
 
 def is_web_address(text: str) -> bool:
     """Whether a client may be handed `text` as the address of a picture."""
     return _WEB_ADDRESS.fullmatch(text) is not None
+
+
+def _is_renamed(tool: Effective) -> bool:
+    return bool(tool.hidden) or any(shown.alias != shown.parameter.name for shown in tool.inputs)
+
+
+def _rules(rest: Mapping[str, Any], *, is_renamed: bool) -> dict[str, Any]:
+    return {
+        keyword: value
+        for keyword, value in rest.items()
+        if keyword not in json_schema.DERIVED and (keyword in _HARMLESS or not is_renamed)
+    }
+
+
+def _required(
+    rest: Mapping[str, Any], required: list[str], known: set[str], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """In the vendor's own order, with the names that are required of no property."""
+    listed = rest.get("required")
+    if isinstance(listed, list):
+        wanted = [name for name in listed if isinstance(name, str)]
+        required = [name for name in wanted if name in required or name not in known]
+    found = list(dict.fromkeys(names.get(name, name) for name in required))
+    return {"required": found} if found or listed == [] else {}
+
+
+def _whole(tool: Effective) -> Input | None:
+    return next((shown for shown in tool.inputs if shown.parameter.is_whole), None)
+
+
+def _wrapped(shown: Input) -> dict[str, Any]:
+    """Every target wants an object. An input that stands for the whole becomes its only property."""
+    schema = of_input(shown)
+    defined = ("$schema", *subschemas.DEFINITIONS)
+    outside = {keyword: schema[keyword] for keyword in defined if keyword in schema}
+    inside = {keyword: value for keyword, value in schema.items() if keyword not in defined}
+    wrapped = {"type": "object", "properties": {shown.alias: inside}, **outside}
+    if shown.is_required:
+        wrapped["required"] = [shown.alias]
+    place = ("properties", shown.alias)
+
+    def lead(parts: tuple[str, ...]) -> tuple[str, ...]:
+        return parts if parts[:1] in (("$defs",), ("definitions",)) else (*place, *parts)
+
+    return {**_relocated(wrapped, lead), "additionalProperties": False}
+
+
+def _led_on(
+    schema: dict[str, Any], names: Mapping[str, str], hidden: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """References to properties lead to where those are now; the hidden ones are kept as definitions."""
+    moved: set[str] = set()
+
+    def lead(parts: tuple[str, ...]) -> tuple[str, ...]:
+        if parts[:1] != ("properties",) or len(parts) < 2:
+            return parts
+        if parts[1] in hidden:
+            moved.add(parts[1])
+            return ("$defs", f"hidden {parts[1]}", *parts[2:])
+        return ("properties", names.get(parts[1], parts[1]), *parts[2:])
+
+    if not hidden and all(name == alias for name, alias in names.items()):
+        return schema
+    schema = _relocated(schema, lead)
+    while wanted := [
+        name for name in hidden if name in moved and f"hidden {name}" not in schema.get("$defs", {})
+    ]:
+        kept = {f"hidden {name}": _relocated(of_parameter(hidden[name]), lead) for name in wanted}
+        schema = {**schema, "$defs": {**schema.get("$defs", {}), **kept}}
+    return schema
+
+
+def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
+    def change(each: dict[str, Any]) -> dict[str, Any]:
+        reference = each.get("$ref")
+        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+            return each
+        parts = tuple(_unescaped(part) for part in reference.split("/")[1:])
+        led = lead(parts)
+        return each if led == parts else {**each, "$ref": "/".join(["#", *map(_escaped, led)])}
+
+    changed: dict[str, Any] = subschemas.mapped(schema, change)
+    return changed
+
+
+def _unescaped(part: str) -> str:
+    return unquote(part).replace("~1", "/").replace("~0", "~")
+
+
+def _escaped(part: str) -> str:
+    return quote(part.replace("~", "~0").replace("/", "~1"), safe="~$!&'()*+,;=:@")
 
 
 def of_input(shown: Input) -> dict[str, Any]:
@@ -70,12 +207,17 @@ def _of_output(parameter: Parameter) -> dict[str, Any]:
     if parameter.max_defaulted:
         # The protocol's default protects what a model sends; what a vendor answers it does not bound.
         del schema["maximum"]
+    elif parameter.default is not UNSET:
+        schema["default"] = parameter.default
     return schema
 
 
 def of_parameter(parameter: Parameter) -> dict[str, Any]:
+    if isinstance(parameter.schema, dict):
+        return _worded(parameter.schema, parameter)
     if parameter.type == "json" or parameter.unsupported_type:
-        return _of_json(parameter)
+        # Not every client takes true and false for schemas.
+        return _worded({"not": {}} if parameter.schema is False else {}, parameter)
     schema: dict[str, Any] = {"type": _TYPES[parameter.type]}
     if parameter.title:
         schema["title"] = parameter.title
@@ -91,6 +233,17 @@ def of_parameter(parameter: Parameter) -> dict[str, Any]:
     return schema
 
 
+def _worded(schema: Mapping[str, Any], parameter: Parameter) -> dict[str, Any]:
+    """The vendor's schema with our words where they differ from what it says itself."""
+    worded = dict(schema)
+    ours = (parameter.title, parameter.description)
+    for member, said, text in zip(("title", "description"), json_schema.words(schema), ours, strict=True):
+        if text != said or not isinstance(worded.get(member, ""), str):
+            worded.pop(member, None)
+            worded |= {member: text} if text else {}
+    return worded
+
+
 def _bounds(parameter: Parameter) -> dict[str, float]:
     bounds = {"minimum": parameter.min, "maximum": parameter.max}
     return {keyword: bound for keyword, bound in bounds.items() if bound is not None}
@@ -102,15 +255,3 @@ def described(parameter: Parameter) -> str:
         f"- {value.name}: {value.description}" for value in parameter.allowed_values if value.description
     ]
     return "\n".join([parameter.description, *meanings] if parameter.description else meanings)
-
-
-def _of_json(parameter: Parameter) -> dict[str, Any]:
-    if parameter.schema is False:
-        schema: dict[str, Any] = {"not": {}}
-    else:
-        schema = dict(parameter.schema) if isinstance(parameter.schema, dict) else {}
-    if parameter.title:
-        schema["title"] = parameter.title
-    if parameter.description:
-        schema["description"] = parameter.description
-    return schema

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from catalog.protocols import json_schema
 from catalog.protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
 from designer import names
 from designer.effective import ParameterWords, Words, effective
@@ -79,6 +80,47 @@ signatures = st.builds(
 )
 
 
+def _with_schemas(schema: Any, outputs: Any) -> Signature:
+    taken = json_schema.read(schema, "input", whole_name="input")
+    given = json_schema.read(outputs, "output", whole_name="value")
+    return Signature(
+        name="tool",
+        description="Reads a schema",
+        inputs=taken.parameters,
+        schema_rest=taken.rest,
+        outputs=given.parameters,
+        outputs_rest=given.rest,
+    )
+
+
+# As vendors write them; what a broken schema becomes is not for an export to mend.
+_a = {"type": "string", "pattern": "^a", "description": "The a"}
+SCHEMAS: list[Any] = [
+    {"type": "object"},
+    {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+    {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False},
+    {"type": "object", "properties": {"a": _a, "b": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"minimum": 1}}},
+    {"type": "object", "properties": {"due date": _a, "b": {"$ref": "#/properties/due%20date"}}},
+    {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": True}, "required": ["b", "a"]},
+    {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}, {"required": ["x"]}]},
+    {"type": "object", "properties": {"child": {"$ref": "#"}}, "unevaluatedProperties": False},
+    {"type": "object", "properties": {"": {}, "a": {}}, "required": ["a"]},
+    {"properties": {"a": {"anyOf": [{"type": "integer", "description": "N"}, {"type": "null"}]}}},
+    {"type": "object", "properties": None, "required": None},
+    {
+        "type": "array",
+        "items": {"$ref": "#/$defs/a"},
+        "$defs": {"a": {"type": "array", "items": {"$ref": "#"}}},
+    },
+    {"type": "string", "enum": ["a", "b"]},
+    {},
+    True,
+    False,
+]
+schema_signatures = st.builds(_with_schemas, st.sampled_from(SCHEMAS), st.sampled_from(SCHEMAS))
+any_signatures = signatures | schema_signatures
+
+
 @st.composite
 def tunings(draw: Any, signature: Signature) -> Words:
     chosen = (
@@ -98,7 +140,8 @@ def tunings(draw: Any, signature: Signature) -> Words:
 @st.composite
 def releases(draw: Any) -> Sealed:
     tools, taken = [], set()
-    for number, signature in enumerate(draw(st.lists(signatures, min_size=1, max_size=4)), start=1):
+    listed = draw(st.lists(any_signatures, min_size=1, max_size=4))
+    for number, signature in enumerate(listed, start=1):
         name = names.derive(signature.name, taken)
         taken.add(name)
         words = draw(tunings(signature))
