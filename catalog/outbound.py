@@ -10,6 +10,7 @@ import random
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -54,6 +55,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 LONGEST_RECORDED = 64 * 1024
+GLIMPSE_SECONDS = 2.0
 _SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
 
 
@@ -240,6 +242,7 @@ class Session:
                 target = self._with_key(request.target)
                 response = self._connection.ask(request.method, target, sent, request.body, budget)
                 if response.status not in request.accept:
+                    content = b"" if self.exchanges is None else _glimpse(response, budget)
                     raise self._refusal(response, request.target)
                 content, is_done = self._read(response, budget, request.is_enough)
         finally:
@@ -373,6 +376,18 @@ class _Request:
     body: bytes | None
     accept: Sequence[int]
     is_enough: IsEnough | None = None
+
+
+def _glimpse(response: BaseHTTPResponse, budget: Budget) -> bytes:
+    """How a reply begins that is refused for its status, for whoever looks at the exchange."""
+    budget.ends = min(budget.ends, time.monotonic() + GLIMPSE_SECONDS)
+    content = b""
+    with suppress(ProtocolError), in_our_words(budget):
+        for part in read_body(response, budget):
+            content += part
+            if len(content) >= LONGEST_RECORDED:
+                break
+    return content
 
 
 def _start_of(body: bytes) -> str:

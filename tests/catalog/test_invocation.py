@@ -322,6 +322,16 @@ def test_the_exchange_is_kept_without_the_secret():
     assert "kAnarY" not in call.result
 
 
+def test_what_a_failing_vendor_says_is_kept_without_the_secret():
+    away = json_reply({"why": "database is away", "you": "kAnarY-vogel"}, status=500)
+    with HostileVendor(away) as vendor:
+        call = run(make_version(vendor.url, credential=make_credential(vendor.url)))
+
+    (exchange,) = call.decoded().attempts[0].exchanges
+    assert (call.error_code, exchange.status) == ("HTTP_500", 500)
+    assert json.loads(exchange.reply) == {"why": "database is away", "you": "•••"}
+
+
 def test_a_vendor_that_sends_the_secret_back_gives_nothing_away():
     def parrot(line, request):
         return json_reply({"output_parameters": [{"name": "k", "value": request.headers["x-key"]}]})(
