@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from django.conf import settings
@@ -8,6 +8,13 @@ from rest_framework.renderers import JSONRenderer
 from catalog.protocols import strict_json
 from catalog.protocols.errors import ProtocolViolationError
 from people.errors import DomainError
+
+TOO_DEEP = "JSON_DEPTH"
+SENTENCES = {
+    "JSON_NUL": "Leave out the NUL character: no text here can hold it.",
+    "JSON_SURROGATE": "Leave out the half of a surrogate pair: alone it is no character.",
+    "JSON_NUMBER": "Give a number that is not too large.",
+}
 
 
 class StrictJSONParser(BaseParser):
@@ -32,12 +39,32 @@ class StrictJSONParser(BaseParser):
 
 def _read_object(body: bytes) -> dict[str, Any]:
     try:
-        document = strict_json.loads(body)
+        document = strict_json.loads(body, allow_unstorable=True)
     except ProtocolViolationError as error:
         # The sentences are written about a vendor's reply; here it is the caller's body.
         raise DomainError("invalid_json", error.message.replace("The reply", "The body")) from error
-    if problem := strict_json.unstorable(document):  # also bounds the depth, which `loads` does not
-        raise DomainError("invalid_json", f"The body holds {problem[1]}.")
     if not isinstance(document, dict):
         raise DomainError("invalid_json", "The body must be a JSON object.")
+    if problem := strict_json.unstorable(document):  # also bounds the depth, which `loads` does not
+        raise _cannot_be_kept(document, *problem)
     return document
+
+
+def _cannot_be_kept(document: dict[str, Any], code: str, reason: str) -> DomainError:
+    """Names where it stands. What stands there may be a secret, and is not said again."""
+    fields = {} if code == TOO_DEEP else dict(_faults(document, ()))
+    if fields.pop("", None) or not fields:
+        return DomainError("invalid_json", SENTENCES.get(code, f"The body holds {reason}."))
+    return DomainError("invalid", "Some of what was sent cannot be kept.", fields=fields)
+
+
+def _faults(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, below in value.items():
+            is_sayable = strict_json.unstorable(name) is None
+            yield from _faults(below, (*path, name)) if is_sayable else _faults(name, path)
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _faults(below, (*path, str(index)))
+    elif problem := strict_json.unstorable(value):
+        yield ".".join(path), SENTENCES[problem[0]]

@@ -101,7 +101,7 @@ def test_nul_byte_in_a_note_is_refused(admin_api, drifted):
         "POST", f"{URL}{drifted[0].pk}/resolve/", body, content_type="application/json"
     )
 
-    assert refusal(answer) == (400, "invalid_json", set())
+    assert refusal(answer) == (400, "invalid", {"note"})
 
 
 def test_designer_reads_and_does_not_decide(designer_api, drifted):

@@ -71,6 +71,29 @@ def test_body_that_can_be_read_in_two_ways_is_refused(program, body, part):
     assert is_error(answer.json())
 
 
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        (r'{"name": "s3cret\u0000", "role": "admin"}', {"name"}),
+        (r'{"name": "s3cret\ud800", "username": "s3cret\u0000"}', {"name", "username"}),
+        (r'{"scopes": ["read", {"like": "s3cret\u0000"}]}', {"scopes.1.like"}),
+        (r'{"name": {"s3cret\u0000": 1}}', {"name"}),
+    ],
+)
+def test_character_that_cannot_be_kept_is_named_by_its_field_and_not_repeated(program, body, fields):
+    answer = program(make_user()).post("/api/v1/users/", body.encode(), content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+    assert answer.json()["fields"].keys() == fields
+    assert "s3cret" not in answer.content.decode()
+
+
+def test_member_whose_own_name_cannot_be_kept_is_not_repeated(program):
+    body = rb'{"s3cret\u0000": 1}'
+    answer = program(make_user()).post("/api/v1/users/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+    assert "s3cret" not in answer.content.decode()
+
+
 def test_body_over_a_megabyte_is_refused(program):
     body = b'{"name": "' + b"x" * 1_048_576 + b'"}'
     answer = program(make_user()).post("/api/v1/users/", body, content_type="application/json")
