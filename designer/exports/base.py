@@ -86,7 +86,7 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
     ),
     "rules": (schema.has_rules, "the rules that tie its inputs together"),
     "schemas": (
-        lambda e: any(held.parameter.schema is not None for held in (*e.inputs, *e.outputs)),
+        lambda e: any(p.schema is not None for p in schema.parameters(e)),
         "the finer rules of its inputs and outputs",
     ),
     "defaults": (

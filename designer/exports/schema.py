@@ -41,10 +41,7 @@ def of_inputs(tool: Effective) -> dict[str, Any]:
 def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
     """The same, as close to the vendor's own schema as a target lets us that asks for any object."""
     if whole := _whole(tool):
-        schema = of_input(whole)
-        properties = schema.get("properties", {})
-        is_fit = isinstance(properties, dict) and all(isinstance(each, dict) for each in properties.values())
-        return schema if schema.get("type") == "object" and is_fit else _wrapped(whole)
+        return _as_it_is(whole) or _wrapped(whole)
     schema: dict[str, Any] = {"type": "object"}
     if tool.inputs or tool.schema_rest is None or tool.schema_rest.get("properties") == {}:
         schema["properties"] = {shown.alias: of_input(shown) for shown in tool.inputs}
@@ -91,6 +88,11 @@ def leaves_rules_out(tool: Effective) -> bool:
     return has_rules(tool) and _is_renamed(tool)
 
 
+def parameters(tool: Effective) -> list[Parameter]:
+    """What is shown of a tool, going in and coming out."""
+    return [*(shown.parameter for shown in tool.inputs), *(output.parameter for output in tool.outputs)]
+
+
 def is_open(tool: Effective) -> bool:
     """Whether the object may hold more than its properties say, or rules beside them."""
     rest = tool.schema_rest
@@ -129,6 +131,14 @@ def _required(
 
 def _whole(tool: Effective) -> Input | None:
     return next((shown for shown in tool.inputs if shown.parameter.is_whole), None)
+
+
+def _as_it_is(shown: Input) -> dict[str, Any] | None:
+    """An input that stands for the whole and is an object all the same, such as one with blank names."""
+    schema = of_input(shown)
+    properties = schema.get("properties", {})
+    is_fit = isinstance(properties, dict) and all(isinstance(each, dict) for each in properties.values())
+    return schema if schema.get("type") == "object" and is_fit else None
 
 
 def _wrapped(shown: Input) -> dict[str, Any]:

@@ -1,0 +1,218 @@
+"""The members of an A2T tool and the normal form, there and back."""
+
+from typing import Any
+
+from catalog.protocols import members
+from catalog.protocols.base import UnreadableItemError
+from catalog.protocols.signature import AllowedValue, Parameter, ParameterType, Signature
+
+LONGEST_TAG = 255
+MOST_TAGS = 1000
+MOST_PARAMETERS = 1000
+MOST_VALUES = 10_000
+MAX_BY_DEFAULT = 65535
+
+_TYPES: dict[str, ParameterType] = {
+    "string": "string",
+    "int": "int",
+    "integer": "int",
+    "boolean": "boolean",
+    "bool": "boolean",
+    "enum": "enum",
+    "json": "json",
+}
+_MAX_LENGTH = ("max-length", "maxLength", "max_length")
+_ALLOWED_VALUES = ("allowed-values", "allowed_values", "allowedValues", "enum")
+
+# The members that are read. The drafts give `required` no meaning on an output.
+TOOL_ID_NAMES = ("toolId", "toolID", "tool_id")
+_MEMBERS = {
+    *TOOL_ID_NAMES,
+    *("version", "currentVersion", "name", "description", "img", "tags"),
+    *("input_parameters", "output_parameters"),
+}
+_PLAIN_OUTPUT = {"id", "name", "type", "description"}
+_PLAIN_INPUT = _PLAIN_OUTPUT | {"required"}
+_OUTPUT = _PLAIN_OUTPUT | {"min", "max", *_MAX_LENGTH, *_ALLOWED_VALUES}
+_INPUT = _OUTPUT | {"required"}
+_LIMITLESS = ("string", "boolean", "json")  # what needs no limit and has none by default
+
+
+def read(document: dict[str, Any]) -> Signature:
+    inputs = members.array(document, "input_parameters")
+    outputs = members.array(document, "output_parameters")
+    tags = members.array(document, "tags")
+    for many, limit, what in ((inputs + outputs, MOST_PARAMETERS, "parameters"), (tags, MOST_TAGS, "tags")):
+        if len(many) > limit:
+            reason = f"The tool has {len(many):,} {what}; the limit is {limit:,}."
+            raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    return Signature(
+        name=members.name(document, "name", code="BAD_NAME"),
+        description=members.text(document, "description"),
+        img=members.text(document, "img"),
+        tags=tuple(_tag(tag, f"tags[{number}]") for number, tag in enumerate(tags)),
+        inputs=_parameters(inputs, "input_parameters", is_input=True),
+        outputs=_parameters(outputs, "output_parameters", is_input=False),
+        rest=_rest(document, _MEMBERS),
+    )
+
+
+def _rest(raw: dict[str, Any], known: set[str]) -> dict[str, Any] | None:
+    if raw.keys() <= known:
+        return None
+    return {member: value for member, value in raw.items() if member not in known}
+
+
+def _tag(tag: object, where: str) -> str:
+    if isinstance(tag, str) and len(tag) <= LONGEST_TAG:
+        return tag
+    raise members.wrong(where, tag, f"text of at most {LONGEST_TAG} characters")
+
+
+def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Parameter, ...]:
+    found = [_parameter(entry, f"{where}[{n}]", is_input=is_input) for n, entry in enumerate(raw)]
+    members.unique([parameter.id for parameter in found], f"{where}.id")
+    if is_input:
+        # Outputs of one name occur in the wild, and nobody has to choose between them.
+        members.unique([parameter.name for parameter in found], f"{where}.name")
+    if sum([len(parameter.allowed_values) for parameter in found]) > MOST_VALUES:
+        reason = f"“{where}” allow more than {MOST_VALUES:,} values; that is the limit."
+        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    return tuple(found)
+
+
+def _parameter(raw: object, where: str, *, is_input: bool) -> Parameter:
+    """Runs for every parameter of every new tool, so it looks for limits only where there may be some."""
+    if not isinstance(raw, dict):
+        raise members.wrong(where, raw, "an object")
+    where += "."
+    name = members.name(raw, "name", where)
+    kind, unsupported = _type(raw, where, is_input=is_input)
+    is_plain = kind in _LIMITLESS and raw.keys() <= (_PLAIN_INPUT if is_input else _PLAIN_OUTPUT)
+    return Parameter(
+        id=_parameter_id(raw, where) or name,
+        name=name,
+        type=kind,
+        required=is_input and _is_required(raw, where),
+        description=members.text(raw, "description", where),
+        unsupported_type=unsupported,
+        **({} if is_plain else _limits(raw, where, kind, is_input=is_input)),
+    )
+
+
+def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: bool) -> dict[str, Any]:
+    allowed = _allowed_values(raw, where)
+    if kind == "enum" and is_input and not allowed:
+        raise members.wrong(f"{where}allowed-values", None, "there for an enum, and not empty")
+    maximum = members.number(raw, "max", where, whole=kind == "int")
+    is_defaulted = is_input and kind == "int" and maximum is None
+    return {
+        "allowed_values": allowed,
+        "min": members.number(raw, "min", where, whole=kind == "int"),
+        "max": MAX_BY_DEFAULT if is_defaulted else maximum,
+        "max_defaulted": is_defaulted,
+        "max_length": _max_length(raw, where),
+        "rest": _rest(raw, _INPUT if is_input else _OUTPUT),
+    }
+
+
+def _parameter_id(raw: dict[str, Any], where: str) -> str:
+    """Numbers are taken as their text. "" when there is none."""
+    value = raw.get("id")
+    if value is None:
+        return ""
+    return str(value) if type(value) is int else members.name(raw, "id", where)
+
+
+def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[ParameterType, str]:
+    """The type, and the vendor's word for it when it is not one that can be used here."""
+    word = raw.get("type")
+    if word is None:
+        return "string", ""
+    kind = _TYPES.get(word) if isinstance(word, str) else None
+    if kind is None:
+        word = members.name(raw, "type", where).strip()
+        kind = _TYPES.get(word.lower())
+    # By design of the drafts, an input is never JSON.
+    return ("json", word) if kind is None or (kind == "json" and is_input) else (kind, "")
+
+
+def _is_required(raw: dict[str, Any], where: str) -> bool:
+    required = raw.get("required")
+    if required is not None and not isinstance(required, bool):
+        raise members.wrong(f"{where}required", required, "true or false")
+    return required is not False
+
+
+def _max_length(raw: dict[str, Any], where: str) -> int | None:
+    member = members.alias(raw, _MAX_LENGTH, where)
+    length = members.number(raw, member, where, whole=True) if member else None
+    if length is not None and length < 0:
+        raise members.wrong(f"{where}{member}", length, "0 or more")
+    return None if length is None else int(length)
+
+
+def _allowed_values(raw: dict[str, Any], where: str) -> tuple[AllowedValue, ...]:
+    member = members.alias(raw, _ALLOWED_VALUES, where)
+    if member is None:
+        return ()
+    value = raw[member]
+    if isinstance(value, dict):
+        value = _unwrapped(value)
+    if not isinstance(value, list):
+        raise members.wrong(f"{where}{member}", value, "an array")
+    found = tuple(_allowed_value(entry, f"{where}{member}[{n}]") for n, entry in enumerate(value))
+    members.unique([allowed.name for allowed in found], f"{where}{member}")
+    return found
+
+
+def _unwrapped(value: dict[str, Any]) -> list[Any]:
+    """The drafts' figure is an array in an object, which no JSON can be; these are two ways to read it."""
+    only = next(iter(value.values()), None)
+    if len(value) == 1 and isinstance(only, list):
+        return only
+    return [{"name": name, "description": text} for name, text in value.items()]
+
+
+def _allowed_value(raw: object, where: str) -> AllowedValue:
+    if isinstance(raw, str):
+        raw = {"name": raw}
+    if not isinstance(raw, dict):
+        raise members.wrong(where, raw, "an object or text")
+    return AllowedValue(members.name(raw, "name", f"{where}."), members.text(raw, "description", f"{where}."))
+
+
+def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+    version = int(label) if label.isascii() and label.isdigit() else label
+    said: dict[str, Any] = {
+        "toolId": tool_id,
+        "version": version,
+        "currentVersion": version,
+        "name": signature.name,
+        "description": signature.description,
+        "img": signature.img or None,
+        "tags": list(signature.tags) or None,
+        "input_parameters": [_written_parameter(each, is_input=True) for each in signature.inputs],
+        "output_parameters": [_written_parameter(each, is_input=False) for each in signature.outputs],
+    }
+    return {member: value for member, value in said.items() if value is not None} | (signature.rest or {})
+
+
+def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any]:
+    allowed = [_written_value(value) for value in parameter.allowed_values]
+    said: dict[str, Any] = {
+        "id": parameter.id,
+        "name": parameter.name,
+        "type": parameter.unsupported_type or parameter.type,
+        "description": parameter.description,
+        "required": parameter.required if is_input else None,
+        "allowed-values": allowed or None,
+        "min": parameter.min,
+        "max": None if parameter.max_defaulted else parameter.max,
+        "max-length": parameter.max_length,
+    }
+    return {member: value for member, value in said.items() if value is not None} | (parameter.rest or {})
+
+
+def _written_value(value: AllowedValue) -> dict[str, str]:
+    return {"name": value.name} | ({"description": value.description} if value.description else {})
