@@ -53,7 +53,9 @@ _SEMVER = re.compile(r"v?([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})(?:[-+].*)?"
 _NO_SHAPE = json_schema.Shape((), None)
 # Values of any kind stand here, so that a null in them is one.
 _VALUES = ("default", "const", "enum", "example", "examples")
+# What an input is to the protocol, where the input's schema does not say it: in `Parameter.rest`.
 _CONFIG = {"in": "config"}
+_WHOLE = {"in": "input"}
 
 
 class ACP(Protocol):
@@ -179,8 +181,7 @@ class ACP(Protocol):
         if config := _config(signature):
             request["config"] = {"configurable": given.pop(config.name, {})}
         inputs = _own_inputs(signature)
-        is_whole = len(inputs) == 1 and inputs[0].is_whole
-        request["input"] = given.get(inputs[0].name) if is_whole else given
+        request["input"] = given.get(inputs[0].name) if _is_whole(inputs) else given
         return acp_runs.run(session, signature, request)
 
     def resume(
@@ -287,11 +288,12 @@ def _signature(document: dict[str, Any]) -> Signature:
     metadata, specs = _object(document, "metadata"), _object(document, "specs")
     ref = _object(metadata, "ref", "metadata.")
     taken, given = _shape(specs, "input"), _shape(specs, "output")
+    config = _config_inputs(specs, taken.parameters)
     read = Signature(
         name=members.name(ref, "name", "metadata.ref.", code="BAD_NAME"),
         description=members.text(metadata, "description", "metadata."),
         kind="agent",
-        inputs=(*taken.parameters, *_config_inputs(specs, taken.parameters)),
+        inputs=(*_beside(config, taken.parameters), *config),
         outputs=given.parameters,
         schema_rest=taken.rest,
         outputs_rest=given.rest,
@@ -350,6 +352,17 @@ def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tup
     )
 
 
+def _beside(config: Sequence[Parameter], inputs: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    """An input that is the whole value is a member like any other once there is something beside it."""
+    if config and len(inputs) == 1 and inputs[0].is_whole:
+        return (structs.replace(inputs[0], is_whole=False, rest=_WHOLE),)
+    return inputs
+
+
+def _is_whole(inputs: Sequence[Parameter]) -> bool:
+    return len(inputs) == 1 and (inputs[0].is_whole or inputs[0].rest == _WHOLE)
+
+
 def _config(signature: Signature) -> Parameter | None:
     return next((parameter for parameter in signature.inputs if parameter.rest == _CONFIG), None)
 
@@ -373,7 +386,9 @@ def _document(signature: Signature, label: str) -> dict[str, Any]:
 def _written_specs(signature: Signature) -> dict[str, Any]:
     inputs, config = _own_inputs(signature), _config(signature)
     specs: dict[str, Any] = {}
-    if inputs or signature.schema_rest is not None:
+    if _is_whole(inputs):
+        specs["input"] = json_schema.write_parameter(inputs[0])
+    elif inputs or signature.schema_rest is not None:
         specs["input"] = json_schema.write(inputs, signature.schema_rest)
     if signature.outputs or signature.outputs_rest is not None:
         specs["output"] = json_schema.write(signature.outputs, signature.outputs_rest)

@@ -393,9 +393,12 @@ def _named(each: object, member: str) -> dict[str, Any]:
 
 
 def _scopes(provider: dict[str, Any]) -> list[str]:
-    """A provider that wants no particular scope is named by itself."""
+    """A provider that wants no particular scope is named by itself; the published schema lets it be
+    nameless, and then it is shown nowhere."""
     oauth2 = provider.get("oauth2")
     scopes = members.array(oauth2, "scopes", _OAUTH2) if isinstance(oauth2, dict) else []
     if not all(isinstance(scope, str) for scope in scopes):
         raise members.wrong(f"{_OAUTH2}scopes", scopes, "an array of text")
-    return scopes or [members.name(provider, "id", "requirements.authorization.")]
+    if scopes or provider.get("id") is None:
+        return scopes
+    return [members.name(provider, "id", "requirements.authorization.")]
