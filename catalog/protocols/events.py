@@ -23,16 +23,20 @@ _ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`name` is "message" unless the vendor gave one; `data` may be empty; `id` is the last one given."""
+    """`name` is "message" unless the vendor gave one; `data` may be empty.
+
+    `id` and `retry_ms` are the last ones given: where, and how much later, a stream that breaks off goes on.
+    """
 
     name: str
     data: str
     id: str = ""
+    retry_ms: int = 0
 
 
 def parse(body: bytes) -> Iterator[Event]:
     """The whole events in `body`, lazily. Raises ProtocolViolationError: NOT_UTF8, TOO_MANY_EVENTS."""
-    name, last_id, count = b"", b"", 0
+    name, last_id, retry_ms, count = b"", b"", 0, 0
     data: list[bytes] = []
     for number, match in enumerate(_LINE.finditer(body.removeprefix(_BOM))):
         if number >= MOST_LINES or count >= MOST_EVENTS:
@@ -40,7 +44,7 @@ def parse(body: bytes) -> Iterator[Event]:
         line = match[1]
         if not line:
             if data:
-                yield Event(_text(name) or "message", _text(b"\n".join(data)), _text(last_id))
+                yield Event(_text(name) or "message", _text(b"\n".join(data)), _text(last_id), retry_ms)
                 count += 1
             name, data = b"", []
             continue
@@ -52,6 +56,8 @@ def parse(body: bytes) -> Iterator[Event]:
             name = value
         elif field == b"id" and b"\0" not in value:
             last_id = value
+        elif field == b"retry" and len(value) < 10 and value.isdigit():
+            retry_ms = int(value)
 
 
 def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:

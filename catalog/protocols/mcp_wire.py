@@ -7,6 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,6 +45,11 @@ _ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (
 _BOTH_FORMS = f"application/json, {events.KIND}"
 _META = "io.modelcontextprotocol/"
 _LONGEST = 500
+
+# How often, and after how long, a stream that broke off is asked for its rest.
+MOST_RETURNS = 5
+RETURN_AFTER_MS = 1000
+LATEST_RETURN_MS = 5000
 
 
 class RpcError(ProtocolViolationError):
@@ -261,7 +267,11 @@ class Wire:
             raise self._complaint(reply)
         if page := request.recall(reply):
             return Answer(reply, page=page)
-        message, source = self._find(reply, number)
+        found = self._find(reply, number) or self._find_later(reply, headers, number)
+        if found is None:
+            why = f"{self.host} ended its reply without an answer in it."
+            raise ProtocolViolationError("NO_ANSWER", why)
+        message, source = found
         if "error" in message:
             raise _rpc_error(message["error"], reply.status, self.host)
         result = message.get("result")
@@ -284,7 +294,7 @@ class Wire:
             said = RefusedError(f"HTTP_{reply.status}", why)
         return _OtherEraError(said)
 
-    def _find(self, reply: Reply, number: int) -> tuple[dict[str, Any], bytes]:
+    def _find(self, reply: Reply, number: int) -> tuple[dict[str, Any], bytes] | None:
         """The message that answers request `number`; others may come before it."""
         is_any = False
         for message, source in _messages(reply):
@@ -299,7 +309,25 @@ class Wire:
         if is_any:
             why = f"{self.host} answered another request than the one that was asked."
             raise ProtocolViolationError("WRONG_ID", why)
-        raise ProtocolViolationError("NO_ANSWER", f"{self.host} ended its reply without an answer in it.")
+        return None
+
+    def _find_later(
+        self, reply: Reply, headers: Mapping[str, str], number: int
+    ) -> tuple[dict[str, Any], bytes] | None:
+        """What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose."""
+        found = None
+        for _ in range(MOST_RETURNS):
+            *_, last = [None, *(events.parse(reply.body) if _is_stream(reply) else ())]
+            if found or last is None or not last.id:
+                break
+            time.sleep(min(last.retry_ms or RETURN_AFTER_MS, LATEST_RETURN_MS) / 1000)
+            reply = self.session.get(
+                "",
+                headers={**headers, "Accept": events.KIND, "Last-Event-ID": last.id},
+                is_enough=events.until(lambda event: _is_last(event, number)),
+            )
+            found = self._find(reply, number)
+        return found
 
     def _refuse_question(self, message: Mapping[str, Any]) -> None:
         if "id" in message and message["method"] in _ASKS_BACK:
@@ -312,10 +340,13 @@ class Wire:
         return RefusedError("MCP_VERSION", f"{self.host} speaks MCP {theirs}. Pegboard speaks {ours}.")
 
 
+def _is_stream(reply: Reply) -> bool:
+    return reply.headers.get("content-type", "").partition(";")[0].strip().lower() == events.KIND
+
+
 def _messages(reply: Reply) -> Iterator[tuple[object, bytes]]:
     """Messages with the bytes they came in. Some revisions let servers send several in one array."""
-    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == events.KIND:
+    if _is_stream(reply):
         documents = _streamed(reply.body)
     else:
         documents = iter([(strict_json.require_json(reply, allow_unstorable=True), reply.body)])

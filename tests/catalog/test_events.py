@@ -19,14 +19,14 @@ def test_lines_end_in_each_of_three_ways(end):
 
 
 def test_comments_and_unknown_fields_are_passed_over():
-    body = b": ping\n\nretry: 3000\ncolour: red\nnonsense\ndata: x\n\n"
+    body = b": ping\n\nretry: soon\ncolour: red\nnonsense\ndata: x\n\n"
     assert list(events.parse(body)) == [Event("message", "x")]
 
 
 def test_an_event_without_text_still_counts_and_carries_its_id():
-    assert list(events.parse(b"id: 7\ndata:\n\ndata: x\n\n")) == [
-        Event("message", "", "7"),
-        Event("message", "x", "7"),
+    assert list(events.parse(b"id: 7\nretry: 500\ndata:\n\ndata: x\n\n")) == [
+        Event("message", "", "7", 500),
+        Event("message", "x", "7", 500),
     ]
 
 
