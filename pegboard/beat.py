@@ -22,7 +22,7 @@ class InProcessScheduler(Scheduler):
     producer = None  # type: ignore[assignment]
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
-        work = IN_PROCESS.get(entry.task)
+        work = IN_PROCESS.get(entry.task or "")
         if work is None:
             super().apply_entry(entry, producer)
             return

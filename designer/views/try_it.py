@@ -4,10 +4,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
-from django.db.models import TextField
+from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast, Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -23,7 +23,7 @@ from designer.argument_forms import ArgumentsForm
 from designer.forms import version_choices
 from designer.views.tools import find_tool, header
 from people.errors import DomainError
-from people.keyset import Keyset
+from people.keyset import Keyset, Page
 from people.models import Role
 from people.permissions import person, requires
 
@@ -179,7 +179,7 @@ def _to(call: Call) -> HttpResponse:
     return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}#call")
 
 
-def _calls(row: Tool) -> Any:
+def _calls(row: Tool) -> QuerySet[Call]:
     return row.calls.select_related("version", "tool__endpoint__vendor", "continues")
 
 
@@ -188,18 +188,19 @@ def _version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
         return get_object_or_404(_versions(row), ordinal=number(asked))
     if call:
         return get_object_or_404(_versions(row), pk=call.version_id)
-    return _versions(row).filter(pk=row.current_id).first()
+    return _versions(row).filter(pk=row.current_id or 0).first()
 
 
-def _versions(row: Tool) -> Any:
+def _versions(row: Tool) -> QuerySet[ToolVersion]:
     return row.versions.select_related("tool__endpoint__vendor")
 
 
 def _given(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, Any]:
     if call:
-        return call.arguments
+        return cast(dict[str, Any], call.arguments)
     if "example" in request.GET:
-        return get_object_or_404(row.examples, pk=number(request.GET["example"])).arguments
+        example = get_object_or_404(row.examples, pk=number(request.GET["example"]))
+        return cast(dict[str, Any], example.arguments)
     return {}
 
 
@@ -210,10 +211,11 @@ def _key(request: HttpRequest) -> uuid.UUID | None:
         return None
 
 
-def _history(row: Tool, cursor: str | None) -> Any:
+def _history(row: Tool, cursor: str | None) -> Page[Call]:
     brief = Left(Cast("arguments", TextField()), BRIEF)
     calls = row.calls.select_related("version").defer("result", "arguments", "answers", "version__signature")
-    return Keyset(calls.defer("version__raw").annotate(brief=brief), "-id").page(cursor, CALLS_SHOWN)
+    rows = cast(QuerySet[Call], calls.defer("version__raw").annotate(brief=brief))
+    return Keyset(rows, "-id").page(cursor, CALLS_SHOWN)
 
 
 def _told(call: Call) -> dict[str, Any]:
