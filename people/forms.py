@@ -22,12 +22,12 @@ class OperationForm(forms.Form):
         super().__init__(*args, **kwargs)
 
     def refuse(self, error: DomainError) -> None:
-        self.add_error(None, error.message)
-        for name, sentence in error.fields.items():
-            if name in self.fields:
-                self.add_error(name, sentence)
-            elif sentence != error.message:
+        shown = {name: sentence for name, sentence in error.fields.items() if name in self.fields}
+        for sentence in dict.fromkeys((error.message, *error.fields.values())):
+            if sentence not in shown.values():
                 self.add_error(None, sentence)
+        for name, sentence in shown.items():
+            self.add_error(name, sentence)
 
 
 class SignInForm(AuthenticationForm):
