@@ -51,7 +51,12 @@ CONSTRAINING = COMBINING | APPLIES_TO.keys() | {"$dynamicRef", "$recursiveRef"}
 # Names and places that other schemas refer to.
 _SCAFFOLD = ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$defs", "definitions", "$comment")
 # Members that mean something only beside each other.
-_TOGETHER = ({"if", "then", "else"}, {"contains", "minContains", "maxContains"})
+_TOGETHER = (
+    {"if", "then", "else"},
+    {"contains", "minContains", "maxContains"},
+    {"contentEncoding", "contentMediaType", "contentSchema"},
+)
+_UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
 _TYPES = {
     **{name: frozenset({name}) for name in EVERY_TYPE - {"fraction"}},
     "number": NUMBER,
@@ -87,6 +92,9 @@ class Document:
 
     def __init__(self, root: object) -> None:
         self.root = root
+        named = root.get("$schema") if isinstance(root, dict) else None
+        # Up to draft 7, what stands beside a reference does not count.
+        self._is_old_dialect = isinstance(named, str) and "draft-0" in named
         # The schema stays beside what was read, so that no other one can get its id.
         self._read: dict[int, tuple[Schema, Schema]] = {}
         self._open: set[int] = set()
@@ -100,8 +108,11 @@ class Document:
         if id(schema) in self._open or len(self._open) >= DEEPEST:
             return schema  # It leads back to itself, and what it would add is being read already.
         self._open.add(id(schema))
-        found = _spelt_out(self._dereferenced(schema))
-        found = self._joined(self._united(found))
+        if _UNEVALUATED & schema.keys():
+            # It asks what the schemas beside it have looked at, so they have to stay beside it.
+            found = _spelt_out(dict(schema))
+        else:
+            found = self._joined(self._united(_spelt_out(self._dereferenced(schema))))
         found = _without_defaults({m: v for m, v in found.items() if m not in _SCAFFOLD})
         self._open.remove(id(schema))
         self._read[id(schema)] = schema, found
@@ -111,7 +122,8 @@ class Document:
         target = pointed_at(self.root, schema.get("$ref"))
         if not is_schema(target) or id(target) in self._open:
             return dict(schema)
-        beside = {member: value for member, value in schema.items() if member != "$ref"}
+        kept = ANNOTATIONS if self._is_old_dialect else schema.keys() - {"$ref"}
+        beside = {member: value for member, value in schema.items() if member in kept}
         merged = _merged(beside, self.normal(target))
         # Both hold, and neither can be written into the other.
         return merged if merged is not None else {**beside, "allOf": [*_list(beside.get("allOf")), target]}
@@ -178,6 +190,7 @@ def _with_prefix(schema: Schema) -> Schema:
 
 def _without_defaults(schema: Schema) -> Schema:
     """Without what says no more than its absence."""
+    _evaluate(schema)
     empty: tuple[object, ...] = ({}, [])
     for member in ("properties", "patternProperties", "dependentSchemas", "required", "prefixItems", "allOf"):
         if schema.get(member, None) in empty:
@@ -188,11 +201,6 @@ def _without_defaults(schema: Schema) -> Schema:
     for member in ("minLength", "minItems", "minProperties", "uniqueItems"):
         if member in schema and (schema[member] is False or schema[member] == 0):
             del schema[member]
-    applying = ("allOf", "anyOf", "oneOf", "if", "dependentSchemas", "contains", "$ref", "$dynamicRef")
-    for loose, tight in (("unevaluatedProperties", "additionalProperties"), ("unevaluatedItems", "items")):
-        # With nothing beside it that could evaluate a member, it says what the older word says.
-        if loose in schema and not any(member in schema for member in applying):
-            schema.setdefault(tight, schema.pop(loose))
     if isinstance(schema.get("type"), list) and types(schema) == EVERY_TYPE:
         del schema["type"]
     return schema
@@ -215,13 +223,23 @@ def _merged(one: Schema, other: Schema) -> Schema | None:
     return None if _reach_across(one, other) or _reach_across(other, one) else merged
 
 
+def _evaluate(schema: Schema) -> None:
+    """With nothing beside it that looks at members too, the newer word says what the older one does."""
+    applying = ("allOf", "anyOf", "oneOf", "if", "dependentSchemas", "contains", "$ref", "$dynamicRef")
+    for loose, tight in (("unevaluatedProperties", "additionalProperties"), ("unevaluatedItems", "items")):
+        if tight in schema:
+            schema.pop(loose, None)
+        elif loose in schema and not any(member in schema for member in applying):
+            schema[tight] = schema.pop(loose)
+
+
 def _reach_across(one: Schema, other: Schema) -> bool:
     """Whether a rule of `one` about all other members would mean others beside what `other` names."""
     named = set(other.get("properties") or ()) - set(one.get("properties") or ())
     named |= set(other.get("patternProperties") or ()) - set(one.get("patternProperties") or ())
-    if named and any(member in one for member in ("additionalProperties", "unevaluatedProperties")):
+    if _UNEVALUATED & one.keys() or (named and "additionalProperties" in one):
         return True
-    if "prefixItems" in other and "prefixItems" not in one and {"items", "unevaluatedItems"} & one.keys():
+    if "prefixItems" in other and "prefixItems" not in one and "items" in one:
         return True
     return any(group & one.keys() and group & other.keys() for group in _TOGETHER)
 

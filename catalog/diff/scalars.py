@@ -72,7 +72,7 @@ def _bound(schema: Mapping[str, Any], member: str, sign: int, is_whole: bool) ->
     found = [
         _whole((value, is_out), sign) if is_whole else (value, is_out)
         for value, is_out in ((schema.get(member), False), (schema.get(exclusive), True))
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) != math.inf
     ]
     return max(found, key=lambda bound: _tightness(bound, sign), default=None)
 
@@ -128,7 +128,7 @@ def _text_rule(member: str, before: object, after: object) -> Iterator[Differenc
     kind: Kind = "changed"
     if before is None or after is None:
         kind = "widened" if after is None else "narrowed"
-    elif member == "format":
+    elif isinstance(before, str) and isinstance(after, str) and member == "format":
         if (before, after) in _WIDER_FORMATS:
             kind = "widened"
         elif (after, before) in _WIDER_FORMATS:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from catalog.diff import scalars, unions
-from catalog.diff.changes import SAFE, Change, Kind, Side, change, on
+from catalog.diff.changes import EFFECTS, SAFE, Change, Kind, Side, change, on
 from catalog.diff.normal import (
     ANNOTATIONS,
     APPLIES_TO,
     CONSTRAINING,
     EVERY_TYPE,
+    MOST_BRANCHES,
     Document,
     Schema,
     is_constraining,
@@ -25,7 +26,8 @@ from catalog.diff.normal import (
 )
 
 DEEPEST = 64
-MOST_STEPS = 2_000
+MOST_STEPS = 4_000
+MOST_CHANGES = 200
 
 Path = tuple[str, ...]
 
@@ -38,13 +40,16 @@ _FLAT = {
     "maxLength": "max_length",
 }
 _SAID_BY_PARAMETER = {"title", "description", "default"}
-_WITH_SCHEMA = ("not", "contains", "propertyNames", "contentSchema")
-_WITH_SCHEMAS = ("patternProperties", "dependentSchemas")
-_UNDECIDED = (
-    *("dependentRequired", "dependencies", "minContains", "maxContains", "contentEncoding"),
-    *("contentMediaType", "$ref", "$dynamicRef", "$recursiveRef"),
+_UNDECIDED = ("dependentRequired", "dependencies", "$ref", "$dynamicRef", "$recursiveRef")
+_GROUPS = (
+    ("contains", "minContains", "maxContains"),
+    ("contentEncoding", "contentMediaType", "contentSchema"),
 )
-_APPLYING = ("allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "contains", "$ref")
+# What else looks at members and items, beside the names of the members.
+_APPLYING = (
+    *("allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "contains", "$ref"),
+    *("prefixItems", "patternProperties"),
+)
 
 
 class Comparer:
@@ -63,11 +68,11 @@ class Comparer:
     def parameter(self, path: Path, old: object, new: object) -> list[Change]:
         """Of one input or output; what its other members say is not said again."""
         found = self.between(old, new, _Place(path, is_parameter=True))
-        return found or self._rewritten((*path, "schema"), old, new)
+        return _gravest(found, (*path, "schema")) or self._rewritten((*path, "schema"), old, new)
 
     def whole(self, path: Path, old: object, new: object) -> list[Change]:
         """Of what holds for all inputs or outputs together."""
-        return self.between(old, new, _Place(path)) or self._rewritten(path, old, new)
+        return _gravest(self.between(old, new, _Place(path)), path) or self._rewritten(path, old, new)
 
     def _rewritten(self, path: Path, old: object, new: object) -> list[Change]:
         return [] if same_json(old, new) else [change(path, "changed", "cosmetic", old, new)]
@@ -243,21 +248,54 @@ class Comparer:
 
     def _conjuncts(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
         """Rules of which each holds by itself."""
-        for member in _WITH_SCHEMAS:
-            if common & APPLIES_TO[member]:
-                before, after = _schemas(old.get(member)), _schemas(new.get(member))
-                for name in dict.fromkeys([*before, *after]):
-                    yield from self._conjunct(before.get(name), after.get(name), at.to(member, name))
-        for member in _WITH_SCHEMA:
-            if common & APPLIES_TO.get(member, EVERY_TYPE):
-                found = list(self._conjunct(old.get(member), new.get(member), at.to(member)))
-                if member == "not" and member in old and member in new:
-                    found = [self._unclear(member, old, new, at)] if found else []
-                yield from found
+        if "object" in common:
+            yield from self._patterns(old, new, at)
+            before, after = _schemas(old.get("dependentSchemas")), _schemas(new.get("dependentSchemas"))
+            for name in dict.fromkeys([*before, *after]):
+                place = at.to("dependentSchemas", name)
+                yield from self._conjunct(before.get(name), after.get(name), place)
+            yield from self._conjunct(
+                old.get("propertyNames"), new.get("propertyNames"), at.to("propertyNames")
+            )
+        if "not" in old and "not" in new:
+            if self.between(old["not"], new["not"], at.to("not")):
+                yield self._unclear("not", old, new, at)
+        else:
+            yield from self._opaque(old.get("not"), new.get("not"), at.path("not"))
         yield from self._when(old, new, at)
+        for group in _GROUPS:
+            yield from self._group(group, old, new, at, common)
         for member in _UNDECIDED:
             if common & APPLIES_TO.get(member, EVERY_TYPE) and self._differs(old, new, member):
                 yield from self._opaque(old.get(member), new.get(member), at.path(member))
+
+    def _patterns(self, old: Schema, new: Schema, at: "_Place") -> Iterator[Change]:
+        """A name that a pattern no longer catches is one of the others."""
+        before, after = _schemas(old.get("patternProperties")), _schemas(new.get("patternProperties"))
+        for name in dict.fromkeys([*before, *after]):
+            one = before.get(name, old.get("additionalProperties", True))
+            other = after.get(name, new.get("additionalProperties", True))
+            place = at.to("patternProperties", name)
+            if (one is True and name not in before) or (other is True and name not in after):
+                yield from self._opaque(before.get(name), after.get(name), place.path())
+            elif "properties" in old and not (name in before and name in after):
+                # It may also have been about members that are named.
+                yield change(place.path(), "changed", "widens_risk", before.get(name), after.get(name))
+            else:
+                yield from self.between(one, other, place)
+
+    def _group(
+        self, members: Sequence[str], old: Schema, new: Schema, at: "_Place", common: frozenset[str]
+    ) -> Iterator[Change]:
+        """Members that mean something only together."""
+        before = {member: old[member] for member in members if member in old}
+        after = {member: new[member] for member in members if member in new}
+        if same_json(before, after) or not common & APPLIES_TO[members[0]]:
+            return
+        if before.keys() == after.keys() == {"contains"}:
+            yield from self.between(old["contains"], new["contains"], at.to("contains"))
+        else:
+            yield from self._opaque(before or None, after or None, at.path(members[0]))
 
     def _conjunct(self, before: object, after: object, at: "_Place") -> Iterator[Change]:
         if before is None or after is None:
@@ -294,7 +332,7 @@ class Comparer:
     def _all(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
         """What could not be written into the schema around it."""
         before, after = _listed(old.get("allOf")), _listed(new.get("allOf"))
-        for part in list(before):
+        for part in list(before) if max(len(before), len(after)) <= MOST_BRANCHES else ():
             same = next((each for each in after if not self.between(part, each, at.to("allOf"))), None)
             if same is not None:
                 before, after = _but(before, part), _but(after, same)
@@ -354,6 +392,14 @@ class _Place:
         if not self.inside and parts and parts[0] in _FLAT:
             return (*self.start, _FLAT[parts[0]], *parts[1:])
         return (*self.start, "schema", *self.inside, *parts)
+
+
+def _gravest(found: list[Change], path: Path) -> list[Change]:
+    """As many as a person reads; that there are more is said too."""
+    if len(found) <= MOST_CHANGES:
+        return found
+    found = sorted(found, key=lambda each: EFFECTS.index(each.effect))[:MOST_CHANGES]
+    return [*found, change(path, "changed", "widens_risk", None, None)]
 
 
 def _word(schema: Mapping[str, Any]) -> object:

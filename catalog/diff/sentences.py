@@ -76,6 +76,8 @@ _LIMITS = {
 _VALUE = {
     ("inputs", "widened"): "The {what} now takes {value}.",
     ("inputs", "narrowed"): "The {what} no longer takes {value}.",
+    ("inputs", "changed"): "Whether the {what} takes {value} cannot be judged. Please compare the two.",
+    ("outputs", "changed"): "Whether the {what} can be {value} cannot be judged. Please compare the two.",
     ("outputs", "widened"): "The {what} can now be {value}.",
     ("outputs", "narrowed"): "The {what} can no longer be {value}.",
 }

@@ -151,7 +151,9 @@ def validator(schema):
 
 
 def changes(side, old, new):
-    return Comparer(side, old, new).parameter((side, "it"), old, new)
+    found = Comparer(side, old, new).parameter((side, "it"), old, new)
+    assert all(change.sentence.endswith(".") for change in found)
+    return found
 
 
 def fitting(check):
