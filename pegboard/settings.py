@@ -202,6 +202,8 @@ CELERY_BEAT_SCHEDULE = {
     "inspect": {"task": "catalog.tasks.inspect_pending", "schedule": 60.0, "options": {"expires": 60}},
     "calls": {"task": "catalog.invocation.sweep", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
+    # The scheduler counts from its own start; a day would never pass on a machine that is off at night.
+    "sessions": {"task": "people.tasks.forget_sessions", "schedule": 3600.0, "options": {"expires": 3600}},
 }
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
