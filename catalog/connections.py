@@ -35,7 +35,7 @@ from people.models import User
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 RESERVED_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"}
 QUERY_NAME = re.compile(r"[A-Za-z0-9._~\[\]$-]{1,64}")
-DETAILS = {
+DETAILS: dict[str, tuple[str, ...]] = {
     CredentialKind.HEADER: ("header",),
     CredentialKind.BASIC: ("username",),
     CredentialKind.QUERY: ("parameter",),
@@ -171,6 +171,23 @@ def create_endpoint(
     _check_endpoint(endpoint)
     endpoint.save()
     audit.record(actor, "connect", endpoint, after=_endpoint_facts(endpoint))
+    return endpoint
+
+
+@transaction.atomic
+def draft_endpoint(
+    *,
+    protocol: str,
+    url: str,
+    credential: Credential | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Endpoint:
+    """What `create_endpoint` would save, checked in the same way; a credential may be a draft as well."""
+    endpoint = Endpoint(protocol=protocol, url=url.strip(), settings=dict(settings or {}))
+    if credential and not credential._state.adding:
+        endpoint.credential = credential
+    _check_endpoint(endpoint)
+    endpoint.credential = credential
     return endpoint
 
 
@@ -345,17 +362,23 @@ def create_credential(
 
     Of `details`, those that DETAILS lists for the kind are kept.
     """
+    credential = draft_credential(name=name, kind=kind, url=url, secret=secret, **details)
+    credential.set_by = actor
+    credential.save()
+    audit.record(actor, "enter", credential, after=_credential_facts(credential))
+    return credential
+
+
+def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: Any) -> Credential:
+    """What `create_credential` would save, checked and sealed."""
     credential = Credential(
         name=name.strip(),
         kind=kind,
         **{name: details[name] for name in DETAILS.get(kind, ()) if details.get(name)},
         origin=_origin_of(url.strip()),
-        set_by=actor,
     )
     _check_credential(credential)
     _seal(credential, secret)
-    credential.save()
-    audit.record(actor, "enter", credential, after=_credential_facts(credential))
     return credential
 
 

@@ -162,6 +162,8 @@ class SecretForm(OperationForm):
 class ConnectForm(CredentialDetailsForm, PolicyForm):
     """Everything needed to read a vendor for the first time, on one page."""
 
+    asks_for_vendor = True
+
     vendor = forms.ModelChoiceField(
         queryset=Vendor.objects.live(), required=False, empty_label="A new vendor", to_field_name="slug"
     )
@@ -206,7 +208,7 @@ class ConnectForm(CredentialDetailsForm, PolicyForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if not cleaned.get("vendor") and not cleaned.get("vendor_name"):
+        if self.asks_for_vendor and not cleaned.get("vendor") and not cleaned.get("vendor_name"):
             self.add_error("vendor_name", "Say who offers these tools, or choose a vendor above.")
         if cleaned.get("credential") == NEW and not cleaned.get("secret"):
             self.add_error("secret", "Enter the secret, or choose “None” above.")
@@ -215,3 +217,9 @@ class ConnectForm(CredentialDetailsForm, PolicyForm):
     def settings(self) -> dict[str, Any]:
         chosen = protocols.get(self.cleaned_data["protocol"])
         return {s.name: self.cleaned_data[f"{chosen.name}-{s.name}"] for s in chosen.settings}
+
+
+class PreviewForm(ConnectForm):
+    """The same before it is complete: what the vendor is called makes no difference to a preview."""
+
+    asks_for_vendor = False

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from catalog.views import compare, credentials, endpoints, review, runs, vendors
+from catalog.views import compare, credentials, endpoints, previews, review, runs, vendors
 
 urlpatterns = [
     path("tools/compare/", compare.tool_compare, name="tool-compare"),
@@ -8,6 +8,7 @@ urlpatterns = [
     path("vendors/<slug:slug>/", vendors.vendor, name="vendor"),
     path("vendors/<slug:slug>/remove/", vendors.vendor_remove, name="vendor-remove"),
     path("endpoints/new/", endpoints.endpoint_new, name="endpoint-new"),
+    path("endpoints/new/preview/", previews.endpoint_preview, name="endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.endpoint, name="endpoint"),
     path("endpoints/<int:pk>/read/", endpoints.endpoint_read, name="endpoint-read"),
     path("endpoints/<int:pk>/pause/", endpoints.endpoint_pause, name="endpoint-pause"),

@@ -8,7 +8,7 @@ from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import connections, enumeration, protocols
+from catalog import connections, enumeration, previews, protocols
 from catalog import policy as policies
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address, chosen_vendor
@@ -55,6 +55,15 @@ class PolicyInput(Input):
         }
 
 
+def chosen_credential(pk: Any) -> Credential | None:
+    if pk is None:
+        return None
+    credential = Credential.objects.filter(pk=pk, removed_at=None).first()
+    if credential is None:
+        raise serializers.ValidationError("There is no such credential.")
+    return credential
+
+
 class EndpointChange(Input):
     url = Address(max_length=LONGEST_URL, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
@@ -67,12 +76,7 @@ class EndpointChange(Input):
     is_paused = serializers.BooleanField(required=False)
 
     def validate_credential(self, pk: Any) -> Credential | None:
-        if pk is None:
-            return None
-        credential = Credential.objects.filter(pk=pk, removed_at=None).first()
-        if credential is None:
-            raise serializers.ValidationError("There is no such credential.")
-        return credential
+        return chosen_credential(pk)
 
 
 class EndpointInput(EndpointChange):
@@ -152,6 +156,71 @@ class EndpointList(ListAPIView[Endpoint]):
         given.is_valid(raise_exception=True)
         endpoint = connections.create_endpoint(actor=person(request), **given.validated_data)
         return Response(EndpointOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
+
+
+class PreviewInput(Input):
+    protocol = serializers.ChoiceField(choices=protocols.choices())
+    url = Address(max_length=LONGEST_URL)
+    credential = serializers.UUIDField(required=False, allow_null=True)
+    settings = serializers.DictField(required=False)
+
+    def validate_credential(self, pk: Any) -> Credential | None:
+        return chosen_credential(pk)
+
+
+class GroupOutput(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    tools = serializers.IntegerField()
+    tokens = serializers.IntegerField()
+
+
+class ListedOutput(serializers.Serializer[Any]):
+    tool_id = serializers.CharField()
+    name = serializers.CharField()
+    title = serializers.CharField()
+    kind = serializers.CharField()
+    tokens = serializers.IntegerField()
+
+
+class RejectionOutput(serializers.Serializer[Any]):
+    tool = serializers.CharField()
+    reason = serializers.CharField()
+
+
+class NoteOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    count = serializers.IntegerField()
+
+
+class PreviewOutput(serializers.Serializer[Any]):
+    tools = serializers.IntegerField()
+    tokens = serializers.IntegerField()
+    is_complete = serializers.BooleanField()
+    tags = GroupOutput(many=True)
+    kinds = GroupOutput(many=True)
+    first = ListedOutput(many=True)
+    needs = serializers.ListField(child=serializers.CharField())
+    rejected = serializers.IntegerField()
+    rejections = RejectionOutput(many=True)
+    notes = NoteOutput(many=True)
+    error = ErrorOutput(allow_null=True)
+
+
+class EndpointPreview(GenericAPIView[Endpoint]):
+    """What an endpoint would bring, read now and not saved."""
+
+    write_role = Role.ADMIN
+    serializer_class = PreviewOutput
+    pagination_class = None
+    largest_body = LARGEST_BODY
+
+    @extend_schema(request=PreviewInput, responses={200: PreviewOutput})
+    def post(self, request: Request) -> Response:
+        given = PreviewInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        found = previews.preview(connections.draft_endpoint(**given.validated_data))
+        return Response(PreviewOutput(found).data)
 
 
 class EndpointDetail(GenericAPIView[Endpoint]):

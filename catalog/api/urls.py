@@ -7,6 +7,7 @@ urlpatterns = [
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
     path("vendors/<slug:slug>/", vendors.VendorDetail.as_view(), name="api-vendor"),
     path("endpoints/", endpoints.EndpointList.as_view(), name="api-endpoint-list"),
+    path("endpoints/preview/", endpoints.EndpointPreview.as_view(), name="api-endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.EndpointDetail.as_view(), name="api-endpoint"),
     path("endpoints/<int:pk>/enumerate/", endpoints.EndpointEnumerate.as_view(), name="api-enumerate"),
     path("runs/", runs.RunList.as_view(), name="api-run-list"),

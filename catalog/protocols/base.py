@@ -263,6 +263,10 @@ class Protocol(ABC):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         """The vendor's document again. Where it differs, `losses` names the member."""
 
+    def kind_of(self, document: dict[str, Any]) -> str:
+        """The protocol's own word for what kind of tool this is, by which a preview counts them."""
+        return ""
+
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         """What is odd about a readable item, such as a description over the protocol's limit."""
         return ()

@@ -137,6 +137,9 @@ class OpenApi(Protocol):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return openapi_signature.write(signature)
 
+    def kind_of(self, document: dict[str, Any]) -> str:
+        return openapi_signature.cut_of(document).method.upper()
+
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]
 

@@ -390,8 +390,8 @@ class _Carried:
         self.signature = signature
         self.is_dialect = is_dialect
         asked = json_schema.write(signature.inputs, signature.schema_rest)
-        told = json_schema.write(signature.outputs, signature.outputs_rest) if signature.outputs else None
-        self.told = told if told is not None or signature.outputs_rest is None else {"type": "object"}
+        is_told = bool(signature.outputs) or signature.outputs_rest is not None
+        self.told = json_schema.write(signature.outputs, signature.outputs_rest) if is_told else None
         self.inputs: dict[str, Any] = asked.get("properties", {}) if isinstance(asked, dict) else {}
         self.definitions = {**_definitions(self.told), **_definitions(asked)}
 

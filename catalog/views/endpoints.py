@@ -6,7 +6,7 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connections, enumeration
+from catalog import connections, enumeration, protocols
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.models import Credential, Endpoint, Run, Vendor
 from catalog.models.runs import Trigger
@@ -56,8 +56,9 @@ def _connect(form: ConnectForm, actor: User) -> Run:
 def _credential(form: ConnectForm, vendor: Vendor, actor: User) -> Credential | None:
     given = form.cleaned_data
     if given["credential"] == NEW:
-        own = {name: given[name] for name in ("kind", "secret", "url")}
-        return connections.create_credential(actor=actor, name=vendor.name, **own, **form.details())
+        url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
+        own = {name: given[name] for name in ("kind", "secret")}
+        return connections.create_credential(actor=actor, name=vendor.name, url=url, **own, **form.details())
     return Credential.objects.get(pk=given["credential"]) if given["credential"] else None
 
 

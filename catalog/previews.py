@@ -1,0 +1,147 @@
+"""What connecting an endpoint would bring, before anything is saved."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from catalog import credentials
+from catalog.models import Endpoint
+from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
+from catalog.protocols.errors import ProtocolError
+from catalog.protocols.signature import Signature
+from catalog.tokens import tokens_of
+from catalog.wire import DEFAULT_LIMITS
+
+MOST_TOOLS = 5_000
+MOST_PAGES = 100
+SECONDS = 20.0
+NAMES_SHOWN = 50
+GROUPS_SHOWN = 100
+REJECTED_SHOWN = 20
+
+# A person waits for it.
+LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    name: str
+    tools: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    tool_id: str
+    name: str
+    title: str
+    kind: str
+    tokens: int
+
+
+@dataclass(slots=True)
+class Preview:
+    """`kinds` groups tools by the protocol's own word for them; `is_complete` is False when there are more.
+
+    `needs` says what a credential has to be. With an `error`, the other members hold what came before it.
+    """
+
+    tools: int = 0
+    tokens: int = 0
+    is_complete: bool = True
+    tags: list[Group] = field(default_factory=list)
+    kinds: list[Group] = field(default_factory=list)
+    first: list[Listed] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
+    rejected: int = 0
+    rejections: list[dict[str, str]] = field(default_factory=list)
+    notes: list[dict[str, str | int]] = field(default_factory=list)
+    error: dict[str, str] | None = None
+
+
+def preview(endpoint: Endpoint) -> Preview:
+    """Reads an endpoint that need not be saved, within limits that a person can wait for."""
+    gathering = _Gathering(endpoint.speak())
+    try:
+        with credentials.open_session(endpoint, limits=LIMITS) as session:
+            for page in gathering.bounded(gathering.protocol.enumerate(session, NothingKnown())):
+                gathering.take(page)
+    except ProtocolError as error:
+        gathering.preview.error = {"code": error.code, "message": error.message}
+    return gathering.concluded()
+
+
+class _Gathering:
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+        self.preview = Preview()
+        self.tags: Counter[str] = Counter()
+        self.tag_tokens: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.kind_tokens: Counter[str] = Counter()
+        self.needs: Counter[str] = Counter()
+        self.notes: dict[str, dict[str, str | int]] = {}
+        self.ends = time.monotonic() + SECONDS
+
+    def bounded(self, pages: Iterator[Page]) -> Iterator[Page]:
+        for number, page in enumerate(pages, start=1):
+            yield page
+            is_long = number >= MOST_PAGES or self.preview.tools >= MOST_TOOLS
+            if page.next is not None and (is_long or time.monotonic() > self.ends):
+                self.preview.is_complete = False
+                return
+
+    def take(self, page: Page) -> None:
+        for note in page.notes:
+            self._note(note.code, note.message)
+        for rejected in page.rejected:
+            self._reject(rejected.tool, rejected.reason)
+        for item in page.items:
+            try:
+                self._take_item(item)
+            except UnreadableItemError as error:
+                self._reject(item.tool_id, error.reason)
+
+    def _take_item(self, item: Item) -> None:
+        document = item.document or {}
+        read = self.protocol.read(document)
+        tokens, kind = tokens_of(read), self.protocol.kind_of(document)
+        self.preview.tools += 1
+        self.preview.tokens += tokens
+        for tag in dict.fromkeys(read.tags):
+            self.tags[tag] += 1
+            self.tag_tokens[tag] += tokens
+        if kind:
+            self.kinds[kind] += 1
+            self.kind_tokens[kind] += tokens
+        self.needs.update(_needs(read))
+        for note in (*item.notes, *self.protocol.notes(document, read)):
+            self._note(note.code, note.message)
+        if len(self.preview.first) < NAMES_SHOWN:
+            self.preview.first.append(Listed(item.tool_id, read.name, read.title, kind, tokens))
+
+    def _note(self, code: str, message: str) -> None:
+        kept = self.notes.setdefault(code, {"code": code, "message": message, "count": 0})
+        kept["count"] = int(kept["count"]) + 1
+
+    def _reject(self, tool: str, reason: str) -> None:
+        self.preview.rejected += 1
+        if len(self.preview.rejections) < REJECTED_SHOWN:
+            self.preview.rejections.append({"tool": tool, "reason": reason})
+
+    def concluded(self) -> Preview:
+        self.preview.tags = _groups(self.tags, self.tag_tokens)
+        self.preview.kinds = _groups(self.kinds, self.kind_tokens)
+        self.preview.needs = [need for need, _ in self.needs.most_common(REJECTED_SHOWN)]
+        self.preview.notes = list(self.notes.values())
+        return self.preview
+
+
+def _needs(read: Signature) -> Iterator[str]:
+    yield from dict.fromkeys(read.requirements.secrets)
+    yield from (f"the scope {scope}" for scope in dict.fromkeys(read.requirements.scopes))
+
+
+def _groups(tools: Counter[str], tokens: Counter[str]) -> list[Group]:
+    return [Group(name, count, tokens[name]) for name, count in tools.most_common(GROUPS_SHOWN)]
