@@ -1,6 +1,7 @@
 """Running a tool over MCP: what is sent, and what an answer means."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -132,24 +133,27 @@ class _Call:
         return Request("tools/call", params, name=self.tool_id, headers=headers)
 
     def _waiting(self, wire: Wire, asks: Sequence[Ask], state: object) -> Outcome:
-        resume = {
-            "arguments": self.arguments,
-            "asked": {ask.id: "url" if ask.url else "form" for ask in asks},
-            "used": wire.used,
-        }
-        if isinstance(state, str):
-            resume["state"] = state
         return Outcome(
             "needs_input",
             error={"code": "INPUT_REQUIRED", "message": "The tool needs an answer before it goes on."},
             asks=tuple(asks),
-            resume=resume,
+            resume=self._state(wire, asks, state),
         )
+
+    def _state(self, wire: Wire, asks: Sequence[Ask], state: object = None) -> dict[str, Any]:
+        """What `resume` wants back."""
+        return {
+            "arguments": self.arguments,
+            "asked": {ask.id: "url" if ask.url else "form" for ask in asks},
+            "used": wire.used,
+            **({"state": state} if isinstance(state, str) else {}),
+        }
 
     def _complaint(self, wire: Wire, error: RpcError) -> Outcome:
         said = error.said or "It did not say why."
         if error.number == URL_NEEDED:
-            return self._waiting(wire, _visits(error.data), None)
+            # The revisions that have this error know no answers: the same call is sent once more.
+            return replace(self._waiting(wire, _visits(error.data), None), resume=self._state(wire, []))
         if error.number == INVALID_PARAMS:
             return outcomes.failed("invalid_arguments", error.code, f"The vendor refused the call: {said}")
         if error.number == METHOD_NOT_FOUND:
