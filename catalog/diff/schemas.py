@@ -101,6 +101,10 @@ class Comparer:
         return self._is_same_root and same_json(old, new)
 
     def _differences(self, old: Schema, new: Schema, at: "_Place") -> list[Change]:
+        # Callers of a schema that takes anything, and readers who expect nothing, need no rule by rule.
+        free, other = (new, old) if self.side == "inputs" else (old, new)
+        if is_constraining(other) and not is_constraining(free) and "type" not in other:
+            return [self._freed(old, new, other, at), *self._said(old, new, at)]
         alternatives = unions.alternatives(old, new)
         if alternatives is not None:
             return [*unions.between(self, *alternatives, at), *self._said(old, new, at)]
@@ -117,6 +121,12 @@ class Comparer:
         for rule in self._rules:
             found += rule(self, old, new, at, common)
         return [*found, *self._said(old, new, at)]
+
+    def _freed(self, old: Schema, new: Schema, other: Schema, at: "_Place") -> Change:
+        kind: Kind = "widened" if self.side == "inputs" else "narrowed"
+        if other.get("enum"):
+            return on(self.side, at.path("enum"), kind, old.get("enum"), new.get("enum"))
+        return on(self.side, at.path(), kind, old, new)
 
     def _nothing(
         self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, at: "_Place"
