@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from demo import Vendor
+from demo import Vendor, page
 from demo.agency import AGENTS, Agent, Failure, Question, Result, Step
 from demo.web import HTML, Request, Response, Server, as_json
 
@@ -171,7 +171,7 @@ class AcpApi:
     def show_page(self, request: Request) -> Response:
         rows = "".join(f"<li>{agent.name} {agent.version}: {agent.description}</li>" for agent in AGENTS)
         text = PAGE.format(name=self.vendor.name, blurb=self.vendor.blurb, rows=rows)
-        return Response(HTTPStatus.OK, text.encode(), HTML)
+        return Response(HTTPStatus.OK, text.encode(), HTML, page.HEADERS)
 
     def _agent(self, agent_id: str) -> Agent:
         if agent_id not in self.agents:

@@ -171,19 +171,22 @@ def _is_gone(session: Session, tool: str) -> bool:
         return False
 
 
-def _path(session: Session, below: str) -> str:
+def _is_list(session: Session) -> bool:
     """People may enter the address of the list; calls lie below it."""
-    is_list = urlsplit(session.root).path.rstrip("/").endswith("/tools")
-    return below.removeprefix("/tools") if is_list else below
+    return urlsplit(session.root).path.rstrip("/").endswith("/tools")
+
+
+def _path(session: Session, below: str) -> str:
+    return below.removeprefix("/tools") if _is_list(session) else below
 
 
 def _list(session: Session) -> Reply:
     try:
         reply = session.get(_path(session, "/tools"), headers=oxp_calls.VERSION_HEADER)
     except (RefusedError, UnavailableError) as error:
-        if error.code != "NOT_FOUND" and not error.code.startswith("HTTP_"):
+        if _is_list(session) or not (error.code == "NOT_FOUND" or error.code.startswith("HTTP_")):
             raise
-        raise _diagnosed(session, error) from error
+        raise _diagnosed(session, error) from None
     if "oxp-version" in reply.headers:
         session.memory["revision"] = "bare"
     return reply

@@ -55,6 +55,8 @@ def _sent(session: Session, path: str, request: Mapping[str, Any]) -> Reply:
     revision = session.memory.get("revision", "bare")
     reply = _posted(session, path, request, revision)
     if not _is_missed(reply, _MISSED[revision]):
+        if reply.status == 200:
+            session.memory["revision"] = revision
         return reply
     second = _posted(session, path, request, _OTHER[revision])
     if _is_missed(second, _MISSED[_OTHER[revision]]):
