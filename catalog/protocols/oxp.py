@@ -156,9 +156,10 @@ def _called(session: Session, signature: Signature, request: dict[str, Any]) -> 
         outcome = oxp_calls.call(session, _path(session, "/tools/call"), signature, request)
     except ProtocolError as error:
         outcome = outcomes.after(error)
-    if (outcome.error or {}).get("code") == "NOT_RUN" and _is_gone(session, request["tool_id"]):
+    error = outcome.error or {}
+    if error.get("code") == "NOT_RUN" and _is_gone(session, request["tool_id"]):
         return outcomes.failed("refused", "NOT_FOUND", "The vendor has no such tool or version any more.")
-    if outcome.outcome in ("needs_authorization", "unavailable") or (outcome.error or {}).get("can_retry"):
+    if outcome.outcome == "unavailable" or outcome.resume is not None or error.get("can_retry"):
         return replace(outcome, resume={"request": request, **(outcome.resume or {})})
     return outcome
 
