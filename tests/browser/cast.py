@@ -1,9 +1,11 @@
 """One of everything, so that each page has something to show."""
 
+import msgspec
 from django.utils import timezone
 
-from catalog import connections
-from catalog.models import Finding, Rejection, Run, Withdrawal
+from catalog import connections, examples, invocation
+from catalog.models import Call, Finding, Rejection, Run, Withdrawal
+from catalog.models.calls import Asked, Attempt, Result, Sent
 from catalog.protocols.signature import AllowedValue, Annotations
 from designer import agents, pins, releases, tunings
 from tests.factories import (
@@ -73,7 +75,16 @@ def set_the_stage() -> list[str]:
         *("/tools/", "/tools/?q=forcast+nonsensical", "/tools/?q=nonsensical", "/tools/?agent=desk"),
         *(
             f"/tools/{tool.pk}/{part}"
-            for part in ("", "tuning/", "versions/", "used-by/", "findings/", "raw/")
+            for part in (
+                "",
+                "try/",
+                f"try/?call={_calls(tool, actor)}",
+                "tuning/",
+                "versions/",
+                "used-by/",
+                "findings/",
+                "raw/",
+            )
         ),
         *(f"/tools/compare/?tool={tool.pk}&tool={other.pk}", "/tools/compare/"),
         *(
@@ -90,6 +101,36 @@ def set_the_stage() -> list[str]:
         ),
         *("/keys/", "/keys/new/", "/audit/", "/users/", "/users/new/", "/nothing/here/"),
     ]
+
+
+def _calls(tool, actor) -> int:
+    """One that worked and is an example, and one that asks; returns the second."""
+    worked, asks = (
+        invocation.request_call(tool.current, actor=actor, arguments={"city": city})
+        for city in ("Oslo", "Rome")
+    )
+    sent = Sent("POST", "http://127.0.0.1:9000/", {"X-A": "b"}, "{}", 200, {"X-B": "c"}, '{"sky": "fair"}')
+    rows = [{"day": "Monday", "sky": "fair"}, {"day": "Tuesday", "sky": "rain"}]
+    results = {
+        worked: ("ok", Result(outputs={"days": rows}, attempts=[Attempt("ok", exchanges=[sent])])),
+        asks: (
+            "needs_input",
+            Result(
+                error={"code": "INTERRUPT", "message": "It asks for more."},
+                asks=[
+                    Asked("q", "Which?", {"type": "string"}),
+                    Asked("v", "Go.", url="https://auth.example/"),
+                ],
+                resume={},
+            ),
+        ),
+    }
+    for call, (outcome, result) in results.items():
+        Call.objects.filter(pk=call.pk).update(
+            status="finished", outcome=outcome, duration_ms=40, result=msgspec.json.encode(result).decode()
+        )
+    examples.save_example(Call.objects.get(pk=worked.pk), actor=actor, name="Capital")
+    return asks.pk
 
 
 def _runs(endpoint, tool, other) -> Run:
