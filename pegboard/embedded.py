@@ -28,7 +28,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from pegboard.processes import Service, how_it_ended, spawn
+from pegboard.processes import Service, StartError, how_it_ended, spawn
 from pegboard.rootless import become, enter_user_namespace, unprivileged_account, user_namespaces_work
 
 # A socket's whole path must fit into 107 bytes, with what PostgreSQL appends to the directory.
@@ -37,6 +37,8 @@ SUPERUSER = "postgres"
 DATABASE = "pegboard"
 SOCKET = "valkey.sock"
 BUILTIN_LOCALE_SINCE = 17
+# A query that is computing does not notice that the main process is gone, and would keep the next one out.
+LINGER = 3.0
 
 POSTGRES_SETTINGS = {
     "listen_addresses": "",
@@ -57,7 +59,7 @@ POSTGRES_SETTINGS = {
 VOLATILE_POSTGRES_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
-class EmbeddedError(Exception):
+class EmbeddedError(StartError):
     """The servers cannot run here; says why and what to do, for the person who started us."""
 
 
@@ -137,16 +139,23 @@ def _postgres_programs() -> Path:
     return programs
 
 
-def _processes_in(directory: Path) -> list[int]:
-    """All of PostgreSQL's processes sit in their data directory. A zombie sits nowhere."""
+def _servers_in(directory: Path) -> list[int]:
+    """All of PostgreSQL's processes sit in their data directory; a zombie sits nowhere."""
     here = directory.stat()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             there = os.stat(entry / "cwd")
-            if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
+            is_here = (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+            if is_here and (entry / "comm").read_text().strip() == "postgres":
                 found.append(int(entry.name))
     return found
+
+
+def _kill(processes: list[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 class Postgres:
@@ -289,13 +298,21 @@ class Postgres:
         if not Path("/proc/self").exists():
             self._ask_orphan_to_end(pid_file)
             return
-        deadline = time.monotonic() + timeout
-        while left := _processes_in(self.directory):
-            if time.monotonic() > deadline:
+        began = time.monotonic()
+        while left := _servers_in(self.directory):
+            waited = time.monotonic() - began
+            if waited > timeout:
                 raise EmbeddedError(f"PostgreSQL still runs on {self.directory} as process {min(left)}.")
+            if waited > LINGER and self._main_process() not in left:
+                _kill(left)
             time.sleep(0.1)
         pid_file.unlink(missing_ok=True)
         (self.run / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
+
+    def _main_process(self) -> int:
+        path = self.directory / "postmaster.pid"
+        first = path.read_text().partition("\n")[0].strip() if path.exists() else ""
+        return int(first) if first.isdigit() else 0
 
     def _ask_orphan_to_end(self, pid_file: Path) -> None:
         """Where no kernel ends children with their parent, `kill -9` of us leaves PostgreSQL running."""
@@ -420,6 +437,9 @@ class Embedded:
             while not server.answers():
                 self._complain_if_hopeless(service, server, deadline)
                 time.sleep(0.03)
+
+    def answers(self) -> bool:
+        return all(server.answers() for server in self.servers)
 
     def _complain_if_hopeless(self, service: Service, server: Postgres | Valkey, deadline: float) -> None:
         if service.process is not None and service.has_ended():

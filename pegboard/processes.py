@@ -9,9 +9,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import SubprocessError
 
 PR_SET_PDEATHSIG = 1
 LOG_LIMIT = 10_000_000
+
+
+class StartError(Exception):
+    """A child cannot be started; says why and what to do."""
 
 
 def die_with_parent(parent: int, how: signal.Signals) -> None:
@@ -147,7 +152,16 @@ class Supervisor:
                 when = f"in {pause:.0f} s" if pause else "now"
                 self.say(f"{service.name} {ending}; starting it again {when}")
             if service.is_due():
-                service.begin()
+                self._begin_again(service)
+
+    def _begin_again(self, service: Service) -> None:
+        """What cannot start now, for want of memory or as its predecessor lingers, may a moment later."""
+        try:
+            service.begin()
+        except (OSError, SubprocessError, StartError) as error:
+            service.started_at = time.monotonic()
+            pause = service.note_crash()
+            self.say(f"{service.name} does not start ({error}); trying again in {pause:.0f} s")
 
     def stop(self) -> None:
         for is_foundation in (False, True):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import SubprocessError
 
 import psutil
 import psycopg
@@ -59,6 +60,26 @@ def test_a_pid_file_that_names_a_stranger_stops_nobody(servers):
     kill(first)
     pid_file.write_text(text.replace(text.split()[0], str(os.getpid()), 1))
     assert query(servers(), "select 1") == (1,)
+
+
+def test_a_query_that_outlives_its_server_keeps_no_other_from_starting(servers):
+    first = servers(valkey=False)
+    with psycopg.connect(first.urls["DATABASE_URL"]) as connection:
+        busy = connection.info.backend_pid
+        stopped = psutil.Process(busy)
+        stopped.suspend()  # notices as little as one that computes
+        psutil.Process(first.services[0].process.pid).kill()
+        assert query(servers(valkey=False), "select 1") == (1,)
+        assert not stopped.is_running() or stopped.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_shell_in_the_data_directory_stops_nobody(servers):
+    first = servers(valkey=False)
+    with subprocess.Popen(["sleep", "60"], cwd=first.data / "postgres") as shell:
+        kill(first)
+        assert query(servers(valkey=False), "select 1") == (1,)
+        assert shell.poll() is None
+        shell.kill()
 
 
 def test_an_unfinished_first_start_is_begun_afresh(servers, tmp_path):
@@ -120,6 +141,30 @@ def test_a_killed_child_is_started_again_and_said_so(tmp_path):
     first.wait()
     supervisor.check()
     assert said == ["sleeper was killed by SIGKILL; starting it again now"]
+    assert service.process.poll() is None
+    supervisor.stop()
+
+
+@pytest.mark.parametrize("error", [OSError("no memory"), EmbeddedError("it lingers"), SubprocessError("odd")])
+def test_a_child_that_cannot_start_again_is_tried_later(tmp_path, error):
+    said, starts = [], [sleeper(tmp_path / "log").start]
+
+    def start() -> subprocess.Popen:
+        if not starts:
+            raise error
+        return starts.pop()()
+
+    supervisor = Supervisor(said.append)
+    service = supervisor.add(Service("sleeper", start))
+    service.process.kill()
+    service.process.wait()
+    supervisor.check()
+    assert said[-1] == f"sleeper does not start ({error}); trying again in 1 s"
+    supervisor.check()
+    assert len(said) == 2
+    starts.append(sleeper(tmp_path / "log").start)
+    service.start_again_at = 0.0
+    supervisor.check()
     assert service.process.poll() is None
     supervisor.stop()
 
