@@ -2,6 +2,7 @@
 
 import gc
 import os
+from pathlib import Path
 
 from celery import Celery, signals
 
@@ -10,6 +11,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pegboard.settings")
 app = Celery("pegboard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@signals.worker_ready.connect
+@signals.beat_init.connect
+def tell_that_it_works(**_: object) -> None:
+    """Whoever started us may wait for this file."""
+    if path := os.environ.get("PEGBOARD_READY_FILE"):
+        Path(path).touch()
 
 
 @signals.worker_process_init.connect

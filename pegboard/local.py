@@ -185,7 +185,7 @@ class LocalProduct:
         self._check_database()
         self._step("migrate", "--noinput", "-v0")
         self._start_product(listener)
-        self._wait_for_pages()
+        self._wait_for("web", self._page_answers)
         if self.wishes.demo:
             self._fill_catalog()
         elif not self._someone_can_sign_in():
@@ -194,6 +194,8 @@ class LocalProduct:
                 "Nobody can sign in yet. Make the first administrator, in another terminal:\n"
                 f"  (set -a; . {env}; {shlex.quote(sys.executable)} manage.py createsuperuser)"
             )
+        for name in HEARTS:
+            self._wait_for(name, self._ready_file(name).exists)
         self.say(f"started in {time.monotonic() - began:.1f} s; logs in {self.logs}; Ctrl-C stops everything")
         self.say(f"ready: http://{HOST}:{self.wishes.port}/")
 
@@ -228,12 +230,18 @@ class LocalProduct:
         if self.wishes.demo:
             self._serve("demo", "demo", *self.demo_ports, "--state", str(self.data / "demo"))
 
+    def _ready_file(self, name: str) -> Path:
+        return self.data / f"{name}.ready"
+
     def _serve(self, name: str, *module: str, pass_fds: tuple[int, ...] = ()) -> None:
+        ready = self._ready_file(name)
+
         def start() -> subprocess.Popen[bytes]:
+            ready.unlink(missing_ok=True)
             return spawn(
                 [sys.executable, "-m", *module],
                 log=self.logs / f"{name}.log",
-                env=self.environment,
+                env=self.environment | {"PEGBOARD_READY_FILE": str(ready)},
                 cwd=ROOT,
                 pass_fds=pass_fds,
             )
@@ -241,7 +249,22 @@ class LocalProduct:
         self.supervisor.add(Service(name, start))
 
     def _step(self, *command: str, env: dict[str, str] | None = None) -> None:
-        """A management command, to its end; what it prints goes to the terminal."""
+        """A management command, once more if it lost a server that we started again meanwhile."""
+        while True:
+            servers = self._servers()
+            code = self._run(*command, env=env)
+            if not code:
+                return
+            self._pause()
+            if servers == self._servers():
+                raise LocalError(f"“manage.py {command[0]}” {how_it_ended(code)}.")
+            self._wait_for("postgres", lambda: self.embedded is None or self.embedded.answers())
+
+    def _servers(self) -> list[subprocess.Popen[bytes] | None]:
+        return [service.process for service in self.supervisor.services if service.is_foundation]
+
+    def _run(self, *command: str, env: dict[str, str] | None) -> int:
+        """To its end; what it prints goes to the terminal."""
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "manage.py", *command],
             env=self.environment | (env or {}),
@@ -250,12 +273,13 @@ class LocalProduct:
             start_new_session=True,
         )
         try:
-            if process.wait():
-                raise LocalError(f"“manage.py {command[0]}” {how_it_ended(process.returncode)}.")
+            while process.poll() is None:
+                self._pause(0.05)
         except Stopped:
             process.terminate()
             process.wait()
             raise
+        return process.returncode
 
     def _fill_catalog(self) -> None:
         password = demo_password(self.data)
@@ -266,12 +290,13 @@ class LocalProduct:
         with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
             return connection.execute("select 1 from people_user where is_active").fetchone() is not None
 
-    def _wait_for_pages(self) -> None:
+    def _wait_for(self, waited_for: str, works: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
-        while not self._page_answers():
+        self.supervisor.check()  # what has ended since it worked does not work
+        while not works():
             hopeless = [service.name for service in self.supervisor.services if service.crashes > 3]
             if hopeless or time.monotonic() > deadline:
-                name = hopeless[0] if hopeless else "web"
+                name = hopeless[0] if hopeless else waited_for
                 raise LocalError(f"{name} does not start. Its last words are in {self.logs}/{name}.log")
             self._pause(0.05)
 
@@ -295,6 +320,8 @@ WORKER = (
     # Chatter between workers that one machine does not need and a big deployment should not have.
     *("--without-gossip", "--without-mingle", "--without-heartbeat"),
 )
+# What must work before the product is ready, beside the pages.
+HEARTS = ("worker", "beat")
 BEAT = ("celery", "-A", "pegboard", "beat", "--loglevel", "INFO")
 
 __all__ = ["EmbeddedError", "LocalError", "LocalProduct", "Wishes"]

@@ -14,7 +14,7 @@ import psutil
 import psycopg
 import pytest
 
-from pegboard.local import read_variables
+from pegboard.local import LocalError, LocalProduct, Wishes, read_variables
 
 pytestmark = pytest.mark.faults
 
@@ -141,6 +141,39 @@ def test_a_killed_product_starts_again_with_its_data(product):
     assert second.query("select username, role from people_user") == [("kept", "admin")]
     assert second.variables()["PEGBOARD_CREDENTIAL_KEYS"] == keys
     assert "createsuperuser" not in second.said
+
+
+def test_ready_is_said_once_a_worker_and_the_scheduler_work(product):
+    logs = product().ready().data / "log"
+    assert " ready." in (logs / "worker.log").read_text()
+    assert "beat: Starting" in (logs / "beat.log").read_text()
+
+
+LOSES_THE_DATABASE_ONCE = """
+import os, pathlib, signal
+once = pathlib.Path(os.environ["ONCE"])
+if not once.exists():
+    once.touch()
+    os.kill(int(os.environ["VICTIM"]), signal.SIGKILL)
+    raise SystemExit(1)
+"""
+
+
+def test_a_start_survives_the_loss_of_the_database(tmp_path, monkeypatch):
+    for name in os.environ.keys() - clean_environment().keys():
+        monkeypatch.delenv(name)
+    starting = LocalProduct(Wishes(tmp_path / "data", free_port(), demo=False), print)
+    starting._start_servers()
+    try:
+        postgres = next(each for each in starting.supervisor.services if each.name == "postgres")
+        lost = {"ONCE": str(tmp_path / "once"), "VICTIM": str(postgres.process.pid)}
+        starting._step("shell", "--no-imports", "-c", LOSES_THE_DATABASE_ONCE, env=lost)
+        assert starting.embedded.answers()
+        with pytest.raises(LocalError, match="ended with status 3"):
+            starting._step("shell", "--no-imports", "-c", "raise SystemExit(3)")
+    finally:
+        starting.supervisor.stop()
+        starting.embedded.clean_up()
 
 
 def test_what_runs_heals_and_ends_together(product):
