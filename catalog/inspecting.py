@@ -127,7 +127,7 @@ def _caught(endpoint: Endpoint, rows: Iterable[_Inspected]) -> Iterator[Caught]:
     stated = policy.whole(endpoint.policy)
     for row in rows:
         found = policy.classes((), row.alarms)
-        if stop := policy.judge(stated, found, row.alarms):
+        if stop := policy.judge(stated, found):
             name = printable(row.signature.name, 200)
             named = f"Version {row.label} of “{name}”" if row.label else f"“{name}”"
             yield Caught(row.tool, row.version, row.digest, named, stop)

@@ -90,16 +90,11 @@ def classes(effects: Iterable[Effect] | None, alarms: Sequence[Alarm] = ()) -> s
     return found
 
 
-def judge(
-    policy: Mapping[Class, Action], found: Iterable[Class], alarms: Sequence[Alarm] = ()
-) -> Stop | None:
+def judge(policy: Mapping[Class, Action], found: Iterable[Class]) -> Stop | None:
     """None lets the version through."""
     stopping = [each for each in CLASSES if each in set(found) and policy[each] != "accept"]
     if not stopping:
         return None
     action = max((policy[each] for each in stopping), key=_STRICTNESS.index)
-    worst = [alarm.message for alarm in alarms if f"alarm_{alarm.severity}" in stopping]
-    reasons = [CLASSES[each][1] for each in stopping]
-    if worst:
-        reasons[-1] = f"{reasons[-1]}. {worst[0].rstrip('.')}"
-    return Stop(action, "high" if SEVERE & set(stopping) else "medium", tuple(reasons))
+    reasons = tuple(CLASSES[each][1] for each in stopping)
+    return Stop(action, "high" if SEVERE & set(stopping) else "medium", reasons)

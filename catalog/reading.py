@@ -377,7 +377,7 @@ class _Reading:
                     self.harvest.findings.append(breaches.finding(self.run, old.tool_id, breach))
             alarms = inspection.inspect(new, each.signature.encode()) if self.looks_for_alarms else []
             found = policy.classes(comparison and comparison.effects, alarms)
-            if stop := policy.judge(self.policy, found, alarms):
+            if stop := policy.judge(self.policy, found):
                 self.harvest.stops[self.current[tool].pk] = stop
 
     def _conclude(self) -> None:

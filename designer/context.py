@@ -58,7 +58,7 @@ def navigation(request: HttpRequest) -> dict[str, object]:
 
 def _groups(path: str) -> list[tuple[str, list[Entry]]]:
     counts = {
-        "review": (Finding.objects.filter(state=FindingState.OPEN).count(), "waiting for review"),
+        "review": (Finding.objects.filter(state=FindingState.OPEN).decisions().count(), "waiting for review"),
         "vendor-list": (Endpoint.objects.needing_action().count(), "endpoints need action"),
     }
     return [(title, [_filled(entry, path, counts) for entry in entries]) for title, entries in GROUPS]

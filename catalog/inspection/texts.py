@@ -9,6 +9,8 @@ from catalog.protocols.signature import Signature
 
 SIDES = {"inputs": "input", "outputs": "output"}
 # What these hold came from the vendor as it stands, so the names of their members are texts as well.
+# Words of the normal form, not of the vendor.
+OURS = frozenset({"type", "kind"})
 OPEN = frozenset({"schema", "default", "rest", "schema_rest", "outputs_rest"})
 WORDS = {"schema_rest": "schema of the inputs", "outputs_rest": "schema of the outputs"}
 
@@ -25,7 +27,7 @@ def texts(signature: Signature) -> Iterator[Text]:
         if member in SIDES:
             for parameter in value:
                 yield from _parameter(SIDES[member], parameter)
-        else:
+        elif member not in OURS:
             yield from _walk(
                 WORDS.get(member, member), value, is_open=member in OPEN, is_name=member == "name"
             )
@@ -35,7 +37,7 @@ def _parameter(side: str, parameter: dict[str, Any]) -> Iterator[Text]:
     name = parameter["name"]
     yield Text(f"name of an {side}", name, is_name=True)
     for member, value in parameter.items():
-        if member != "name" and not (member == "id" and value == name):
+        if member not in ("name", *OURS) and not (member == "id" and value == name):
             where = f"{member.replace('_', ' ')} of the {side} “{name[:60]}”"
             yield from _walk(where, value, is_open=member in OPEN)
 
@@ -54,8 +56,10 @@ def _walk(where: str, value: object, *, is_open: bool = False, is_name: bool = F
 
 
 def by_place(signature: Signature) -> dict[str, str]:
-    """All texts, those of one place on lines of their own; for a person who compares two signatures."""
+    """What a model is shown, the texts of one place on lines of their own; for a person who compares."""
     found: dict[str, list[str]] = {}
     for text in texts(signature):
+        if text.where.startswith("id of"):
+            continue  # an id is for the wire
         found.setdefault(text.where, []).append(text.value)
     return {where: "\n".join(values) for where, values in found.items()}

@@ -28,6 +28,18 @@ class FindingState(models.TextChoices):
 HELD = "HELD"
 
 
+class FindingQuerySet(models.QuerySet["Finding"]):
+    def together(self) -> "FindingQuerySet":
+        """Those in the same state about the same bytes as the finding of the outer query."""
+        outer = {name: models.OuterRef(name) for name in ("tool", "subject", "state")}
+        return self.filter(**outer)
+
+    def decisions(self) -> "FindingQuerySet":
+        """One for each decision to make, or made: the newest of those that are together."""
+        newer = Finding.objects.together().filter(pk__gt=models.OuterRef("pk"))
+        return self.filter(~models.Exists(newer))
+
+
 class Finding(models.Model):
     """Raised once for what it is about, however often the same run is recorded.
 
@@ -49,6 +61,8 @@ class Finding(models.Model):
     resolved_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+
+    objects = FindingQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]

@@ -73,9 +73,9 @@ def review(request: HttpRequest) -> HttpResponse:
         return redirect(request.get_full_path())
     state, severity = request.GET.get("state", ""), request.GET.get("severity", "")
     state = state if state in FindingState.values else FindingState.OPEN
-    rows = _newest(Finding.objects.filter(state=state))
+    rows = Finding.objects.filter(state=state).decisions()
     if severity in Severity.values:
-        rows = rows.filter(Exists(_together().filter(severity=severity)))
+        rows = rows.filter(Exists(Finding.objects.together().filter(severity=severity)))
     page = Keyset(_with_predecessor(rows), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     context = {
         "page": page,
@@ -126,15 +126,6 @@ def _resolve(rows: Iterable[Finding], actor: User, decision: findings.Decision, 
         for row in rows
     ]
     return len(resolved)
-
-
-def _newest(rows: QuerySet[Finding]) -> QuerySet[Finding]:
-    """One finding for each decision: the newest of those in the same state about the same bytes."""
-    return rows.filter(~Exists(_together().filter(pk__gt=OuterRef("pk"))))
-
-
-def _together() -> QuerySet[Finding]:
-    return Finding.objects.filter(tool=OuterRef("tool"), subject=OuterRef("subject"), state=OuterRef("state"))
 
 
 def _with_predecessor(rows: QuerySet[Finding]) -> "QuerySet[ComparedFinding]":

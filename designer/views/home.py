@@ -22,7 +22,7 @@ def home(request: HttpRequest) -> HttpResponse:
     # Most runs find nothing new, so the search for those that did stops after the latest ones.
     latest = Run.objects.order_by("-pk").values("pk")[:RUNS_LOOKED_AT]
     moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
-    findings = Finding.objects.filter(state=FindingState.OPEN)
+    findings = Finding.objects.filter(state=FindingState.OPEN).decisions()
     context = {
         "steps": steps,
         "now": next((name for name, is_done in steps.items() if not is_done), ""),

@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog import diff
+from catalog import diff, holds
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.views.asked import number
@@ -88,7 +88,7 @@ def _back(request: HttpRequest, pin: Pin) -> HttpResponse:
 def tool_versions(request: HttpRequest, pk: int) -> HttpResponse:
     """All versions, and any two of them beside each other: the older one always at the left."""
     row = find_tool(pk)
-    versions = list(row.versions.defer("signature", "raw")[:VERSIONS_SHOWN])
+    versions = list(holds.with_standing(row.versions.defer("signature", "raw"))[:VERSIONS_SHOWN])
     old, new = _chosen(row, versions, request.GET.get("from", ""), request.GET.get("to", ""))
     context: dict[str, Any] = {"versions": version_words(versions), "old": old, "new": new, **header(row)}
     if old and new:
@@ -186,7 +186,7 @@ def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def find_tool(pk: int) -> Tool:
-    return get_object_or_404(Tool.objects.select_related("current", "endpoint__vendor"), pk=pk)
+    return get_object_or_404(Tool.objects.select_related("current", "stopped", "endpoint__vendor"), pk=pk)
 
 
 def header(row: Tool) -> dict[str, Any]:
@@ -194,6 +194,7 @@ def header(row: Tool) -> dict[str, Any]:
     return {
         "tool": row,
         "is_offered": row.endpoint.is_live,
+        "standing": holds.standing(row.stopped) if row.stopped else None,
         "usage_count": row.pins.filter(removed_at=None, agent__removed_at=None).count(),
         "finding_count": row.findings.filter(state=FindingState.OPEN).count(),
     }

@@ -169,7 +169,7 @@ def test_a_new_tool_with_hidden_text_is_held_once_it_is_inspected(vendor):
 
     first = first_of(endpoint)
     assert (first.current, held().severity, held().state) == (first.stopped, "high", "open")
-    assert "U+202E RLO" in held().message
+    assert "U+202E RLO" in Finding.objects.get(code="BIDI_CONTROL").message
     inspecting.inspect_pending()
     assert Finding.objects.filter(code="HELD").count() == 1
 
