@@ -8,6 +8,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from catalog.diff import Comparison
 from catalog.templatetags.display import plain, shown
 
 register = template.Library()
@@ -36,6 +37,26 @@ def effect(name: str) -> dict[str, str]:
     """A label for what a change does, in words."""
     word, tone, meaning = EFFECTS[name]
     return {"word": word, "tone": tone, "meaning": meaning}
+
+
+@register.inclusion_tag("_status.html")
+def verdict(comparison: Comparison) -> dict[str, str]:
+    """All changes together, for somebody who has to decide whether to take the new version."""
+    effects, class_ = comparison.effects, comparison.class_
+    if {"breaks_callers", "breaks_readers"} <= effects:
+        return {"tone": "bad", "word": "Breaks callers and readers"}
+    for name, word in (("breaks_callers", "Breaks callers"), ("breaks_readers", "Breaks readers")):
+        if name in effects:
+            return {"tone": "bad", "word": word}
+    if class_ == "breaking":
+        return {"tone": "bad", "word": "Needs more than before"}
+    if "widens_risk" in effects:
+        return {"tone": "warn", "word": "Widens the risk"}
+    if not effects - {"cosmetic"}:
+        return {"tone": "ok", "word": "No effect" if effects else "No difference"}
+    if class_ == "notice":
+        return {"tone": "warn", "word": "Read before you move"}
+    return {"tone": "ok", "word": "Safe to move"}
 
 
 @register.inclusion_tag("_diff_sides.html")

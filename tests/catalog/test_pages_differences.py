@@ -1,0 +1,58 @@
+"""What a difference looks like, wherever two versions are compared."""
+
+import pytest
+
+from catalog import diff
+from catalog.protocols.signature import Annotations, Requirements
+from catalog.templatetags.differences import EFFECTS, verdict
+from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version
+from tests.pages import text_of
+
+ONE = make_signature("forecast", outputs=(make_parameter("answer"),))
+
+
+def other(**fields):
+    return make_signature("forecast", **({"outputs": ONE.outputs} | fields))
+
+
+@pytest.mark.parametrize(
+    ("new", "word", "tone"),
+    [
+        (ONE, "No difference", "ok"),
+        (other(rest={"icons": []}), "No effect", "ok"),
+        (other(inputs=(*ONE.inputs, make_parameter("day", required=False))), "Safe to move", "ok"),
+        (other(description="Other words."), "Read before you move", "warn"),
+        (other(annotations=Annotations(destructive=True)), "Widens the risk", "warn"),
+        (other(requirements=Requirements(scopes=("read",))), "Needs more than before", "bad"),
+        (other(inputs=()), "Breaks callers", "bad"),
+        (other(outputs=()), "Breaks readers", "bad"),
+        (other(inputs=(), outputs=()), "Breaks callers and readers", "bad"),
+    ],
+)
+def test_all_changes_together_have_one_verdict(new, word, tone):
+    assert verdict(diff.compare(ONE, new)) == {"word": word, "tone": tone}
+
+
+def test_every_effect_has_words():
+    assert set(EFFECTS) == set(diff.EFFECTS)
+
+
+@pytest.mark.django_db
+def test_a_page_says_in_words_what_each_change_does(client):
+    client.force_login(make_user("designer"))
+    tool = make_tool(ONE)
+    make_version(tool, other(inputs=(), outputs=(), annotations=Annotations(destructive=True)))
+    said = text_of(client.get(f"/tools/{tool.pk}/versions/?from=1&to=2"))
+    for words in ("Breaks callers and readers", "breaks callers", "breaks readers", "more risk"):
+        assert words in said, words
+
+
+@pytest.mark.django_db
+def test_the_api_says_what_each_change_does(client):
+    client.force_login(make_user("viewer"))
+    tool = make_tool(ONE)
+    make_version(tool, other(outputs=()))
+    reply = client.get(f"/api/v1/tools/{tool.pk}/diff/?from=1&to=2").json()
+    assert [(change["effect"], change["class"]) for change in reply["changes"]] == [
+        ("breaks_readers", "breaking")
+    ]
