@@ -3,10 +3,11 @@
 `write` gives back exactly what `read` was given. An object schema becomes one parameter for each of
 its properties; what a parameter cannot say stays whole in its `schema`, and what the object says
 beside its properties stays in the rest. A schema that is no object is one parameter that stands for
-the whole. No reference is ever followed here.
+the whole.
 
 Where a parameter has a `schema`, that is the truth; its type, limits and values are then what a
-person can be shown of it.
+person can be shown of it. A reference is kept as it stands and nothing is put in its place. Only to
+show a type and its values is one looked up, within the document alone and a few steps far.
 
 https://json-schema.org/draft/2020-12/json-schema-core
 """
@@ -17,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from catalog.protocols import members
+from catalog.protocols import members, subschemas
 from catalog.protocols.base import UnreadableItemError, canonical
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
 
@@ -25,6 +26,7 @@ DEEPEST = 64
 MOST_NODES = 20_000
 MOST_PROPERTIES = 1_000
 MOST_VALUES = 10_000
+MOST_STEPS = 8
 LARGEST = 1024 * 1024  # bytes of canonical JSON
 
 _TYPES: dict[str, ParameterType] = {
@@ -60,7 +62,7 @@ def read(schema: object, where: str, *, whole_name: str) -> Shape:
     listed = schema.get("required")
     required = {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else ()
     parameters = tuple(
-        _property(name, each, is_required=name in required, where=f"{where}.{name}")
+        _property(name, each, schema, is_required=name in required, where=f"{where}.{name}")
         for name, each in (schema.get("properties") or {}).items()
     )
     rest: dict[str, Any] = {} if "type" in schema else {"type": None}
@@ -158,14 +160,16 @@ def _has_properties(schema: Mapping[str, Any]) -> bool:
 
 
 def _whole(schema: dict[str, Any] | bool, name: str) -> Parameter:
-    read = _property(name, schema, is_required=True, where=name)
+    read = _property(name, schema, schema, is_required=True, where=name)
     return msgspec.structs.replace(read, is_whole=True, schema=schema)
 
 
-def _property(name: str, schema: dict[str, Any] | bool, *, is_required: bool, where: str) -> Parameter:
+def _property(
+    name: str, schema: dict[str, Any] | bool, root: object, *, is_required: bool, where: str
+) -> Parameter:
     if isinstance(schema, bool):
         return Parameter(id=name, name=name, type="json", required=is_required, description="", schema=schema)
-    shown = _shown(schema)
+    said, shown = _shown(schema), _shown(schema, root)
     allowed = _allowed_values(shown)
     kind: ParameterType = "enum" if allowed else _type(shown)
     is_number = kind in ("int", "number")
@@ -174,8 +178,8 @@ def _property(name: str, schema: dict[str, Any] | bool, *, is_required: bool, wh
         name=name,
         type=kind,
         required=is_required,
-        description=_text(shown, "description", where),
-        title=_text(shown, "title", where),
+        description=_text(said, "description", where),
+        title=_text(said, "title", where),
         allowed_values=allowed,
         min=_number(shown, "minimum") if is_number else None,
         max=_number(shown, "maximum") if is_number else None,
@@ -187,15 +191,40 @@ def _property(name: str, schema: dict[str, Any] | bool, *, is_required: bool, wh
     return found
 
 
-def _shown(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema that lets in one form or null, as that form: libraries write optional members so."""
-    if "type" not in schema and "enum" not in schema:
-        for member in ("anyOf", "oneOf"):
-            forms = schema.get(member)
-            real = [each for each in forms if each != {"type": "null"}] if isinstance(forms, list) else []
-            if len(real) == 1 and isinstance(real[0], dict):
-                return real[0] | {name: value for name, value in schema.items() if name != member}
+def _shown(schema: dict[str, Any], root: object = None) -> dict[str, Any]:
+    """A schema that lets in one form or null, as that form: libraries write optional members so.
+
+    With a `root`, references within it are looked up as well.
+    """
+    for _ in range(MOST_STEPS):
+        if "type" in schema or "enum" in schema or "const" in schema:
+            break
+        form = _only_form(schema) or _referred(schema, root)
+        if form is None:
+            break
+        schema = form
     return schema
+
+
+def _only_form(schema: dict[str, Any]) -> dict[str, Any] | None:
+    for member in ("anyOf", "oneOf"):
+        forms = schema.get(member)
+        real = [each for each in forms if each != {"type": "null"}] if isinstance(forms, list) else []
+        if len(real) == 1 and isinstance(real[0], dict):
+            return real[0] | {name: value for name, value in schema.items() if name != member}
+    return None
+
+
+def _referred(schema: dict[str, Any], root: object) -> dict[str, Any] | None:
+    reference = schema.get("$ref")
+    if root is None or not isinstance(reference, str):
+        return None
+    try:
+        target = subschemas.pointed(root, reference)
+    except LookupError:
+        return None
+    beside = {name: value for name, value in schema.items() if name != "$ref"}
+    return target | beside if isinstance(target, dict) else None
 
 
 def _type(schema: Mapping[str, Any]) -> ParameterType:

@@ -114,6 +114,10 @@ def shared(path: str) -> list[Path]:
     return sorted(Path(root).glob(path)) if root else []
 
 
-def suite() -> list[Any]:
-    texts = [path.read_text(encoding="utf-8") for path in shared("hostile/json_schema_suite.jsonl")]
+def lines(path: str) -> list[Any]:
+    texts = [each.read_text(encoding="utf-8") for each in shared(path)]
     return [json.loads(line) for text in texts for line in text.split("\n") if line]
+
+
+def suite() -> list[Any]:
+    return lines("hostile/json_schema_suite.jsonl")

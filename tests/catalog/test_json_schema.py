@@ -9,6 +9,9 @@ from catalog.protocols.signature import AllowedValue, Signature
 from tests.catalog import schemas
 
 SUITE = schemas.suite()
+NAUGHTY = [
+    each["text"] for each in schemas.lines("hostile/naughty_strings.jsonl") if "\0" not in each["text"]
+]
 
 
 def read(schema):
@@ -134,6 +137,40 @@ def test_an_optional_form_shows_its_limits_and_values():
     titled = the_property({"oneOf": [{"const": "a", "description": "The first"}, {"const": "b"}]})
     assert (limited.max, limited.title) == (9, "N")
     assert titled.allowed_values == (AllowedValue("a", "The first"), AllowedValue("b"))
+
+
+def test_reference_within_the_document_shows_what_it_leads_to():
+    units = {"enum": ["C", "F"], "type": "string", "title": "Unit", "description": "A unit"}
+    defined = {"unit": units, "days": {"$ref": "#/$defs/count"}, "count": {"type": "integer", "maximum": 7}}
+    unit = the_property({"$ref": "#/$defs/unit"}, **{"$defs": defined})
+    maybe = the_property({"anyOf": [{"$ref": "#/$defs/unit"}, {"type": "null"}]}, **{"$defs": defined})
+    days = the_property({"$ref": "#/$defs/days", "description": "How many"}, **{"$defs": defined})
+
+    assert unit.allowed_values == maybe.allowed_values == (AllowedValue("C"), AllowedValue("F"))
+    assert (unit.type, unit.description, unit.schema) == ("enum", "", {"$ref": "#/$defs/unit"})
+    assert (days.type, days.max, days.description) == ("int", 7, "How many")
+
+
+@pytest.mark.parametrize(
+    "reference", ["#/$defs/a", "#/$defs/none", "#", "https://elsewhere.example/a", "#/$defs/b/0", "#a", ""]
+)
+def test_reference_that_shows_nothing_is_kept_all_the_same(reference):
+    defined = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
+    parameter = the_property({"$ref": reference}, **{"$defs": defined})
+
+    assert (parameter.type, parameter.schema) == ("json", {"$ref": reference})
+
+
+@pytest.mark.parametrize("text", NAUGHTY, ids=[str(number) for number in range(len(NAUGHTY))])
+def test_naughty_strings_come_back_as_they_were(text):
+    keeps(
+        {
+            "type": "object",
+            "properties": {text: {"type": "string", "description": text, "enum": [text], "default": text}},
+            "required": [text],
+            text: text,
+        }
+    )
 
 
 def test_rest_says_what_is_beside_the_properties():
