@@ -119,7 +119,7 @@ def test_what_is_said_reaches_the_signature():
     assert [(each.name, each.type, each.required) for each in signature.inputs] == [
         ("loan", "string", True),
         ("days", "int", False),
-        ("why", "json", False),
+        ("why", "string", False),
     ]
     assert [each.name for each in signature.outputs] == ["due"]
     assert signature.rest["annotations"] == {"title": "Renewal", "x": [1]}
