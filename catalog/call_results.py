@@ -95,7 +95,7 @@ def faults_in_answer(ask: Asked, answer: object) -> dict[str, str]:
     if refusal is None:
         return {}
     fields: Mapping[str, str] = (refusal.error or {}).get("fields", {})
-    return {ask.id if is_whole else f"{ask.id}.{name}": why for name, why in fields.items()}
+    return {ask.id if is_whole or not name else f"{ask.id}.{name}": why for name, why in fields.items()}
 
 
 def _sent(exchange: Exchange) -> Sent:

@@ -9,7 +9,8 @@ import msgspec
 from django import forms
 from django.forms import BoundField
 
-from catalog.protocols import outcomes, strict_json
+from catalog.protocols import arguments, outcomes, strict_json
+from catalog.protocols.arguments import TOGETHER
 from catalog.protocols.errors import ProtocolViolationError, printable
 from catalog.protocols.signature import Parameter, Signature
 from catalog.templatetags.display import shown
@@ -62,6 +63,11 @@ class ArgumentsForm(OperationForm):
             widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
         )
 
+    @property
+    def remark(self) -> str:
+        """What the vendor asks for beyond what can be checked here."""
+        return arguments.unchecked(self.signature)
+
     def rows(self) -> list[tuple[Parameter, BoundField]]:
         return [(parameter, self[_field(n)]) for n, parameter in enumerate(self.signature.inputs)]
 
@@ -74,7 +80,7 @@ class ArgumentsForm(OperationForm):
         return cleaned
 
     def _by_field(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        arguments = {}
+        found = {}
         for n, parameter in enumerate(self.signature.inputs):
             if _field(n) not in cleaned:
                 continue
@@ -84,8 +90,8 @@ class ArgumentsForm(OperationForm):
                 self.add_error(_field(n), f"This is not JSON that can be read: {_about_input(error)}")
                 continue
             if value is not NOT_GIVEN:
-                arguments[parameter.name] = value
-        return arguments
+                found[parameter.name] = value
+        return found
 
     def _whole(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -104,17 +110,22 @@ class ArgumentsForm(OperationForm):
             return
         if self.cleaned_data.get(WHOLE, "").strip():
             for name, why in error.fields.items():
-                self.add_error(WHOLE, f"“{printable(name, 60)}” {why}.")
+                self.add_error(WHOLE, _sentence(name, why))
             return
         places = {parameter.name: _field(n) for n, parameter in enumerate(self.signature.inputs)}
         for name, why in error.fields.items():
-            place = places.get(name.partition(".")[0]) if name not in places else places[name]
+            place = places.get(name)
             if place is None:
-                self.add_error(None, f"“{printable(name, 60)}” {why}.")
+                self.add_error(None, _sentence(name, why))
             elif place not in self.errors:
                 self.add_error(place, f"{why[:1].upper()}{why[1:].rstrip('.')}.")
         if not error.fields:
             self.add_error(None, error.message)
+
+
+def _sentence(name: str, why: str) -> str:
+    who = "What you have entered" if name == TOGETHER else f"“{printable(name, 60)}”"
+    return f"{who} {why}."
 
 
 def _field(number: int) -> str:
@@ -168,7 +179,7 @@ def _widget(parameter: Parameter) -> forms.Widget:
             return forms.TextInput(attrs=attributes | {"inputmode": "decimal"})
         case "json":
             return forms.Textarea(attrs=attributes | {"rows": 3, "class": "mono", "spellcheck": "false"})
-    is_line = _schema(parameter).get("format") or (parameter.max_length or LINE + 1) <= LINE
+    is_line = _schema(parameter).keys() & {"format", "pattern"} or (parameter.max_length or LINE + 1) <= LINE
     return forms.TextInput(attrs=attributes) if is_line else forms.Textarea(attrs=attributes | {"rows": 1})
 
 

@@ -58,14 +58,6 @@ def next_step(call: Call) -> str:
 
 
 @register.filter
-def seconds(milliseconds: int | None) -> str:
-    """As in "240 ms" or "3.1 s"."""
-    if milliseconds is None:
-        return ""
-    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
-
-
-@register.filter
 def in_order(outputs: dict[str, Any], declared: tuple[Parameter, ...]) -> list[tuple[str, Any]]:
     """As the signature lists them, and after those the ones it does not know."""
     known = [output.name for output in declared if output.name in outputs]

@@ -114,6 +114,17 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_typed_is_lost(designer):
     assert not Call.objects.exists()
 
 
+def test_what_is_wrong_with_the_inputs_together_is_said_above_them(designer):
+    either = {"anyOf": [{"required": ["city"]}, {"required": ["town"]}]}
+    inputs = tuple(make_parameter(name, required=False) for name in ("city", "town"))
+    tool = make_tool(make_signature(inputs=inputs, schema_rest=either))
+
+    page = designer.post(try_url(tool), form(tool))
+
+    assert "What you have entered" in page.context["form"].non_field_errors()[0]
+    assert not Call.objects.exists()
+
+
 def test_missing_input_is_asked_for_at_its_field(designer):
     tool = make_it()
 
