@@ -23,7 +23,7 @@ MOST_SESSIONS = 1000
 STREAM = "text/event-stream"
 META = "io.modelcontextprotocol/"
 STATUSES = {-32601: HTTPStatus.NOT_FOUND}
-TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
+TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>
 <link rel="icon" href="data:,">
 <h1>{name}</h1><p>{blurb}</p>
@@ -246,7 +246,9 @@ def complaint(schema: Mapping[str, Any], value: Any) -> str:
     if isinstance(value, int):
         low, high = schema.get("minimum", value), schema.get("maximum", value)
         return "" if low <= value <= high else f"must be from {low} to {high}"
-    return next((why for each in value if (why := complaint_in(schema, each))), "")
+    if isinstance(value, list):
+        return next((why for each in value if (why := complaint_in(schema, each))), "")
+    return ""
 
 
 def complaint_in(schema: Mapping[str, Any], value: Any) -> str:

@@ -4,9 +4,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jsonschema_rs
-
-from catalog.protocols import json_schema, mcp_headers, members, outcomes, strict_json
+from catalog.protocols import (
+    complaints,
+    json_schema,
+    mcp_headers,
+    members,
+    outcomes,
+    strict_json,
+    validation,
+)
+from catalog.protocols.arguments import given
 from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.mcp_wire import (
@@ -23,10 +30,9 @@ from catalog.protocols.signature import Parameter, Signature
 
 MOST_ASKS = 20
 MOST_TURNS = 5  # without a question, before a person has to say that it shall go on
+MOST_ODD = 5
 LONGEST_QUESTION = 2000
 URL_NEEDED = -32042  # of 2025-11-25
-
-_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 
 ListedSchema = Callable[[Wire, str], dict[str, Any]]
 
@@ -40,8 +46,8 @@ def invoke(
 ) -> Outcome:
     if refusal := outcomes.refusal(signature, arguments):
         return refusal
-    given = {name: value for name, value in arguments.items() if value is not None}
-    return _Call(session, tool_id, signature, _as_sent(signature, given), listed_schema).run({}, used=1)
+    sent = _as_sent(signature, given(signature, arguments))
+    return _Call(session, tool_id, signature, sent, listed_schema).run({}, used=1)
 
 
 def resume(
@@ -66,9 +72,9 @@ def _response(kind: str, answer: object) -> dict[str, Any]:
     return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
 
 
-def _as_sent(signature: Signature, given: Mapping[str, Any]) -> Any:
-    inputs = signature.inputs
-    return given.get(inputs[0].name, {}) if len(inputs) == 1 and inputs[0].is_whole else dict(given)
+def _as_sent(signature: Signature, arguments: Mapping[str, Any]) -> Any:
+    whole = _whole(signature.inputs)
+    return arguments.get(whole.name, {}) if whole else dict(arguments)
 
 
 class _Call:
@@ -258,19 +264,7 @@ def _odd_outputs(result: Mapping[str, Any], signature: Signature) -> Iterator[No
     if "structuredContent" not in result:
         yield Note("MISSING_OUTPUT", "The tool promises a structured output and sent none.")
         return
-    schema = json_schema.write(signature.outputs, signature.outputs_rest)
-    if why := _mismatch(schema, result["structuredContent"]):
-        yield Note("BAD_OUTPUT", f"The output does not fit what the tool promises: {why}")
-
-
-def _mismatch(schema: Any, value: object) -> str:
-    """Nothing as well for a schema that cannot be judged by: no address is asked for the rest of it."""
-    try:
-        validator = jsonschema_rs.validator_for(schema, pattern_options=_PATTERNS, offline=True)
-        found = next(iter(validator.iter_errors(value)), None)
-    except ValueError:
-        return ""
-    if found is None:
-        return ""
-    where = "/".join(str(step) for step in found.instance_path)
-    return f"{printable(found.message, 200)}{f' ({printable(where)})' if where else ''}."
+    ready = validation.checked(json_schema.write(signature.outputs, signature.outputs_rest))
+    for fault in validation.faults(ready, result["structuredContent"])[:MOST_ODD]:
+        where = complaints.place(fault.path)
+        yield Note("BAD_OUTPUT", f"The output{f' “{where}”' if where else ''} {fault.why}.")

@@ -8,6 +8,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -317,7 +318,7 @@ class Wire:
         """What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose."""
         found = None
         for _ in range(MOST_RETURNS):
-            *_, last = [None, *(events.parse(reply.body) if _is_stream(reply) else ())]
+            last = _last_event(reply)
             if found or last is None or not last.id:
                 break
             time.sleep(min(last.retry_ms or RETURN_AFTER_MS, LATEST_RETURN_MS) / 1000)
@@ -342,6 +343,11 @@ class Wire:
 
 def _is_stream(reply: Reply) -> bool:
     return reply.headers.get("content-type", "").partition(";")[0].strip().lower() == events.KIND
+
+
+def _last_event(reply: Reply) -> events.Event | None:
+    streamed = events.parse(reply.body) if _is_stream(reply) else ()
+    return next(iter(deque(streamed, maxlen=1)), None)
 
 
 def _messages(reply: Reply) -> Iterator[tuple[object, bytes]]:

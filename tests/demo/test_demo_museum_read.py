@@ -1,0 +1,44 @@
+"""The museum as the product meets it."""
+
+import pytest
+
+from catalog import enumeration
+from catalog.credentials import open_session
+from catalog.models import Tool
+from catalog.models.runs import Trigger
+from demo.museum import TOOLS
+from tests.demo.test_demo_museum import museum
+from tests.factories import make_endpoint
+
+__all__ = ["museum"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_the_museum_is_read_called_and_asked(museum):
+    endpoint = make_endpoint(protocol="mcp", url=f"http://127.0.0.1:{museum.port}/mcp")
+    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    assert (run.status, run.error, run.added, run.rejected) == ("succeeded", None, len(TOOLS), 0)
+    tools = {tool.name: tool for tool in Tool.objects.select_related("current")}
+    assert all(tool.current.losses() == [] for tool in tools.values())
+
+    def call(name, arguments):
+        with open_session(endpoint) as session:
+            return endpoint.speak().invoke(session, name, None, tools[name].current.decoded(), arguments)
+
+    found = call("search_objects", {"query": "brig", "limit": 2})
+    assert (found.outcome, len(found.outputs["objects"]), found.notes) == ("ok", 2, ())
+    assert call("report_condition", {"object_id": "TM-1042", "condition": "WORN"}).outcome == "ok"
+    assert call("get_object", {"object_id": "TM-9999"}).outcome == "tool_error"
+    assert call("get_object", {"object_id": "nonsense"}).outcome == "invalid_arguments"
+    asked = call("book_visit", {"date": "2027-03-09", "people": 12})
+    assert asked.outcome == "needs_input"
+    with open_session(endpoint) as session:
+        booked = endpoint.speak().resume(
+            session,
+            "book_visit",
+            None,
+            tools["book_visit"].current.decoded(),
+            asked.resume,
+            {"guide": {"language": "Dutch"}},
+        )
+    assert (booked.outcome, booked.outputs["guide_language"]) == ("ok", "Dutch")
