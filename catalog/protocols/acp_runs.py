@@ -128,9 +128,8 @@ def _failed(output: Mapping[str, Any]) -> Outcome:
     said = printable(_text(output.get("description")), outcomes.LONGEST_EXPLANATION)
     code = output.get("errcode")
     numbered = f" ({code})" if isinstance(code, int) else ""
-    return outcomes.failed(
-        "tool_error", "RUN_FAILED", f"The agent failed{numbered}: {said or 'no reason given'}"
-    )
+    message = f"The agent failed{numbered}{f': {said}' if said else '.'}"
+    return outcomes.failed("tool_error", "RUN_FAILED", message)
 
 
 def _text(value: object) -> str:

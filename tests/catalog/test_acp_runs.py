@@ -1,0 +1,359 @@
+import json
+
+import pytest
+
+from catalog.protocols.acp import ACP
+from catalog.protocols.events import parse
+from tests.scripted import Exchange, ScriptedSession
+
+AGENT = "5f0a3c1e-8d7b-4f16-9a52-0c6e1b2d3f01"
+RUN = "7d0c1f8e-0000-4000-8000-000000000001"
+OBJECT = {"type": "object", "properties": {"letter": {"type": "string"}}}
+APPROVAL = {
+    "interrupt_type": "approval",
+    "interrupt_payload": {"type": "object"},
+    "resume_payload": {"type": "object", "properties": {"approved": {"type": "boolean"}}},
+}
+REQUEST = {
+    "agent_id": AGENT,
+    "input": {"about": "apples"},
+    "metadata": {"call_id": "<any>"},
+    "on_completion": "delete",
+}
+
+
+def document(**specs):
+    return {
+        "metadata": {"ref": {"name": "example.letters", "version": "1.0.0"}, "description": "Writes."},
+        "specs": {
+            "capabilities": {"streaming": {"values": True}},
+            "input": {"type": "object", "properties": {"about": {"type": "string"}}},
+            "output": OBJECT,
+            "interrupts": [APPROVAL],
+        }
+        | specs,
+    }
+
+
+def waiting(output=None, *, sent=REQUEST, run=None, **recorded):
+    body = {"run": {"run_id": RUN, "status": "success"} if run is None else run, "output": output}
+    return Exchange("POST", "/runs/wait", json=sent, **{"body": body} | recorded)
+
+
+def run(*recorded, arguments=None, **specs):
+    session = ScriptedSession(*recorded)
+    read = ACP().read(document(**specs))
+    given = {"about": "apples"} if arguments is None else arguments
+    outcome = ACP().invoke(session, AGENT, "1.0.0", read, given)
+    assert not session.left
+    return outcome
+
+
+def result(**members):
+    return {"type": "result"} | members
+
+
+@pytest.mark.parametrize(
+    ("specs", "arguments", "sent"),
+    [
+        ({}, {}, {"input": {}}),
+        ({"config": {}}, {}, {"input": {}, "config": {"configurable": {}}}),
+        (
+            {"config": {}},
+            {"about": "a", "config": {"tone": "WARM"}},
+            {"input": {"about": "a"}, "config": {"configurable": {"tone": "WARM"}}},
+        ),
+        ({"input": {"type": "string"}}, {"input": "a"}, {"input": "a"}),
+        (
+            {"input": {"type": "string"}, "config": {}},
+            {"input": "a", "config": 5},
+            {"input": "a", "config": {"configurable": 5}},
+        ),
+    ],
+)
+def test_input_and_config_go_where_they_belong(specs, arguments, sent):
+    request = {"agent_id": AGENT, "metadata": {"call_id": "<any>"}, "on_completion": "delete"} | sent
+    recorded = waiting(result(values={"letter": "Dear"}), sent=request)
+    assert run(recorded, arguments=arguments, **specs).outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("schema", "output", "outputs"),
+    [
+        (OBJECT, result(values={"letter": "Dear", "more": 1}), {"letter": "Dear", "more": 1}),
+        (OBJECT, result(values={"letter": "Dear"}, messages=None), {"letter": "Dear"}),
+        (OBJECT, result(values=None, messages=[{"role": "ai"}]), {"messages": [{"role": "ai"}]}),
+        (OBJECT, result(values="Dear"), {"output": "Dear"}),
+        ({"type": "string"}, result(values="Dear"), {"output": "Dear"}),
+        ({"type": "integer"}, result(values=5), {"output": 5}),
+        (OBJECT, {"values": {"letter": "Dear"}}, {"letter": "Dear"}),
+        (OBJECT, {"messages": []}, {"messages": []}),
+    ],
+)
+def test_result_becomes_outputs(schema, output, outputs):
+    outcome = run(waiting(output), output=schema)
+    assert (outcome.outcome, outcome.outputs) == ("ok", outputs)
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ({"type": "error", "errcode": 7, "description": "No paper."}, "The agent failed (7): No paper."),
+        ({"type": "error", "errcode": "x", "description": None}, "The agent failed."),
+        ({"errcode": 1, "description": {"why": "x"}}, 'The agent failed (1): {"why":"x"}'),
+    ],
+)
+def test_agent_that_failed_says_why(output, message):
+    outcome = run(waiting(output))
+    assert (outcome.outcome, outcome.error) == ("tool_error", {"code": "RUN_FAILED", "message": message})
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "name", "message", "is_typed"),
+    [
+        ({"interrupt_type": "approval", "message": "Post it?"}, "approval", "Post it?", True),
+        ({"interruput_type": "approval", "question": "Post it?"}, "approval", "Post it?", True),
+        ({"approval": {"prompt": "Post it?"}}, "approval", "Post it?", False),
+        ({"letter": "Dear"}, "approval", '{"letter":"Dear"}', False),
+        ({"a": 1, "b": 2}, "approval", '{"a":1,"b":2}', False),
+        ("Post it?", "approval", "Post it?", False),
+        (None, "approval", "The agent asks for input.", False),
+        ({"interrupt_type": "other"}, "other", "{}", True),
+    ],
+)
+def test_interrupt_becomes_a_question_in_each_of_its_forms(interrupt, name, message, is_typed):
+    outcome = run(waiting({"type": "interrupt", "interrupt": interrupt}))
+    (ask,) = outcome.asks
+    assert (outcome.outcome, ask.id, ask.message) == ("needs_input", name, message)
+    assert ask.schema == (APPROVAL["resume_payload"] if name == "approval" else {})
+    assert outcome.resume == {"run_id": RUN, "interrupt": name, "typed": is_typed}
+
+
+@pytest.mark.parametrize("interrupts", [None, 5, [5, {}]])
+def test_interrupt_that_nobody_declared_is_a_question_all_the_same(interrupts):
+    output = {"type": "interrupt", "interrupt": {"approval": {"text": "Post it?"}}}
+    (ask,) = run(waiting(output), interrupts=interrupts).asks
+    assert (ask.id, ask.message, ask.schema) == ("approval", "Post it?", {})
+
+
+def test_interrupt_of_a_run_without_an_id_cannot_be_answered():
+    outcome = run(waiting({"type": "interrupt", "interrupt": "Post it?"}, run={}))
+    assert (outcome.outcome, outcome.resume) == ("needs_input", None)
+
+
+STATE = {"run_id": RUN, "interrupt": "approval", "typed": False}
+
+
+def resume(*recorded, answers=None, **state):
+    session = ScriptedSession(*recorded)
+    read = ACP().read(document())
+    given = {"approval": {"approved": True}} if answers is None else answers
+    outcome = ACP().resume(session, AGENT, "1.0.0", read, STATE | state, given)
+    assert not session.left
+    return outcome
+
+
+def answering(sent=None, **recorded):
+    sent = {"approved": True} if sent is None else sent
+    return Exchange("POST", f"/runs/{RUN}", json=sent, **{"body": {"run_id": RUN}} | recorded)
+
+
+def waited(output=None, **recorded):
+    return Exchange(path=f"/runs/{RUN}/wait", **{"body": {"run": None, "output": output}} | recorded)
+
+
+def test_answer_goes_on_with_the_run():
+    outcome = resume(answering(), waited(result(values={"letter": "Dear"})))
+    assert (outcome.outcome, outcome.outputs) == ("ok", {"letter": "Dear"})
+
+
+def test_answer_names_its_kind_where_the_question_did():
+    sent = {"interrupt_type": "approval", "approved": True}
+    assert resume(answering(sent), waited(result(values={})), typed=True).outcome == "ok"
+    assert resume(answering("yes"), waited(result(values={})), answers={"approval": "yes"}, typed=True)
+
+
+def test_run_may_ask_again():
+    again = resume(answering(), waited({"type": "interrupt", "interrupt": "Sure?"}))
+    assert (again.outcome, again.resume["run_id"]) == ("needs_input", RUN)
+
+
+def test_question_without_an_answer_stays_open():
+    outcome = resume(answers={"other": 1})
+    assert outcome.error["fields"] == {"approval": "is required"}
+
+
+def cancelling(run_id=RUN, **recorded):
+    return Exchange("POST", f"/runs/{run_id}/cancel", json={}, **{"status": 204, "text": ""} | recorded)
+
+
+@pytest.mark.parametrize("recorded", [{}, {"status": 500}])
+def test_declining_ends_the_run(recorded):
+    outcome = resume(cancelling(**recorded), answers={"approval": None})
+    assert (outcome.outcome, outcome.error["code"]) == ("refused", "DECLINED")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "outcome", "code"),
+    [
+        ({"status": 409, "body": "It has ended."}, "refused", "CONFLICT"),
+        ({"status": 409, "text": ""}, "refused", "CONFLICT"),
+        ({"status": 404, "body": "No such run."}, "refused", "NOT_FOUND"),
+        ({"status": 422, "body": {"detail": "approved is missing"}}, "invalid_arguments", "HTTP_422"),
+        ({"status": 401, "text": ""}, "needs_authorization", "AUTH"),
+        ({"fails": "RESET"}, "unavailable", "RESET"),
+    ],
+)
+def test_answer_that_is_refused_is_told_apart(recorded, outcome, code):
+    found = resume(answering(**recorded))
+    assert (found.outcome, found.error["code"]) == (outcome, code)
+
+
+@pytest.mark.parametrize("code", ["DEADLINE", "IDLE"])
+def test_resumed_run_that_takes_too_long_is_cancelled(code):
+    outcome = resume(answering(), waited(fails=code), cancelling())
+    assert (outcome.outcome, outcome.error["code"]) == ("unavailable", code)
+    assert outcome.error["message"].endswith("The run was cancelled.")
+
+
+def test_wait_that_the_vendor_ends_is_one_that_took_too_long():
+    outcome = resume(answering(), waited(status=204, text=""), cancelling(status=200))
+    assert outcome.error["code"] == "STILL_RUNNING"
+
+
+SEARCH = {"metadata": {"call_id": "<any>"}, "limit": 10, "offset": 0}
+
+
+class Echoing(ScriptedSession):
+    """Knows the run by the mark that was sent with it."""
+
+    def post(self, path, *, json, **options):
+        if path == "/runs/wait":
+            self.mark = json["metadata"]["call_id"]
+        if path == "/runs/search" and self.left[0].body == "by its mark":
+            mine = {"run_id": RUN, "creation": {"metadata": {"call_id": self.mark}}}
+            self.left[0].body = [5, {"run_id": "other"}, mine]
+        return super().post(path, json=json, **options)
+
+
+def given_up(*recorded):
+    session = Echoing(waiting(fails="DEADLINE"), *recorded)
+    outcome = ACP().invoke(session, AGENT, "1.0.0", ACP().read(document()), {"about": "apples"})
+    assert not session.left
+    assert (outcome.outcome, outcome.error["code"]) == ("unavailable", "DEADLINE")
+    return outcome.error["message"]
+
+
+def searching(body, **recorded):
+    return Exchange("POST", "/runs/search", json=SEARCH, body=body, **recorded)
+
+
+def test_run_that_takes_too_long_is_found_by_its_mark_and_cancelled():
+    assert given_up(searching("by its mark"), cancelling()).endswith("The run was cancelled.")
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        [searching([])],
+        [searching({})],
+        [searching(None, status=404)],
+        [searching([{"run_id": "of somebody else"}])],
+        [searching("by its mark"), cancelling(status=500)],
+    ],
+)
+def test_run_that_cannot_be_cancelled_is_said_to_go_on(recorded):
+    assert given_up(*recorded).endswith("could not be cancelled and may still be going on.")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "outcome", "code"),
+    [
+        ({"status": 422, "body": "about must be text"}, "invalid_arguments", "HTTP_422"),
+        ({"status": 400, "body": {"title": "Bad", "status": 400}}, "invalid_arguments", "HTTP_400"),
+        ({"status": 403, "text": ""}, "refused", "FORBIDDEN"),
+        ({"status": 401, "body": {"detail": "Invalid API Key"}}, "needs_authorization", "AUTH"),
+        ({"status": 503, "text": ""}, "unavailable", "HTTP_503"),
+        ({"fails": "CONNECT"}, "unavailable", "CONNECT"),
+        ({"text": "{"}, "tool_error", "JSON_SYNTAX"),
+        ({"body": []}, "tool_error", "SHAPE"),
+        ({"body": {}}, "tool_error", "SHAPE"),
+        ({"body": {"run": {"status": "timeout"}, "output": None}}, "tool_error", "SHAPE"),
+        ({"body": {"output": {}}}, "tool_error", "SHAPE"),
+        ({"body": {"output": {"type": "poem"}}}, "tool_error", "SHAPE"),
+    ],
+)
+def test_every_other_answer_has_an_outcome(recorded, outcome, code):
+    found = run(waiting(**recorded), capabilities={})
+    assert (found.outcome, found.error["code"]) == (outcome, code)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"detail": [{"loc": ["body", "input", "about"], "msg": "must be text"}]},
+        {"message": "about: must be text"},
+        "about: must be text",
+    ],
+)
+def test_refusal_is_read_in_each_of_its_forms(body):
+    found = run(waiting(status=422, body=body))
+    assert found.error["message"] == "The vendor refused the inputs (422): about: must be text"
+
+
+def stream(*updates):
+    return "".join(f"event: agent_event\ndata: {json.dumps(update)}\n\n" for update in updates)
+
+
+def streaming(text, **recorded):
+    headers = {"content-type": "text/event-stream"}
+    return Exchange("POST", "/runs/stream", json=REQUEST, text=text, headers=headers, **recorded)
+
+
+DRAFT = {"type": "values", "run_id": RUN, "status": "pending", "values": {"letter": "De"}}
+LETTER = DRAFT | {"status": "success", "values": {"letter": "Dear"}}
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_stream_stands_in_where_waiting_is_not_offered(status):
+    custom = {"type": "custom", "update": {"pages": 1}}
+    outcome = run(waiting(status=status), streaming(stream(DRAFT, custom, "ping", LETTER)))
+    assert (outcome.outcome, outcome.outputs) == ("ok", {"letter": "Dear"})
+
+
+def test_stream_may_end_in_a_question_or_a_failure():
+    question = {"type": "interrupt", "run_id": RUN, "status": "interrupted", "interrupt": "Post it?"}
+    asked = run(waiting(status=404), streaming(stream(DRAFT, question)))
+    assert (asked.outcome, asked.resume["run_id"]) == ("needs_input", RUN)
+    failure = {"type": "error", "run_id": RUN, "errcode": 7, "description": "No.", "status": "error"}
+    assert run(waiting(status=404), streaming(stream(failure))).outcome == "tool_error"
+
+
+@pytest.mark.parametrize("text", ["", stream({"type": "custom", "update": 1}), "event: agent_event\n"])
+def test_stream_without_a_result_is_none(text):
+    outcome = run(waiting(status=404), streaming(text))
+    assert (outcome.outcome, outcome.error["code"]) == ("tool_error", "SHAPE")
+
+
+def test_stream_that_is_refused_too_says_so():
+    outcome = run(waiting(status=404), streaming("", status=404))
+    assert (outcome.outcome, outcome.error["code"]) == ("refused", "NOT_FOUND")
+
+
+def test_agent_that_does_not_stream_is_not_asked_to():
+    outcome = run(waiting(status=404, body="No such agent."), capabilities={"streaming": None})
+    assert (outcome.outcome, outcome.error["code"]) == ("refused", "NOT_FOUND")
+
+
+def test_stream_is_read_until_its_last_update():
+    class Watching(ScriptedSession):
+        def post(self, path, *, is_enough=None, **options):
+            if is_enough:
+                seen.extend(is_enough(stream(*updates).encode()) for updates in ([DRAFT], [DRAFT, LETTER]))
+            return super().post(path, **options)
+
+    seen = []
+    session = Watching(waiting(status=404), streaming(stream(DRAFT, LETTER)))
+    ACP().invoke(session, AGENT, "1.0.0", ACP().read(document()), {"about": "apples"})
+    assert seen == [False, True]
+    assert len(list(parse(stream(DRAFT, LETTER).encode()))) == 2
