@@ -1,4 +1,7 @@
-"""The result of an MCP `tools/list`, valid in the revisions 2025-11-25 and 2026-07-28."""
+"""The result of an MCP `tools/list`, valid in the revisions 2025-11-25 and 2026-07-28.
+
+The older one asks for objects as outputs; a vendor's schema for anything else is carried with a warning.
+"""
 
 from typing import Any
 
