@@ -42,12 +42,14 @@ def standing(version: ToolVersion) -> FindingState | None:
 
 def standings(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
     """By primary key; versions that may be pinned are left out."""
-    by_bytes = {(each.tool_id, each.digest): each.pk for each in versions}
+    by_bytes: dict[tuple[int, str], set[int]] = {}
+    for each in versions:
+        by_bytes.setdefault((each.tool_id, each.digest), set()).add(each.pk)
     rows = Finding.objects.filter(_STOPPING, tool__in={tool for tool, _ in by_bytes})
-    pks = set(by_bytes.values())
+    pks = set().union(*by_bytes.values())
     found: dict[int, FindingState] = {}
     for tool, subject, version, state in rows.values_list("tool_id", "subject", "version_id", "state"):
-        for pk in {by_bytes.get((tool, subject)), version} & pks:
+        for pk in by_bytes.get((tool, subject), set()) | ({version} & pks):
             is_blocked = FindingState.BLOCKED in (state, found.get(pk))
             found[pk] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
     return found
@@ -111,7 +113,9 @@ def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None
     if not caught:
         return
     Finding.objects.bulk_create([_told(endpoint, run, each) for each in caught], ignore_conflicts=True)
-    versions = [each.version for each in caught]
+    # Some may have been decided about before, when this is not the first time.
+    stored = ToolVersion.objects.filter(pk__in=[each.version for each in caught])
+    versions = list(standings(stored.only("tool", "digest")))
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE catalog_tool SET stopped_id = current_id "
@@ -119,7 +123,7 @@ def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None
             [versions],
         )
     for tool in Tool.objects.filter(current__in=versions, stopped=None).order_by("pk").select_for_update():
-        if tool.current and standing(tool.current):
+        if tool.current:
             keep_out(tool, tool.current)
 
 

@@ -1,0 +1,123 @@
+"""A decision about a finding is one about the exact bytes that it speaks of."""
+
+import pytest
+
+from catalog import findings, holds
+from catalog.models import Finding
+from people.models import AuditEntry
+from tests.factories import make_signature, make_tool, make_user, make_version
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def tool():
+    return make_tool(name="forecast")
+
+
+def found(version, code="BIDI_CONTROL", severity="high", **fields) -> Finding:
+    given = {"subject": version.digest, "message": code, "endpoint": version.tool.endpoint}
+    return Finding.objects.create(
+        tool=version.tool, version=version, code=code, severity=severity, **{**given, **fields}
+    )
+
+
+def hold(tool, words="New words"):
+    """Another version that waits behind the first."""
+    version = make_version(tool, make_signature(tool.name, description=words), is_current=False)
+    tool.stopped = version
+    tool.save()
+    return version
+
+
+def states(*rows):
+    return [Finding.objects.get(pk=row.pk).state for row in rows]
+
+
+def test_accepting_covers_what_is_no_more_severe(tool):
+    version = hold(tool)
+    held, low, high = (
+        found(version, "HELD", "medium"),
+        found(version, "STEERING", "low", state="noted"),
+        found(version, "OVERRIDE", "high"),
+    )
+
+    findings.resolve(held, actor=make_user(), decision="accept")
+    assert states(held, low, high) == ["accepted", "accepted", "open"]
+
+    findings.resolve(high, actor=make_user(), decision="accept")
+    assert states(held, low, high) == ["accepted"] * 3
+
+
+def test_accepting_a_trifle_lets_nothing_through(tool):
+    version = hold(tool)
+    held, low = found(version, "HELD", "high"), found(version, "STEERING", "low")
+
+    findings.resolve(low, actor=make_user(), decision="accept")
+
+    tool.refresh_from_db()
+    assert (states(held, low), tool.stopped) == (["open", "accepted"], version)
+
+
+def test_blocking_covers_everything_about_the_bytes(tool):
+    version = hold(tool)
+    rows = found(version, "HELD", "high"), found(version, "STEERING", "low", state="noted")
+    other = found(tool.current, "OVERRIDE")
+
+    findings.resolve(rows[1], actor=make_user(), decision="block")
+
+    assert states(*rows, other) == ["blocked", "blocked", "open"]
+    assert holds.standing(version) == "blocked"
+
+
+def test_accepting_the_alarm_lets_the_held_version_through(tool):
+    version = hold(tool)
+    found(version, "HELD", "high")
+
+    findings.resolve(found(version), actor=make_user(), decision="accept")
+
+    tool.refresh_from_db()
+    assert (tool.current, tool.stopped, tool.description) == (version, None, "New words")
+    assert AuditEntry.objects.get().after["current"] == 2
+
+
+def test_blocking_what_is_current_brings_back_the_version_before(tool):
+    first = tool.current
+    second = make_version(tool, make_signature(tool.name, description="New words"))
+    finding = found(second, "DRIFT")
+
+    findings.resolve(finding, actor=make_user(), decision="block")
+    tool.refresh_from_db()
+    assert (tool.current, tool.stopped, tool.description) == (first, second, first.decoded().description)
+
+    findings.resolve(finding, actor=make_user(), decision="accept")
+    tool.refresh_from_db()
+    assert (tool.current, tool.stopped) == (second, None)
+
+
+def test_blocking_the_only_version_leaves_it_listed_and_not_offered(tool):
+    findings.resolve(found(tool.current), actor=make_user(), decision="block")
+
+    tool.refresh_from_db()
+    assert tool.current == tool.stopped
+    assert holds.standing(tool.current) == "blocked"
+
+
+def test_accepting_what_the_vendor_has_left_behind_moves_nothing(tool):
+    older = hold(tool)
+    held = found(older, "HELD", "medium")
+    newer = hold(tool, "Newer words")
+
+    findings.resolve(held, actor=make_user(), decision="accept")
+
+    tool.refresh_from_db()
+    assert (tool.current.ordinal, tool.stopped) == (1, newer)
+    assert holds.standing(older) is None
+
+
+def test_standing_is_that_of_the_bytes_whatever_their_label(tool):
+    document = tool.current.decoded()
+    same = make_version(tool, document, label="again", is_current=False)
+    found(tool.current, state="blocked")
+
+    assert holds.standings([tool.current, same]) == {tool.current.pk: "blocked", same.pk: "blocked"}
