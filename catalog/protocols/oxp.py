@@ -154,8 +154,8 @@ class OXP(Protocol):
 def _called(session: Session, signature: Signature, request: dict[str, Any]) -> Outcome:
     try:
         outcome = oxp_calls.call(session, _path(session, "/tools/call"), signature, request)
-    except ProtocolError as error:
-        outcome = outcomes.after(error)
+    except ProtocolError as failure:
+        outcome = outcomes.after(failure)
     error = outcome.error or {}
     if error.get("code") == "NOT_RUN" and _is_gone(session, request["tool_id"]):
         return outcomes.failed("refused", "NOT_FOUND", "The vendor has no such tool or version any more.")

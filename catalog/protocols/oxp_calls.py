@@ -109,7 +109,8 @@ def _tool_error(error: dict[str, Any]) -> Outcome:
     if hint := _text(error, "additional_prompt_content", LONGEST_HINT):
         failure["additional_prompt_content"] = hint
     wait = error.get("retry_after_ms")
-    seconds = min(max(wait / 1000, 0.0), LONGEST_WAIT) if type(wait) in (int, float) else None
+    is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
+    seconds = min(max(wait / 1000, 0.0), LONGEST_WAIT) if wait is not None and is_number else None
     return Outcome("tool_error", error=failure, retry_after=seconds)
 
 
