@@ -91,6 +91,11 @@ class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
     after: Any = None
 
     @property
+    def is_undecided(self) -> bool:
+        """What is annotated and required is said in so many words; anything else is a rule to compare."""
+        return self.effect == "widens_risk" and not self.path.startswith(("annotations/", "requirements/"))
+
+    @property
     def sentence(self) -> str:
         return sentences.sentence(self.path, self.kind, self.effect, self.before, self.after)
 

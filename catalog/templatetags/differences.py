@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from catalog.diff import Comparison
+from catalog.diff import Change, Comparison
 from catalog.templatetags.display import plain, shown
 
 register = template.Library()
@@ -25,17 +25,22 @@ EFFECTS = {
         "bad",
         "What was read from answers may be gone or different.",
     ),
-    "widens_risk": ("more risk", "warn", "It may do more, ask for more, or what it means cannot be decided."),
+    "widens_risk": ("more risk", "warn", "A call may do more, or ask for more, than before."),
     "compatible": ("compatible", "ok", "Whatever worked before still works."),
     "text": ("wording", "info", "Words that people and models read."),
     "cosmetic": ("no effect", "idle", "It is written differently and means the same."),
 }
+UNDECIDED = (
+    "compare",
+    "warn",
+    "Nobody can tell from the rule alone what still fits. Please compare the two.",
+)
 
 
 @register.inclusion_tag("_effect.html")
-def effect(name: str) -> dict[str, str]:
+def effect(change: Change) -> dict[str, str]:
     """A label for what a change does, in words."""
-    word, tone, meaning = EFFECTS[name]
+    word, tone, meaning = UNDECIDED if change.is_undecided else EFFECTS[change.effect]
     return {"word": word, "tone": tone, "meaning": meaning}
 
 
@@ -51,7 +56,8 @@ def verdict(comparison: Comparison) -> dict[str, str]:
     if class_ == "breaking":
         return {"tone": "bad", "word": "Needs more than before"}
     if "widens_risk" in effects:
-        return {"tone": "warn", "word": "Widens the risk"}
+        is_undecided = all(c.is_undecided for c in comparison.changes if c.effect == "widens_risk")
+        return {"tone": "warn", "word": "Compare before you move" if is_undecided else "Widens the risk"}
     if not effects - {"cosmetic"}:
         return {"tone": "ok", "word": "No effect" if effects else "No difference"}
     if class_ == "notice":

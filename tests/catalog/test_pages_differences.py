@@ -15,6 +15,9 @@ def other(**fields):
     return make_signature("forecast", **({"outputs": ONE.outputs} | fields))
 
 
+PATTERNED = [(make_parameter(schema={"type": "string", "pattern": pattern}),) for pattern in ("^a", "^b")]
+
+
 @pytest.mark.parametrize(
     ("new", "word", "tone"),
     [
@@ -24,6 +27,7 @@ def other(**fields):
         (other(description="Other words."), "Read before you move", "warn"),
         (other(annotations=Annotations(destructive=True)), "Widens the risk", "warn"),
         (other(requirements=Requirements(scopes=("read",))), "Needs more than before", "bad"),
+        (other(inputs=PATTERNED[1]), "Breaks callers", "bad"),
         (other(inputs=()), "Breaks callers", "bad"),
         (other(outputs=()), "Breaks readers", "bad"),
         (other(inputs=(), outputs=()), "Breaks callers and readers", "bad"),
@@ -31,6 +35,16 @@ def other(**fields):
 )
 def test_all_changes_together_have_one_verdict(new, word, tone):
     assert verdict(diff.compare(ONE, new)) == {"word": word, "tone": tone}
+
+
+@pytest.mark.django_db
+def test_what_cannot_be_decided_asks_to_compare(client):
+    client.force_login(make_user("designer"))
+    tool = make_tool(other(inputs=PATTERNED[0]))
+    make_version(tool, other(inputs=PATTERNED[1]))
+    page = client.get(f"/tools/{tool.pk}/versions/?from=1&to=2")
+    assert "Compare before you move" in text_of(page)
+    assert "more risk" not in text_of(page)
 
 
 def test_every_effect_has_words():
