@@ -17,8 +17,6 @@ from catalog.protocols.mcp import MCP
 from catalog.protocols.signature import Annotations
 from tests.factories import make_endpoint
 
-pytest.importorskip("mcp")
-
 WAYS = {
     "/modern": "modern",
     "/modern-stream": "modern",
