@@ -45,6 +45,8 @@ LONGEST_WAIT = timedelta(hours=24)
 TASK = "catalog.tasks.enumerate_endpoint"
 
 OnProgress = Callable[[int, int, int], None]
+# A run that is taken up again reads from the first page.
+_NOTHING_READ = {"pages": 0, "seen": 0, "rejected": 0}
 
 
 class HeldError(Exception):
@@ -240,7 +242,11 @@ def _claim(run_id: int) -> Run | None:
     if run:
         run.status, run.attempt = RunStatus.RUNNING, run.attempt + 1
         Run.objects.filter(pk=run_id).update(
-            status=run.status, attempt=run.attempt, lease_until=Now() + LEASE, started_at=Now()
+            status=run.status,
+            attempt=run.attempt,
+            lease_until=Now() + LEASE,
+            started_at=Now(),
+            **_NOTHING_READ,
         )
     return run
 
