@@ -398,8 +398,10 @@ class _Reading:
         active = {tool: held.pk for tool, held in self.current.items() if held.is_active}
         harvest.was_active = len(active)
         harvest.missing = [pk for tool, pk in active.items() if tool not in self.seen]
+        # A lower version is refused, but its tool is offered again: as the version that stays.
+        offered = taken | {tool for tool, each in self.refused.items() if each.code == "VERSION_BACK"}
         known = self.current.items()
-        harvest.returned = [held.pk for tool, held in known if not held.is_active and tool in taken]
+        harvest.returned = [held.pk for tool, held in known if not held.is_active and tool in offered]
         self._doubt_missing()
 
     def _is_as_remembered(self, pages: list[KnownPage]) -> bool:

@@ -1,6 +1,8 @@
 import json
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from catalog import enumeration
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
@@ -113,6 +115,20 @@ def test_a_tool_missing_from_a_complete_listing_is_withdrawn_and_may_return(endp
     assert Tool.objects.get(tool_id=gone["toolId"]).status == "active"
 
 
+def test_a_withdrawn_tool_that_is_listed_again_at_an_older_version_returns_as_it_was(endpoint, vendor):
+    vendor.listed[4] = tool(5, version=7)
+    read(endpoint)
+    gone = vendor.listed.pop(4)
+    read(endpoint)
+    vendor.listed.insert(4, tool(5, version=6))
+    run = read(endpoint)
+    back = Tool.objects.get(tool_id=gone["toolId"])
+    assert (back.status, back.current.label, run.returned) == ("active", "7", 1)
+    assert [rejection.code for rejection in run.rejections.all()] == ["VERSION_BACK"]
+    assert Finding.objects.get(code="VERSION_BACK").tool == back
+    assert read(endpoint).returned == 0
+
+
 def test_an_empty_listing_is_held_until_a_person_confirms(
     endpoint, vendor, django_capture_on_commit_callbacks
 ):
@@ -136,6 +152,22 @@ def test_a_held_run_shows_what_it_read(endpoint, vendor):
     assert (run.error_code, run.would_withdraw) == ("SHRINK_HELD", 15)
     assert counts(run) == {"pages": 1, "seen": 10, "rejected": 1}
     assert [rejection.code for rejection in run.rejections.all()] == ["BAD_VERSION"]
+
+
+@pytest.mark.parametrize("listed", [[], tools(9)])
+def test_a_run_that_is_taken_up_again_shows_only_what_it_read_itself(endpoint, vendor, listed):
+    read(endpoint)
+    vendor.listed = listed
+    if not listed:
+        vendor.script = lambda number, page: (200, b"no JSON")
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    died = timezone.now() - timedelta(seconds=1)
+    Run.objects.filter(pk=run.pk).update(
+        status="running", attempt=1, lease_until=died, pages=9, seen=900, rejected=3
+    )
+    run = enumeration.perform(run.pk)
+    assert run.status == "failed"
+    assert counts(run) == ({"pages": 1, "seen": 9} if listed else {})
 
 
 def test_a_confirmation_reaches_a_run_that_is_already_waiting(endpoint, vendor):
