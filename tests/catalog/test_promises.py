@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from catalog import diff, enumeration, promises
@@ -7,7 +9,7 @@ from catalog.promises import Update, broken
 from catalog.protocols import PROTOCOLS
 from catalog.protocols.signature import Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature
-from tests.vendor import tool
+from tests.vendor import Vendor, serving, tool
 
 EVERY = frozenset(promises.PROMISES)
 
@@ -170,3 +172,40 @@ def test_a_parameter_that_changes_its_id_is_found(endpoint, vendor):
     vendor.listed[4] = tool(5, version=2, input_parameters=renumbered)
     read(endpoint)
     assert ("NEW_PARAMETER_ID", "tool_5") in findings()
+
+
+class Shelf(Vendor):
+    """Publishes a document that gives its operations no versions."""
+
+    summary = "Lists books."
+    limit: dict[str, object] = {"type": "integer"}
+
+    def answer(self, path, query):
+        limit = {"name": "limit", "in": "query", "schema": self.limit}
+        listed = {"operationId": "books", "summary": self.summary, "parameters": [limit], "responses": {}}
+        document = {
+            "openapi": "3.1.0",
+            "info": {"title": "Shelf", "version": "1"},
+            "paths": {"/books": {"get": listed}},
+        }
+        return 200, json.dumps(document).encode()
+
+
+@pytest.fixture
+def shelf():
+    with serving(Shelf([])) as shelf:
+        yield shelf
+
+
+@in_database
+def test_a_tool_without_versions_raises_its_own_finding_once_per_change(shelf):
+    endpoint = make_endpoint(protocol="openapi", url=f"{shelf.url}/openapi.json")
+    read(endpoint)
+    shelf.summary = "Lists all books."
+    read(endpoint)
+    shelf.limit = {"type": "string"}
+    read(endpoint)
+    read(endpoint)
+    told = Finding.objects.order_by("pk").values_list("code", "severity", "state", "version__ordinal")
+    assert list(told) == [("CHANGED", "low", "noted", 2), ("CHANGED", "medium", "open", 3)]
+    assert "type of input “limit”" in Finding.objects.latest("pk").message
