@@ -134,12 +134,13 @@ def test_a_tool_that_is_gone_is_told_from_arguments_that_are_wrong(library):
     assert (outcome.outcome, outcome.error["code"]) == ("refused", "NOT_FOUND")
 
 
-@pytest.mark.parametrize(("answers", "said"), [({"branch": {"branch": "East"}}, "East"), ({}, "decline")])
-def test_a_tool_that_asks_goes_on_with_the_answer(library, answers, said):
-    if library.era != "modern":
-        pytest.skip("asking came with 2026-07-28")
+def test_a_tool_that_asks_goes_on_with_the_answer(library):
     asked = library.call("ask_first", {})
+    if library.era == "handshake":  # the revision knows no questions, and the SDK refuses to send one
+        assert asked.outcome == "tool_error"
+        return
     assert asked.outcome == "needs_input"
     assert [(ask.id, ask.message) for ask in asked.asks] == [("branch", "Which branch?")]
-    outcome = library.resume("ask_first", asked, answers)
-    assert (outcome.outcome, outcome.outputs["text"]) == ("ok", said)
+    for answers, said in (({"branch": {"branch": "East"}}, "East"), ({}, "decline")):
+        outcome = library.resume("ask_first", asked, answers)
+        assert (outcome.outcome, outcome.outputs["text"]) == ("ok", said)

@@ -1,13 +1,22 @@
 """Which era a vendor lives in, and what counts as its answer."""
 
 import json
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from catalog.protocols import mcp_wire
-from catalog.protocols.base import NothingKnown
-from catalog.protocols.errors import ProtocolViolationError, RefusedError, UnavailableError
+from catalog.protocols.base import NothingKnown, UnreadableItemError
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+)
 from catalog.protocols.mcp import MCP
+from tests.catalog import schemas
 from tests.scripted import Exchange, ScriptedSession
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -284,3 +293,41 @@ def test_a_tool_that_cannot_be_stored_costs_itself_alone():
     (listed,) = MCP().enumerate(session, NothingKnown())
     assert [item.tool_id for item in listed.items] == ["renew_loan"]
     assert [(each.tool, each.code) for each in listed.rejected] == [("odd", "JSON_NUL")]
+
+
+JUNK = st.dictionaries(
+    st.sampled_from(["name", "inputSchema", "outputSchema", "annotations", "icons", "title", "execution"]),
+    schemas.values | schemas.schemas | schemas.objects(),
+)
+LIST = st.fixed_dictionaries(
+    {"tools": st.lists(JUNK | schemas.values, max_size=4) | schemas.values},
+    optional={"nextCursor": schemas.values, "resultType": st.just("complete") | schemas.values},
+)
+
+
+@given(LIST | schemas.values)
+def test_whatever_a_vendor_lists_is_read_or_refused_in_our_words(result):
+    reply = Exchange(method="POST", json=FIRST, body={"jsonrpc": "2.0", "id": 2, "result": result})
+    session = ScriptedSession(reply)
+    session.memory["era"] = "modern"
+    try:
+        listed = next(MCP().enumerate(session, NothingKnown()))
+    except ProtocolError:
+        return
+    for item in listed.items:
+        try:
+            signature = MCP().read(item.document)
+        except UnreadableItemError:
+            continue
+        MCP().notes(item.document, signature)
+        assert MCP().write(signature, item.tool_id, "") == item.document
+
+
+@given(st.text(max_size=40) | schemas.values.map(json.dumps), st.sampled_from([200, 400, 404]), st.booleans())
+def test_whatever_a_vendor_answers_is_read_or_refused_in_our_words(text, status, is_streamed):
+    headers = STREAM if is_streamed else {}
+    text = f"data: {text}\n\n" if is_streamed else text
+    reply = Exchange(method="POST", json=FIRST, text=text, status=status, headers=headers)
+    session = ScriptedSession(reply, refuses(handshake()[0].json, 404))
+    with suppress(ProtocolError):
+        list(MCP().enumerate(session, NothingKnown()))
