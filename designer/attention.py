@@ -31,7 +31,8 @@ def with_newer(pins: QuerySet[Pin]) -> "QuerySet[PinWithNewer]":
     later = Q(label_key__gt=OuterRef("version__label_key")) | Q(
         label_key=OuterRef("version__label_key"), ordinal__gt=OuterRef("version__ordinal")
     )
-    newer = ToolVersion.objects.filter(later, tool=OuterRef("tool")).order_by().values("tool")
+    offered = ToolVersion.objects.exclude(stopped_of__pk=OuterRef("tool"))  # what is held is no news yet
+    newer = offered.filter(later, tool=OuterRef("tool")).order_by().values("tool")
     count = Subquery(newer.annotate(count=Count("pk")).values("count"), output_field=IntegerField())
     return pins.annotate(newer=Coalesce(count, 0))
 
