@@ -109,3 +109,107 @@ def test_a_viewer_reads_and_does_not_decide():
 
     assert 'name="finding"' not in viewer.get("/review/").content.decode()
     assert viewer.post("/review/", {"accept": finding.pk}).status_code == 403
+
+
+def test_severe_findings_are_accepted_one_by_one(admin):
+    mild, severe = make_finding("mild", severity="medium"), make_finding("severe")
+
+    response = admin.post("/review/", {"finding": [mild.pk, severe.pk], "decision": "accept"}, follow=True)
+
+    mild.refresh_from_db()
+    severe.refresh_from_db()
+    assert (mild.state, severe.state) == ("accepted", "open")
+    assert "One severe finding was left" in text_of(response)
+    assert "One finding was accepted." in text_of(response)
+
+
+def test_findings_about_the_same_bytes_are_one_decision(admin):
+    finding = make_finding(severity="medium")
+    worse = Finding.objects.create(
+        endpoint=finding.endpoint,
+        tool=finding.tool,
+        version=finding.version,
+        code="OVERRIDE",
+        severity="high",
+        subject=finding.subject,
+        message="It tells a model to set its instructions aside.",
+    )
+
+    page = admin.get("/review/").content.decode()
+    assert page.count("<article") == 1
+    assert f'name="accept" value="{worse.pk}"' in page
+
+    admin.post("/review/", {"accept": worse.pk})
+    assert set(Finding.objects.values_list("state", flat=True)) == {"accepted"}
+
+
+def test_the_text_is_shown_exactly_with_chips_line_ends_and_spaces(admin):
+    tool = make_tool(name="forecast")
+    words = "Two  spaces\u202e\nand\ta tab \U000e0068\U000e0069"
+    version = make_version(tool, make_signature("forecast", description=words))
+    make_finding_about(version)
+
+    page = admin.get("/review/").content.decode()
+
+    assert '<span class="hidden-char">U+202E RLO</span>' in page
+    assert '<span class="hidden-char">spells “hi”</span>' in page
+    assert 'Two<span class="blank">··</span>spaces' in page
+    assert '<span class="blank">↵\n</span>' in page
+    assert '<span class="blank">⇥\t</span>' in page
+
+
+def make_finding_about(version, **fields):
+    given = {"code": "BIDI_CONTROL", "severity": "high", "subject": version.digest, "message": "It hides."}
+    return Finding.objects.create(
+        endpoint=version.tool.endpoint, tool=version.tool, version=version, **{**given, **fields}
+    )
+
+
+def test_a_new_tool_is_shown_in_full(admin):
+    tool = make_tool(make_signature("forecast", description="All of it"))
+    make_finding_about(tool.current)
+
+    said = text_of(admin.get("/review/"))
+
+    assert "All that a model reads, exactly" in said
+    assert "Description of the input “city”" in said
+
+
+def test_a_held_version_is_compared_with_the_one_in_effect(admin):
+    tool = make_tool(name="forecast")
+    make_version(tool, make_signature("forecast", description="Held before"), is_current=False)
+    held = make_version(tool, make_signature("forecast", description="Held now"), is_current=False)
+    tool.stopped = held
+    tool.save()
+    make_finding_about(held, code="HELD")
+
+    said = text_of(admin.get("/review/"))
+
+    assert "Tomorrow's weather for a city" in said
+    assert "Held now" in said
+    assert "Held before" not in said
+
+
+def test_the_page_says_what_rules_cannot_find(admin):
+    said = text_of(admin.get("/review/"))
+
+    assert "They cannot find polite English that misleads" in said
+    assert "approves exact bytes" in said
+
+
+def test_severe_ones_can_be_looked_at_alone(admin):
+    make_finding("mild", severity="medium")
+    make_finding("severe")
+
+    said = text_of(admin.get("/review/?severity=high"))
+
+    assert "severe" in said
+    assert "mild" not in said
+
+
+def test_a_removed_endpoint_leaves_nothing_to_review(admin):
+    finding = make_finding()
+
+    admin.post(f"/endpoints/{finding.endpoint_id}/remove/")
+
+    assert "Nothing to review" in text_of(admin.get("/review/"))

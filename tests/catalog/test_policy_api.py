@@ -1,0 +1,74 @@
+"""What becomes of new versions: set over REST and on the page of an endpoint."""
+
+import pytest
+
+from catalog import policy
+from catalog.models import Endpoint
+from people.models import AuditEntry
+from tests.factories import make_endpoint, make_vendor
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+DEFAULT = {**dict.fromkeys(policy.CLASSES, "accept"), "alarm_high": "hold"}
+
+
+def url(endpoint: Endpoint) -> str:
+    return f"/api/v1/endpoints/{endpoint.pk}/"
+
+
+def test_an_endpoint_tells_its_whole_policy(designer_api):
+    assert designer_api.get(url(make_endpoint())).json()["policy"] == DEFAULT
+
+
+def test_what_is_left_out_stays_as_it_is(admin_api):
+    endpoint = make_endpoint(policy={"text": "hold"})
+
+    told = admin_api.patch(url(endpoint), {"policy": {"new_tool": "block"}}, format="json").json()["policy"]
+
+    assert told == DEFAULT | {"text": "hold", "new_tool": "block"}
+    entry = AuditEntry.objects.get(action="edit")
+    assert (entry.before["policy"]["new_tool"], entry.after["policy"]["new_tool"]) == ("accept", "block")
+
+
+def test_only_what_differs_from_the_default_is_kept(admin_api):
+    endpoint = make_endpoint(policy={"text": "hold"})
+
+    admin_api.patch(url(endpoint), {"policy": {"text": "accept", "alarm_high": "hold"}}, format="json")
+
+    endpoint.refresh_from_db()
+    assert endpoint.policy == {}
+
+
+def test_a_policy_comes_with_a_new_endpoint(admin_api):
+    body = {
+        "vendor": make_vendor().slug,
+        "protocol": "a2t",
+        "url": "http://127.0.0.1:9/",
+        "policy": {"new_tool": "hold"},
+    }
+
+    assert admin_api.post("/api/v1/endpoints/", body, format="json").json()["policy"]["new_tool"] == "hold"
+
+
+@pytest.mark.parametrize(
+    "given", [{"text": "shrug"}, {"new_tools": "hold"}, {"text": None}, {"text": 1}, "hold", None, ["hold"]]
+)
+def test_what_is_no_policy_is_refused(admin_api, given):
+    endpoint = make_endpoint()
+
+    answer = admin_api.patch(url(endpoint), {"policy": given}, format="json")
+
+    assert answer.status_code == 400
+    assert [field.split(".")[0] for field in answer.json()["fields"]] == ["policy"]
+
+
+def test_the_page_of_an_endpoint_shows_and_sets_it():
+    endpoint, admin = make_endpoint(), signed_in()
+    page = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
+    assert "Calls that worked may fail" in page
+
+    sent = {"url": endpoint.url, "interval_minutes": 60, "policy-breaks_callers": "hold"}
+    admin.post(f"/endpoints/{endpoint.pk}/", sent)
+
+    endpoint.refresh_from_db()
+    assert endpoint.policy == {"breaks_callers": "hold"}
