@@ -24,21 +24,31 @@ def require_bounded(schema: Any, depth: int) -> int:
     Raises TooInvolvedError. References have to lead somewhere within the schema.
     """
     try:
-        return _Count(schema).of(schema, depth)
+        return _Count(schema).most(schema, depth)
     except RecursionError as exc:
         raise TooInvolvedError from exc
+
+
+# Schemas that meet at a value itself, at any one member of it, and at any one entry of it.
+Meeting = tuple[int, int, int]
+
+_MEMBERS = ("additionalProperties", "unevaluatedProperties")
+_ENTRIES = ("items", "additionalItems", "unevaluatedItems")
 
 
 class _Count:
     def __init__(self, document: Any) -> None:
         self._document = document
-        self._known: dict[tuple[int, int], int] = {}
+        self._known: dict[tuple[int, int], Meeting] = {}
         self._open: set[tuple[int, int]] = set()
         self._steps = 0
 
-    def of(self, schema: Any, depth: int) -> int:
+    def most(self, schema: Any, depth: int) -> int:
+        return max(self._of(schema, depth))
+
+    def _of(self, schema: Any, depth: int) -> Meeting:
         if not isinstance(schema, dict):
-            return 1
+            return 1, 0, 0
         key = (id(schema), depth)
         if key in self._known:
             return self._known[key]
@@ -47,22 +57,23 @@ class _Count:
         if key in self._open or self._steps > MOST_STEPS:
             raise TooInvolvedError
         self._open.add(key)
-        count = self._here(schema, depth) + (self._below(schema, depth - 1) if depth else 0)
+        meeting = self._counted(schema, depth)
         self._open.remove(key)
-        if count > MOST:
+        if max(meeting) > MOST:
             raise TooInvolvedError
-        self._known[key] = count
-        return count
+        self._known[key] = meeting
+        return meeting
 
-    def _here(self, schema: dict[str, Any], depth: int) -> int:
-        count = 1 + sum(self.of(each, depth) for each in self._in_place(schema))
+    def _counted(self, schema: dict[str, Any], depth: int) -> Meeting:
+        below = (self._at_member(schema, depth - 1), self._at_entry(schema, depth - 1)) if depth else (0, 0)
+        counts = [(1, *below), *(self._of(each, depth) for each in self._in_place(schema))]
         # To know what is left over, everything in place is judged again.
-        again = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
-        return count * 3 if again else count
+        times = 3 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
+        here, member, entry = (times * sum(count) for count in zip(*counts, strict=True))
+        return here, member, entry
 
     def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
-        for keyword in subschemas.IN_PLACE:
-            yield schema.get(keyword)
+        yield from (schema[keyword] for keyword in subschemas.IN_PLACE if keyword in schema)
         for keyword in subschemas.IN_PLACE_LISTS:
             yield from _listed(schema.get(keyword))
         for keyword in subschemas.IN_PLACE_MAPS:
@@ -77,14 +88,22 @@ class _Count:
         except LookupError as exc:
             raise TooInvolvedError from exc
 
-    def _below(self, schema: dict[str, Any], depth: int) -> int:
-        """Properties of different names meet different parts, so only the largest of them counts."""
-        largest = max((self.of(each, depth) for each in _named(schema.get("properties"))), default=0)
-        others = [schema.get(keyword) for keyword in subschemas.PARTS]
-        others += _named(schema.get("patternProperties"))
+    def _at_member(self, schema: dict[str, Any], depth: int) -> int:
+        """Of the properties one at most meets a member, or what is said of all others."""
+        either = [*_named(schema.get("properties")), *(schema.get(keyword) for keyword in _MEMBERS)]
+        also = _named(schema.get("patternProperties"))
+        return self._largest(either, depth) + sum(self.most(each, depth) for each in also)
+
+    def _at_entry(self, schema: dict[str, Any], depth: int) -> int:
+        either = [schema.get(keyword) for keyword in _ENTRIES]
         for keyword in subschemas.PART_LISTS:
-            others += _listed(schema.get(keyword))
-        return largest + sum(self.of(each, depth) for each in others if isinstance(each, dict))
+            either += _listed(schema.get(keyword))
+        return self._largest(either, depth) + (
+            self.most(schema["contains"], depth) if "contains" in schema else 0
+        )
+
+    def _largest(self, schemas: list[Any], depth: int) -> int:
+        return max((self.most(each, depth) for each in schemas if isinstance(each, dict)), default=0)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -6,6 +6,7 @@ will judge by it anyway.
 """
 
 import copy
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,11 +17,16 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from catalog.protocols import complaints, effort, subschemas
+from catalog.protocols.base import canonical
 from catalog.protocols.errors import printable
 
 DEEPEST_VALUE = 64
 MOST_VALUES = 20_000
 USUAL_DEPTH = 6
+# Of schemas that meet a part of a value. To say why one does not fit takes memory for each of them.
+MOST_JUDGED = 10_000_000
+MOST_EXPLAINED = 30_000
+CHARACTERS_A_PART = 200
 MOST_FAULTS = 50
 MOST_PATTERNS = 100
 MOST_REPAIRS = 30
@@ -109,13 +115,19 @@ def faults(ready: Checked, value: Any) -> list[Fault]:
     """Everything that is wrong with `value`, as far as it can be judged. It must not be too large."""
     if ready.validator is None or is_too_large(value):
         return []
+    depth, size = _extent(value)
+    size += len(canonical(value)) // CHARACTERS_A_PART
     try:
-        effort.require_bounded(ready.schema, _extent(value)[0])
+        most = size * effort.require_bounded(ready.schema, depth)
     except effort.TooInvolvedError:
+        most = math.inf
+    if most > MOST_JUDGED:
         ready.validator = None
         return []
     if ready.validator.is_valid(value):
         return []
+    if most > MOST_EXPLAINED:
+        return [Fault((), "does not fit the vendor's schema")]
     found = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
     return list(islice(found, MOST_FAULTS))
 

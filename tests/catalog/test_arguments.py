@@ -281,6 +281,27 @@ def test_wide_recursive_schema_is_judged():
     assert problems(node, **value)["p1"].endswith(".n must be a whole number")
 
 
+def test_either_or_in_a_tree_is_judged_to_its_leaves():
+    leaf = {"type": "string"}
+    forms = [leaf, an_object() | {"additionalProperties": {"$ref": "#/$defs/node"}}]
+    forms.append({"type": "array", "items": {"$ref": "#/$defs/node"}})
+    schema = an_object(a={"$ref": "#/$defs/node"}) | {"$defs": {"node": {"anyOf": forms}}}
+
+    found = problems(schema, a={"b": [{"c": {"d": [True]}}]})
+
+    assert found == {"a": "a.b[0].c.d[0] must be text or an object or a list"}
+
+
+def test_many_entries_of_many_forms_are_judged_without_a_reason_for_each():
+    forms = [{"const": f"{number}"} for number in range(1000)]
+    schema = an_object(a={"type": "array", "items": {"anyOf": forms}})
+
+    assert problems(schema, a=["7"] * 1000) == {}
+    assert problems(schema, a=["x"] * 1000) == {
+        "": "The inputs do not fit together: what is given does not fit the vendor's schema."
+    }
+
+
 def test_patterns_take_linear_time():
     assert why({"type": "string", "pattern": "^(a+)+$"}, "a" * 50_000 + "b").startswith("must match")
 
