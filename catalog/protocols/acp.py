@@ -43,6 +43,8 @@ LARGEST_ITEM = 1024 * 1024
 LONGEST_ID = 255
 LONGEST_VERSION = 100
 MOST_NAMES = 200
+MOST_SHOWN = 10
+LONGEST_FACT = 300
 # The page that a server sends which does not heed the limit.
 DEFAULT_PAGE = 10
 # A server that fails so often in a row is away, and no longer a server with a bad agent or two.
@@ -156,6 +158,9 @@ class ACP(Protocol):
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]
+
+    def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
+        return list(_facts(signature))
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         item = _described(session, tool_id, None)
@@ -423,3 +428,19 @@ def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[
         schema = document["specs"].get(member)
         if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
             yield "NO_PROPERTIES", f"The {member} of {agent} has “properties” that are null."
+
+
+def _facts(signature: Signature) -> Iterator[tuple[str, str]]:
+    specs = (signature.rest or {}).get("specs") or {}
+    said = specs.get("capabilities")
+    capabilities: dict[str, Any] = said if isinstance(said, dict) else {}
+    yield "Threads", "Runs can share one" if capabilities.get("threads") is True else "None"
+    modes = capabilities.get("streaming")
+    streamed = [mode for mode, is_on in modes.items() if is_on is True] if isinstance(modes, dict) else []
+    yield "Streaming", ", ".join(streamed[:MOST_SHOWN]) or "None"
+    yield "Callbacks", "Offered, and not used here" if capabilities.get("callbacks") is True else "None"
+    for name, interrupt in list(acp_runs.declared(signature).items())[:MOST_SHOWN]:
+        answer = interrupt.get("resume_payload")
+        properties = answer.get("properties") if isinstance(answer, dict) else None
+        wanted = ", ".join(list(properties)[:MOST_SHOWN]) if isinstance(properties, dict) else ""
+        yield "May ask for", printable(f"{name} ({wanted})" if wanted else name, LONGEST_FACT)

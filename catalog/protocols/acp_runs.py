@@ -137,8 +137,8 @@ def _text(value: object) -> str:
 
 
 def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Outcome:
-    name, payload, is_typed = _asked(interrupt, _declared(signature))
-    schema = _declared(signature).get(name, {}).get("resume_payload")
+    name, payload, is_typed = _asked(interrupt, declared(signature))
+    schema = declared(signature).get(name, {}).get("resume_payload")
     ask = Ask(name, _question(payload), schema if isinstance(schema, dict) else {})
     if not isinstance(run_id, str) or not run_id:
         message = "The agent asks for input, and does not say which run to continue."
@@ -148,7 +148,7 @@ def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Out
     return Outcome("needs_input", error=error, asks=[ask], resume=state, outputs={"interrupt": payload})
 
 
-def _declared(signature: Signature) -> dict[str, dict[str, Any]]:
+def declared(signature: Signature) -> dict[str, dict[str, Any]]:
     """What the descriptor says about each kind of interrupt."""
     listed = ((signature.rest or {}).get("specs") or {}).get("interrupts")
     readable = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []

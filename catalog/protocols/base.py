@@ -271,6 +271,10 @@ class Protocol(ABC):
         """What is odd about a readable item, such as a description over the protocol's limit."""
         return ()
 
+    def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
+        """What a person should know of a tool beside its parameters: what it is about, and what it says."""
+        return ()
+
     @abstractmethod
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         """One tool: its current version, or the one labelled `label`."""

@@ -43,6 +43,8 @@ from catalog.protocols.signature import Requirements, Signature
 
 LARGEST_ITEM = 1024 * 1024
 LONGEST_TOOL_ID = 255
+MOST_SHOWN = 10
+LONGEST_FACT = 300
 
 _TOOL_ID = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]{1,18})(?:\.([0-9]{1,18})\.([0-9]{1,18}))?)?")
 _VERSION = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})")
@@ -95,6 +97,12 @@ class OXP(Protocol):
         if _NAME.fullmatch(signature.name):
             return ()
         return [Note("ODD_NAME", f"{called} has a name of other characters, or longer, than the protocol's.")]
+
+    def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
+        """Who gives out which scopes."""
+        needs = (signature.rest or {}).get("requirements") or {}
+        named = [each for each in needs.get("authorization") or () if each.get("id")]
+        return [("Authorization", _provider(each)) for each in named[:MOST_SHOWN]]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         versions = [item for item in _listing(session, _list(session)).items if item.tool_id == tool_id]
@@ -394,6 +402,10 @@ def _named(each: object, member: str) -> dict[str, Any]:
     if isinstance(each, dict):
         return each
     raise members.wrong(f"requirements.{member}", each, "an array of objects")
+
+
+def _provider(provider: dict[str, Any]) -> str:
+    return printable(f"{provider['id']}: {', '.join(_scopes(provider))}", LONGEST_FACT)
 
 
 def _scopes(provider: dict[str, Any]) -> list[str]:

@@ -35,6 +35,7 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
     signature = row.current.decoded() if row.current else None
     context = {
         "signature": signature,
+        "facts": row.endpoint.speak().facts(signature) if signature else (),
         "tuning": tuning,
         "words": tunings.words_of(tuning),
         "form": form,

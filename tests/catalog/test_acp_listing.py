@@ -282,6 +282,24 @@ def test_agent_without_a_version_is_noted():
     assert [note.code for note in ACP().notes(document, ACP().read(document))] == ["NO_VERSION"]
 
 
+def test_what_the_agent_can_do_is_told_in_words():
+    approval = {"interrupt_type": "approval", "resume_payload": {"properties": {"approved": {}, "why": {}}}}
+    capabilities = {"threads": True, "callbacks": True, "streaming": {"values": True, "custom": None}}
+    found = read(capabilities=capabilities, interrupts=[approval, {"interrupt_type": "pause"}])
+    assert ACP().facts(found) == [
+        ("Threads", "Runs can share one"),
+        ("Streaming", "values"),
+        ("Callbacks", "Offered, and not used here"),
+        ("May ask for", "approval (approved, why)"),
+        ("May ask for", "pause"),
+    ]
+
+
+@pytest.mark.parametrize("said", [None, 5, {}, {"streaming": None}])
+def test_agent_that_says_nothing_of_itself_can_do_nothing_special(said):
+    assert [says for _, says in ACP().facts(read(capabilities=said, interrupts=said))] == ["None"] * 3
+
+
 def manifest(scheme, form="plain"):
     option = {"type": "remote_service", "protocol": {"type": "ACP", "authentication": scheme}}
     deployment = {"deployment_options": [{"type": "docker"}, option]}

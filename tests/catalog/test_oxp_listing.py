@@ -240,6 +240,8 @@ def test_requirements_are_shown():
     assert found.requirements.scopes == ("read", "send", "maps")
     assert (found.requirements.secrets, found.requirements.user) == (("key",), True)
     assert found.rest["requirements"] == needs
+    assert OXP().facts(found) == [("Authorization", "mail: read, send"), ("Authorization", "maps: maps")]
+    assert OXP().facts(read()) == []
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 import pytest
 
-from catalog.protocols.signature import AllowedValue, Annotations
+from catalog.protocols.signature import AllowedValue, Annotations, Requirements
 from designer import tunings
 from designer.models import Agent, Pin, Tuning
 from people.models import Role
 from tests.factories import (
     make_agent,
+    make_endpoint,
     make_parameter,
     make_pin,
     make_signature,
@@ -36,6 +37,18 @@ def test_a_tool_shows_its_interface_in_words(designer):
     assert "days int required 3 1 to 14 The days" in said
     assert "Effect Only reads" in said
     assert "Danger" not in said
+
+
+def test_a_tool_says_what_it_needs_and_an_agent_that_it_is_one(designer):
+    needs = Requirements(scopes=("mail.send",), secrets=("vault-key",), user=True)
+    said = text_of(designer.get(f"/tools/{make_tool(make_signature(requirements=needs)).pk}/"))
+    assert "Scopes mail.send Secrets vault-key User It acts for one user" in said
+    specs = {"capabilities": {"streaming": {"values": True}}, "interrupts": [{"interrupt_type": "approval"}]}
+    endpoint = make_endpoint(protocol="acp")
+    agent = make_tool(make_signature(kind="agent", rest={"specs": specs}), endpoint=endpoint)
+    said = text_of(designer.get(f"/tools/{agent.pk}/"))
+    assert "Kind An agent: it decides for itself what to do Threads None Streaming values" in said
+    assert "May ask for approval" in said
 
 
 def test_a_missing_tool_is_not_found(designer):
