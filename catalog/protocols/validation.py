@@ -115,12 +115,7 @@ def faults(ready: Checked, value: Any) -> list[Fault]:
     """Everything that is wrong with `value`, as far as it can be judged. It must not be too large."""
     if ready.validator is None or is_too_large(value):
         return []
-    depth, size = _extent(value)
-    size += len(canonical(value)) // CHARACTERS_A_PART
-    try:
-        most = size * effort.require_bounded(ready.schema, depth)
-    except effort.TooInvolvedError:
-        most = math.inf
+    most = _most(ready.schema, value)
     if most > MOST_JUDGED:
         ready.validator = None
         return []
@@ -130,6 +125,16 @@ def faults(ready: Checked, value: Any) -> list[Fault]:
         return [Fault((), "does not fit the vendor's schema")]
     found = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
     return list(islice(found, MOST_FAULTS))
+
+
+def _most(schema: Any, value: Any) -> float:
+    """A bound on how often some schema meets some part of the value."""
+    depth, size = _extent(value)
+    size += len(canonical(value)) // CHARACTERS_A_PART
+    try:
+        return size * effort.require_bounded(schema, depth)
+    except effort.TooInvolvedError:
+        return math.inf
 
 
 def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
