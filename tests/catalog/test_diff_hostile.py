@@ -1,0 +1,135 @@
+"""Schemas that a vendor may send to cost time or to break the comparison."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.diff import compare, schemas
+from catalog.diff.normal import APPLIES_TO, COMBINING
+from catalog.diff.schemas import Comparer
+from catalog.protocols.signature import Parameter, Signature
+
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3)
+WORDS = sorted({*APPLIES_TO, *COMBINING, "const", "nullable", "$defs", "$id", "title", "default", "examples"})
+REFERENCES = st.sampled_from(["#", "#/", "#/$defs/a", "#/properties/a", "#/items/0", "a.json", "#a"])
+TYPES = st.sampled_from(["string", "integer", "number", "object", "array", "null", "boolean", "list"])
+
+
+def several(values):
+    named = st.dictionaries(st.sampled_from(["a", "b", "~/"]), values, max_size=2)
+    said = st.dictionaries(st.sampled_from(WORDS), values, max_size=4)
+    return st.one_of(named, said, said, st.lists(values, max_size=3))
+
+
+JUNK = st.recursive(SCALARS | REFERENCES | TYPES, several, max_leaves=12)
+
+
+def changes(side, old, new):
+    return Comparer(side, old, new).parameter((side, "it"), old, new)
+
+
+@given(st.sampled_from(["inputs", "outputs"]), JUNK, JUNK)
+def test_no_schema_breaks_the_comparison(side, old, new):
+    for change in (*changes(side, old, new), *changes(side, new, old)):
+        assert change.sentence.endswith(".")
+        assert change.path.startswith(f"{side}/it")
+
+
+@given(JUNK, JUNK)
+def test_no_schema_of_a_parameter_breaks_it_either(old, new):
+    one, other = (
+        Signature(
+            name="book",
+            description="",
+            inputs=(Parameter(id="p", name="p", type="json", required=True, description="", schema=schema),),
+            schema_rest={"$defs": {"a": schema}},
+        )
+        for schema in (old, new)
+    )
+    comparison = compare(one, other)
+    assert all(change.sentence for change in comparison.changes)
+    same = json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True)
+    assert same or comparison.changes
+
+
+@given(JUNK)
+def test_no_schema_differs_from_its_copy(schema):
+    assert changes("inputs", schema, json.loads(json.dumps(schema))) == []
+
+
+def chain(length, last):
+    definitions = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(length)}
+    return {"$ref": "#/$defs/d0", "$defs": definitions | {f"d{length}": last}}
+
+
+def doubling(depth, last, member):
+    """Small to write, and 2 to the power of `depth` when it is written out."""
+    definitions = {}
+    for number in range(depth):
+        next_one = [{"$ref": f"#/$defs/d{number + 1}"}, {"$ref": f"#/$defs/d{number + 1}"}]
+        schema = {"properties": {"l": next_one[0], "r": next_one[1]}}
+        definitions[f"d{number}"] = schema if member == "properties" else {member: next_one}
+    return {"$ref": "#/$defs/d0", "$defs": definitions | {f"d{depth}": last}}
+
+
+def wide(length):
+    """Branches that are all alike and all different."""
+    return [
+        {"type": "object", "properties": {f"m{n}": {"maxLength": n + length}}, "required": [f"m{n}"]}
+        for n in range(50)
+    ]
+
+
+HOSTILE = {
+    "a long chain of references": (chain(5_000, {"type": "string"}), chain(5_000, {"type": "integer"})),
+    **{
+        f"doubling {member}": (
+            doubling(60, {"type": "string"}, member),
+            doubling(60, {"type": "integer"}, member),
+        )
+        for member in ("properties", "anyOf", "oneOf", "allOf")
+    },
+    "a reference to itself": ({"$ref": "#"}, {"$ref": "#", "maxLength": 1}),
+    "a branch that is the union": (
+        {"anyOf": [{"$ref": "#"}, {"type": "null"}]},
+        {"anyOf": [{"$ref": "#"}, {"type": "string"}]},
+    ),
+    "unions in unions": (
+        {"anyOf": [{"properties": {f"m{n}": {"anyOf": wide(1)}}} for n in range(20)]},
+        {"anyOf": [{"properties": {f"m{n}": {"anyOf": wide(2)}}} for n in range(20)]},
+    ),
+    "closed parts": (
+        {"allOf": [{"properties": {f"a{n}": {}}, "additionalProperties": False} for n in range(500)]},
+        {"allOf": [{"properties": {f"b{n}": {}}, "additionalProperties": False} for n in range(500)]},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_the_work_is_bounded_and_the_doubt_is_told(case):
+    old, new = HOSTILE[case]
+    comparer = Comparer("inputs", old, new)
+    found = comparer.parameter(("inputs", "it"), old, new)
+    assert 0 < len(found) <= schemas.MOST_CHANGES + 1
+    assert {change.effect for change in found} & {"widens_risk", "breaks_callers"}
+
+
+def test_a_tree_that_contains_itself_is_followed_once():
+    def tree(leaf):
+        node = {"type": "object", "properties": {"kids": {"items": {"$ref": "#/$defs/node"}}, "leaf": leaf}}
+        return {"$ref": "#/$defs/node", "$defs": {"node": node}}
+
+    found = changes("inputs", tree({"type": "integer"}), tree({"type": "number"}))
+    assert {change.effect for change in found} == {"compatible"}
+    renamed = json.loads(json.dumps(tree({"type": "integer"})).replace("node", "knot"))
+    assert [c.effect for c in changes("inputs", tree({"type": "integer"}), renamed)] == ["cosmetic"]
+
+
+def test_of_very_many_changes_the_gravest_are_told():
+    old = {"type": "object", "properties": {f"m{n}": {"type": "string", "title": "A"} for n in range(400)}}
+    new = {"type": "object", "properties": {f"m{n}": {"type": "string", "title": "B"} for n in range(399)}}
+    found = changes("inputs", old, new)
+    assert len(found) == schemas.MOST_CHANGES + 1
+    assert (found[0].kind, found[0].effect) == ("removed", "breaks_callers")
