@@ -1,5 +1,6 @@
 """Running a tool over REST: the call waits for its outcome, and says where to look when that takes longer."""
 
+import json
 import threading
 from typing import Any
 
@@ -23,6 +24,7 @@ from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 
+LONGEST_IN_A_LIST = 200
 # Each that waits holds a thread of the web server. Beyond these a caller is told at once where to look.
 _waiting = threading.BoundedSemaphore(4)
 
@@ -102,6 +104,17 @@ def call_row(call: Call) -> dict[str, Any]:
         "requested_at": call.queued_at.isoformat(),
         "arguments": call.arguments,
     }
+
+
+def _brief(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: _start_of(value) for name, value in arguments.items()}
+
+
+def _start_of(value: Any) -> Any:
+    if not isinstance(value, str | list | dict):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= LONGEST_IN_A_LIST else f"{text[:LONGEST_IN_A_LIST]}…"
 
 
 def call_document(call: Call, request: Request) -> dict[str, Any]:
@@ -197,7 +210,10 @@ class ToolInvoke(GenericAPIView[Tool]):
 
 
 class CallList(ListAPIView[Call]):
-    """Who ran this tool with what, newest first. The newest 500 are kept."""
+    """Who ran this tool with what, newest first. The newest 500 are kept.
+
+    Long `arguments` are cut here; each call has its own whole.
+    """
 
     serializer_class = CallRow
     ordering = ("-id",)
@@ -208,7 +224,9 @@ class CallList(ListAPIView[Call]):
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         calls = self.paginate_queryset(self.get_queryset())
-        return self.get_paginated_response([call_row(call) for call in calls or ()])
+        return self.get_paginated_response(
+            [{**call_row(call), "arguments": _brief(call.arguments)} for call in calls or ()]
+        )
 
 
 class CallDetail(GenericAPIView[Call]):

@@ -1,6 +1,7 @@
 """Calls in words. Everything a vendor answered is text: bounded, and never markup."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from django import template
@@ -84,6 +85,8 @@ def output_value(value: Any) -> dict[str, Any]:
             return {"plain": str(value)}
     if not value:
         return {"plain": "empty"}
+    if isinstance(value, list) and len(value) <= MOST_ROWS and _are_plain(value):
+        return {"items": [_cell(each) for each in value]}
     if columns := _columns(value):
         rows = [[_cell(row.get(column)) for column in columns] for row in value[:MOST_ROWS]]
         return {"columns": [shown(c) for c in columns], "rows": rows, "more": len(value) - len(rows)}
@@ -94,10 +97,14 @@ def _columns(value: Any) -> list[str]:
     """The members of rows that are flat objects with few members; none for anything else."""
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         return []
-    if any(isinstance(cell, dict | list) for row in value[:MOST_ROWS] for cell in row.values()):
+    if not all(_are_plain(row.values()) for row in value[:MOST_ROWS]):
         return []
     columns = list(dict.fromkeys(name for row in value[:MOST_ROWS] for name in row))
     return columns if len(columns) <= MOST_COLUMNS else []
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    return not any(isinstance(value, dict | list) for value in values)
 
 
 def _cell(value: Any) -> SafeString:

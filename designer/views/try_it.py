@@ -29,6 +29,7 @@ from people.permissions import person, requires
 
 CALLS_SHOWN = 10
 BRIEF = 160
+DEADLINES = {30: "30 seconds", 60: "One minute", 120: "Two minutes"}
 WAITS_LONG = timedelta(seconds=5)
 
 
@@ -64,6 +65,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
                 version,
                 actor=person(request),
                 arguments=form.arguments,
+                deadline_seconds=_deadline(request),
                 is_confirmed=is_confirmed,
                 key=_key(request),
             )
@@ -90,6 +92,8 @@ def _page(
         "must_confirm": invocation.why_confirm(version) if version else "",
         "is_safe": form is not None and invocation.is_safe(form.signature),
         "key": uuid.uuid4(),
+        "deadlines": list(DEADLINES.items()),
+        "deadline": call.deadline_seconds if call else _deadline(request),
         "examples": [(example, uuid.uuid4()) for example in row.examples.all()],
         "page": _history(row, request.GET.get("cursor")),
         **(_told(call) if call else {}),
@@ -202,6 +206,11 @@ def _given(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, A
         example = get_object_or_404(row.examples, pk=number(request.GET["example"]))
         return cast(dict[str, Any], example.arguments)
     return {}
+
+
+def _deadline(request: HttpRequest) -> int:
+    asked = number(request.POST.get("deadline", ""))
+    return asked if asked in DEADLINES else invocation.DEADLINE
 
 
 def _key(request: HttpRequest) -> uuid.UUID | None:

@@ -70,6 +70,7 @@ def test_a_tool_is_tried_kept_and_run_again(page, complaints, worker):
         result = page.get_by_role("region", name="What came back")
         expect(result.get_by_text("Worked")).to_be_visible()
         expect(result.get_by_role("cell", name="<b>fair</b>")).to_be_visible()
+        expect(page.get_by_role("region", name="Tried before").get_by_text("Worked")).to_be_visible()
         result.get_by_text("What went over the wire").click()
         expect(result.get_by_label("Request")).to_contain_text('"value": "Oslo"')
 

@@ -146,6 +146,17 @@ def test_calls_are_listed_by_tool(designer_api):
 
 
 @pytest.mark.django_db
+def test_long_arguments_are_cut_in_lists_and_whole_in_their_call(designer_api):
+    call = make_call(arguments={"city": "x" * 5_000, "days": 3, "more": ["y" * 5_000]})
+    url = f"/api/v1/tools/{call.tool_id}/calls/"
+
+    (row,) = designer_api.get(url).json()["results"]
+
+    assert row["arguments"] == {"city": "x" * 200 + "…", "days": 3, "more": '["' + "y" * 198 + "…"}
+    assert designer_api.get(f"{url}{call.pk}/").json()["arguments"] == call.arguments
+
+
+@pytest.mark.django_db
 def test_a_call_belongs_to_its_tool(designer_api):
     call = make_call()
 

@@ -153,6 +153,15 @@ def test_an_object_that_does_not_fit_is_refused_where_it_was_typed(designer, typ
     assert not Call.objects.exists()
 
 
+@pytest.mark.parametrize(("asked", "deadline"), [("120", 120), ("9999", 30), ("x", 30)])
+def test_a_person_says_how_long_to_wait(designer, asked, deadline):
+    tool = make_it()
+
+    designer.post(try_url(tool), form(tool, city="Oslo") | {"deadline": asked})
+
+    assert Call.objects.get().deadline_seconds == deadline
+
+
 def test_a_call_leads_to_its_result_with_the_form_still_filled(designer):
     tool = make_it()
 
@@ -248,6 +257,7 @@ def test_values_are_shown_as_a_person_reads_them(designer):
     outputs = {
         "text": "two\nlines",
         "rows": [{"city": "Oslo", "sky": "fair"}, {"city": "Rome"}],
+        "list": ["a", 1],
         "deep": {"a": {"b": [1]}},
         "yes": True,
         "none": None,
@@ -259,7 +269,7 @@ def test_values_are_shown_as_a_person_reads_them(designer):
     page = designer.get(f"{try_url(call.tool)}?call={call.pk}")
 
     said = text_of(page)
-    assert "text two lines rows city sky Oslo fair Rome null deep" in said
+    assert "text two lines rows city sky Oslo fair Rome null list a 1 deep" in said
     assert "yes yes none nothing zero 0 empty empty" in said
     assert "<td>Oslo</td>" in page.content.decode()
 
