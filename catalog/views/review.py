@@ -1,15 +1,13 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models import Exists
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
 from catalog import diff, findings
-from catalog.inspection.alarms import SEVERITIES
 from catalog.inspection.texts import by_place
 from catalog.models import Finding, ToolVersion
 from catalog.models.findings import HELD, FindingState, Severity
@@ -19,17 +17,11 @@ from people.keyset import Keyset
 from people.models import Role, User
 from people.permissions import person, requires
 
-if TYPE_CHECKING:
-    from django_stubs_ext import WithAnnotations
-
-    class Before(TypedDict):
-        before: Any
-
-    ComparedFinding = WithAnnotations[Finding, Before]
-
 PAGE_SIZE = 20
 # Findings about what a vendor did rather than about what a text says.
-ABOUT_CHANGES = {HELD, "DRIFT", "BREAKING", "VERSION_BACK"}
+ABOUT_CHANGES = {
+    *(HELD, "DRIFT", "BREAKING", "CHANGED", "VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +39,7 @@ class Entry:
 
     finding: Finding
     others: list[Finding]
+    version: ToolVersion | None
     before: ToolVersion | None
     changes: tuple[diff.Change, ...]
     lines: list[Line]
@@ -59,11 +52,8 @@ class Entry:
     @property
     def is_outdated(self) -> bool:
         """The vendor lists another version by now, so an acceptance moves nothing."""
-        version = self.finding.version_id
-        return version is not None and version not in (
-            self.finding.tool.current_id,
-            self.finding.tool.stopped_id,
-        )
+        tool = self.finding.tool
+        return self.version is not None and self.version.pk not in (tool.current_id, tool.stopped_id)
 
 
 @requires(write=Role.ADMIN)
@@ -76,7 +66,8 @@ def review(request: HttpRequest) -> HttpResponse:
     rows = Finding.objects.filter(state=state).decisions()
     if severity in Severity.values:
         rows = rows.filter(Exists(Finding.objects.together().filter(severity=severity)))
-    page = Keyset(_with_predecessor(rows), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
+    rows = rows.select_related("tool", "endpoint__vendor")
+    page = Keyset(rows, "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     context = {
         "page": page,
         "entries": _entries(page.rows),
@@ -128,50 +119,58 @@ def _resolve(rows: Iterable[Finding], actor: User, decision: findings.Decision, 
     return len(resolved)
 
 
-def _with_predecessor(rows: QuerySet[Finding]) -> "QuerySet[ComparedFinding]":
-    """Each with the version it is compared with.
+def _entries(rows: Sequence[Finding]) -> list[Entry]:
+    tools = [row.tool_id for row in rows]
+    together: dict[tuple[int, str, str], list[Finding]] = {}
+    about = Finding.objects.filter(tool__in=tools, subject__in=[row.subject for row in rows])
+    for each in about.select_related("resolved_by"):
+        together.setdefault((each.tool_id, each.subject, each.state), []).append(each)
+    versions: dict[int, list[ToolVersion]] = {}
+    for version in ToolVersion.objects.filter(tool__in=tools).defer("signature", "raw").order_by("ordinal"):
+        versions.setdefault(version.tool_id, []).append(version)
+    pairs = [_compared(row, versions.get(row.tool_id, [])) for row in rows]
+    whole = ToolVersion.objects.in_bulk([version.pk for pair in pairs for version in pair if version])
+    return [
+        _entry(
+            row,
+            together[row.tool_id, row.subject, row.state],
+            *(whole[version.pk] if version else None for version in pair),
+        )
+        for row, pair in zip(rows, pairs, strict=True)
+    ]
+
+
+def _compared(row: Finding, versions: list[ToolVersion]) -> tuple[ToolVersion | None, ToolVersion | None]:
+    """The version with these bytes, and the one that it is compared with.
 
     For a version that is kept out that is the one in effect; else the last one under the same label,
     else the last one.
     """
-    same_label = Case(When(label=OuterRef("version__label"), then=Value(1)), default=Value(0))
-    earlier = (
-        ToolVersion.objects.filter(tool=OuterRef("tool"), ordinal__lt=OuterRef("version__ordinal"))
-        .annotate(same_label=same_label)
-        .order_by("-same_label", "-ordinal")
-    )
-    is_kept_out = Q(tool__stopped=F("version")) & ~Q(tool__current=F("version"))
-    rows = rows.select_related("tool", "version", "endpoint__vendor", "resolved_by")
-    return rows.annotate(
-        before=Case(When(is_kept_out, then=F("tool__current")), default=Subquery(earlier.values("pk")[:1]))
-    )
+    new = next((v for v in reversed(versions) if row.version_id == v.pk or row.subject == v.digest), None)
+    if new is None:
+        return None, None
+    if row.tool.stopped_id == new.pk != row.tool.current_id:
+        return new, next((version for version in versions if version.pk == row.tool.current_id), None)
+    earlier = [version for version in versions if version.ordinal < new.ordinal]
+    return new, max(earlier, key=lambda each: (each.label == new.label, each.ordinal), default=None)
 
 
-def _entries(rows: "list[ComparedFinding]") -> list[Entry]:
-    earlier = ToolVersion.objects.in_bulk([row.before for row in rows if row.before])
-    about = Finding.objects.filter(tool__in=[row.tool_id for row in rows]).select_related("resolved_by")
-    by_bytes: dict[tuple[int, str, str], list[Finding]] = {}
-    for each in about.filter(subject__in=[row.subject for row in rows]):
-        by_bytes.setdefault((each.tool_id, each.subject, each.state), []).append(each)
-    return [
-        _entry(row, by_bytes[row.tool_id, row.subject, row.state], earlier.get(row.before)) for row in rows
-    ]
-
-
-def _entry(row: Finding, together: list[Finding], before: ToolVersion | None) -> Entry:
+def _entry(
+    row: Finding, together: list[Finding], version: ToolVersion | None, before: ToolVersion | None
+) -> Entry:
     """A decision is taken by the button of the worst of them, because it covers what is less severe."""
-    together.sort(key=lambda each: (SEVERITIES.index(each.severity), each.code == HELD), reverse=True)
+    together.sort(key=lambda each: (Severity.values.index(each.severity), each.code == HELD), reverse=True)
     worst, *others = together
-    worst.tool, worst.version, worst.endpoint = row.tool, row.version, row.endpoint
-    if row.version is None:
-        return Entry(worst, others, None, (), [])
-    old, new = before and before.decoded(), row.version.decoded()
+    worst.tool, worst.endpoint = row.tool, row.endpoint
+    if version is None:
+        return Entry(worst, others, None, None, (), [])
+    old, new = before.decoded() if before else None, version.decoded()
     changes = diff.compare(old, new).changes if old else ()
-    return Entry(worst, others, before, changes, _lines(by_place(old) if old else {}, by_place(new)))
+    lines = _lines(by_place(old) if old else {}, by_place(new))
+    return Entry(worst, others, version, before, changes, lines)
 
 
 def _lines(old: dict[str, str], new: dict[str, str]) -> list[Line]:
     """What differs, or everything when there is nothing to compare with."""
-    places = dict.fromkeys([*new, *old])
-    lines = [Line(place, old.get(place), new.get(place)) for place in places]
+    lines = [Line(place, old.get(place), new.get(place)) for place in dict.fromkeys([*new, *old])]
     return [line for line in lines if line.old != line.new]
