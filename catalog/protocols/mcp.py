@@ -46,7 +46,6 @@ LONGEST_ICON = 32 * 1024
 
 _TOOL_ID = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_TOOL_ID}}}")
 _GOOD_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{NAME_LIMIT}}}")
-_REMOTE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 _HINTS = {
     "readOnlyHint": "read_only",
     "destructiveHint": "destructive",
@@ -324,19 +323,3 @@ def _oddities(document: Mapping[str, Any], name: str) -> Iterator[tuple[str, str
     execution = document.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         yield "NEEDS_TASK", f"{shown} runs as a task only, which cannot be started here."
-    if any(_is_remote(schema) for schema in (document.get("inputSchema"), document.get("outputSchema"))):
-        yield "REMOTE_REF", f"A schema of {shown} points to another address, which is never asked."
-
-
-def _is_remote(schema: object) -> bool:
-    left = [schema]
-    while left:
-        each = left.pop()
-        if isinstance(each, dict):
-            target = each.get("$ref", each.get("$dynamicRef"))
-            if isinstance(target, str) and _REMOTE.match(target):
-                return True
-            left.extend(each.values())
-        elif isinstance(each, list):
-            left.extend(each)
-    return False

@@ -14,7 +14,7 @@ from catalog.protocols import (
     validation,
 )
 from catalog.protocols.arguments import given
-from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError
+from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError, canonical
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.mcp_wire import (
     HEADER_MISMATCH,
@@ -230,10 +230,12 @@ def _outcome(result: Mapping[str, Any], signature: Signature) -> Outcome:
             raise ProtocolViolationError("SHAPE", "The reply has neither “content” nor “structuredContent”.")
         blocks = []
     text = "\n".join(_texts(blocks))
-    outputs = {"content": blocks, **({"text": text} if text else {})} | _structured(result, signature)
+    is_copy = "structuredContent" in result and _is_copy(text, result["structuredContent"])
+    said = {"text": text} if text and not is_copy else {}
+    outputs = {"content": blocks, **said} | _structured(result, signature)
     if result.get("isError") is True:
-        said = printable(text, outcomes.LONGEST_EXPLANATION) or "The tool failed and did not say why."
-        return Outcome("tool_error", outputs=outputs, error={"code": "TOOL_ERROR", "message": said})
+        why = printable(text, outcomes.LONGEST_EXPLANATION) or "The tool failed and did not say why."
+        return Outcome("tool_error", outputs=outputs, error={"code": "TOOL_ERROR", "message": why})
     return Outcome("ok", outputs=outputs, notes=tuple(_odd_outputs(result, signature)))
 
 
@@ -241,6 +243,14 @@ def _texts(blocks: Sequence[object]) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
             yield block["text"]
+
+
+def _is_copy(text: str, value: object) -> bool:
+    """Vendors repeat a structured result as text, for readers that know no other."""
+    try:
+        return canonical(strict_json.loads(text.encode())) == canonical(value)
+    except ProtocolViolationError:
+        return False
 
 
 def _structured(result: Mapping[str, Any], signature: Signature) -> dict[str, Any]:

@@ -89,6 +89,12 @@ def test_texts_come_together_and_blocks_stay_as_they_are():
     assert not outcome.notes
 
 
+def test_a_text_that_repeats_the_structured_result_is_not_told_twice():
+    blocks = text('{"b": 1,\n "a": 2.5}')
+    outcome, _ = call(answers(request(2), content=blocks, structuredContent={"a": 2.5, "b": 1}))
+    assert outcome.outputs == {"content": blocks, "a": 2.5, "b": 1}
+
+
 def test_outputs_of_the_vendor_win_over_our_own():
     outcome, _ = call(answers(request(2), content=text("a"), structuredContent={"text": "b", "content": 7}))
     assert outcome.outputs == {"content": 7, "text": "b"}

@@ -99,11 +99,6 @@ def test_a_tool_keeps_all_that_its_vendor_said(library):
     assert MCP().write(signature, "renew_loan", "") == library.tools["renew_loan"].document
 
 
-def test_a_schema_elsewhere_is_noted_and_never_asked(library):
-    document = library.tools["renew_loan"].document
-    assert [note.code for note in MCP().notes(document, library.read("renew_loan"))] == ["REMOTE_REF"]
-
-
 def test_outputs_come_back_by_name(library):
     outcome = library.call("renew_loan", {"loan": "L-7", "days": 3})
     assert (outcome.outcome, outcome.outputs["due"]) == ("ok", "L-7 in 3 days")

@@ -173,9 +173,7 @@ def test_a_schema_that_is_too_deep_is_refused():
         (tool(name="a" * 129), ["LONG_NAME"]),
         (tool(name="renew loan"), ["ODD_NAME"]),
         (tool(execution={"taskSupport": "required"}), ["NEEDS_TASK"]),
-        (takes(a={"$ref": "https://vendor.example/a.json"}), ["REMOTE_REF"]),
-        (tool(outputSchema={"items": {"$ref": "//vendor.example/a.json"}}), ["REMOTE_REF"]),
-        (takes(a={"$ref": "#/$defs/a"}), []),
+        (takes(a={"type": "string"}), []),
     ],
 )
 def test_what_is_odd_is_noted(document, codes):
