@@ -20,6 +20,7 @@ from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, Reply, UnreadableItemError, identity
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
+from catalog.protocols.signature import Signature
 from catalog.recording import Harvest, StagedTool
 from catalog.tokens import tokens_of
 
@@ -366,19 +367,24 @@ class _Reading:
         if not changed:
             return
         self.stage.settle()
-        held = [self.current[tool].in_effect for tool, _ in changed]
+        held = [pk for tool, _ in changed if (pk := self.current[tool].in_effect)]
         before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=held)}
         for tool, each in changed:
             old, new = before.get(self.current[tool].pk), signature.from_json(each.signature)
-            comparison = diff.compare(old.decoded(), new) if old else None
-            if old and comparison:
-                update = promises.Update(old.decoded(), new, old.label, each.label, each.digest, comparison)
-                for breach in promises.broken(update, self.protocol.promises):
-                    self.harvest.findings.append(breaches.finding(self.run, old.tool_id, breach))
+            effects = self._compare(each, old, new) if old else None
             alarms = inspection.inspect(new, each.signature.encode()) if self.looks_for_alarms else []
-            found = policy.classes(comparison and comparison.effects, alarms)
+            found = policy.classes(effects, alarms)
             if stop := policy.judge(self.policy, found):
                 self.harvest.stops[self.current[tool].pk] = stop
+
+    def _compare(self, tool: StagedTool, old: ToolVersion, new: Signature) -> frozenset[diff.Effect]:
+        """What the change does, with a finding for each promise that it breaks."""
+        known = old.decoded()
+        comparison = diff.compare(known, new)
+        update = promises.Update(known, new, old.label, tool.label, tool.digest, comparison)
+        for breach in promises.broken(update, self.protocol.promises):
+            self.harvest.findings.append(breaches.finding(self.run, old.tool_id, breach))
+        return comparison.effects
 
     def _conclude(self) -> None:
         """Every tool seen is exactly one of added, changed, unchanged and refused."""
