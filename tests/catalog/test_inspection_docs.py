@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from catalog.inspection.alarms import SIGNATURE_RULES, TEXT_RULES
+from catalog.inspection.characters import KINDS
+from catalog.policy import CLASSES, DEFAULT
+
+CODES = {each.code for each in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)} | {
+    *("MIXED_SCRIPT", "LOOK_ALIKE", "OTHER_TOOL")
+}
+DOCS = Path(settings.BASE_DIR) / "docs"
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_every_rule_is_explained(code):
+    assert f"`{code}`" in (DOCS / "inspection.md").read_text()
+
+
+def test_every_class_of_change_is_explained_with_its_default():
+    text = (DOCS / "inspection.md").read_text()
+    for name in CLASSES:
+        line = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        assert DEFAULT[name] in line
+
+
+def test_codes_are_unique_and_fit_their_column():
+    codes = [each.code for each in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)]
+
+    assert len(codes) == len(set(codes))
+    assert max(map(len, codes)) <= 40
