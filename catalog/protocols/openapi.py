@@ -7,6 +7,7 @@ https://spec.openapis.org/oas/v3.1.1.html
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from catalog.protocols import openapi_document, openapi_request, openapi_security, openapi_signature, outcomes
@@ -230,8 +231,8 @@ def _item(document: Document, operation: Operation) -> Item:
 
 def _covers(line: str, path: str) -> bool:
     """Whether a path is the one in a line, or lies below it; * stands for anything."""
-    pattern = ".*".join(re.escape(part) for part in line.rstrip("/").split("*"))
-    return re.fullmatch(f"{pattern}(?:/.*)?", path) is not None
+    pattern = line.rstrip("/").replace("[", "[[]").replace("?", "[?]")
+    return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*")
 
 
 def _oddities(document: Mapping[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
@@ -249,6 +250,6 @@ def _oddities(document: Mapping[str, Any], signature: Signature) -> Iterator[tup
     if not openapi_signature.can_be_sent((signature.rest or {}).get("body", {}).get("media", "*/*")):
         yield "BODY_KIND", f"{tool} takes a body of a kind that cannot be sent, so it cannot be run."
     if any(isinstance(schema, dict) and LEFT_OUT in schema for schema in cut.schemas.values()):
-        yield "LARGE_OUTPUT", f"The answer of {tool} is described at such length that a part is left out."
+        yield "LARGE_SCHEMAS", f"{tool} is described at such length that a part of it is left out."
     for words in openapi_security.unsupported(document, cut.operation):
         yield "CREDENTIAL_KIND", f"{tool} needs what no credential can hold: {words}."

@@ -24,8 +24,8 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 NAME = "x-tool-name"  # what an operation is called, where its own words do not say it
 LEFT_OUT = "x-left-out"
 LARGEST_ITEM = 1024 * 1024
-LARGEST_INPUT = 512 * 1024
-LARGEST_OUTPUT = 64 * 1024
+LARGEST_INPUTS = 256 * 1024
+LARGEST_OUTPUTS = 64 * 1024
 MOST_PARTS = 100_000
 LONGEST_NAME = 64
 LONGEST_ID = 255
@@ -84,13 +84,11 @@ class Document:
 
     def __init__(self, root: dict[str, Any], notes: list[Note], *, is_suspect: bool = False) -> None:
         self.root = root
-        self.notes = notes
+        self.notes = [*notes, *_paths_elsewhere(root)]
         self.revision = _revision(root)
         self.is_suspect = is_suspect
         self.operations = list(_operations(root))
-        components = root.get("components")
-        schemas = components.get("schemas") if isinstance(components, dict) else None
-        self._named: dict[str, Any] = schemas if isinstance(schemas, dict) else {}
+        self._named = _object(_object(root.get("components")).get("schemas"))
         self._schemas: dict[str, _Reached] = {}
         self._parts: dict[str, _Part | None] = {}
 
@@ -121,8 +119,7 @@ class Document:
         return document
 
     def _info(self) -> dict[str, str]:
-        info = self.root.get("info")
-        said = info if isinstance(info, dict) else {}
+        said = _object(self.root.get("info"))
         return {m: said[m] for m in ("title", "version") if isinstance(said.get(m), str)}
 
     def _around(self, operation: Operation, security: Any, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -135,14 +132,10 @@ class Document:
         return around | ({"components": components} if components else {})
 
     def _security_schemes(self, security: Any) -> dict[str, Any]:
-        components = self.root.get("components")
-        known = components.get("securitySchemes") if isinstance(components, dict) else None
-        alternatives = (
-            [each for each in security if isinstance(each, dict)] if isinstance(security, list) else []
-        )
-        wanted = sorted({name for each in alternatives for name in each})
-        named = [name for name in wanted if isinstance(known, dict) and name in known]
-        return {name: self._placed(known[name], _Part()) for name in named if known}
+        known = _object(_object(self.root.get("components")).get("securitySchemes"))
+        ways = security if isinstance(security, list) else []
+        wanted = {name for way in ways for name in _object(way)}
+        return {name: self._placed(known[name], _Part()) for name in sorted(wanted & known.keys())}
 
     def _check(self, document: dict[str, Any]) -> None:
         if self.is_suspect and (problem := strict_json.unstorable(document)):
@@ -212,17 +205,14 @@ class Document:
         return known
 
     def _target(self, reference: str) -> Any:
+        where = printable(reference, 80)
         if not reference.startswith("#"):
-            where = printable(reference, 80)
             raise UnreadableItemError(
                 "REMOTE_REF", f"It refers to another document (“{where}”), and those are never fetched."
             )
-        found: Any = self.root
-        for step in reference.removeprefix("#").split("/")[1:]:
-            found = _stepped(found, openapi_schema.unescaped(step))
-            if found is None:
-                where = printable(reference, 80)
-                raise UnreadableItemError("BAD_REF", f"It refers to “{where}”, which is not in the document.")
+        found = _at(self.root, reference)
+        if found is None:
+            raise UnreadableItemError("BAD_REF", f"It refers to “{where}”, which is not in the document.")
         return found
 
     def _schema(self, schema: Any, references: set[str]) -> Any:
@@ -257,20 +247,14 @@ class Document:
         return known
 
     def _schemas_for(self, asks: _Part, tells: _Part) -> dict[str, Any]:
-        """All that the inputs reach; what the outputs reach up to a limit, the nearest first."""
+        """All that inputs and outputs reach, up to a limit for each, the nearest first."""
         reached: dict[str, Any] = {}
-        size = 0
-        for name, component in self._near(asks.references, reached):
-            size += component.size
-            if size > LARGEST_INPUT:
-                reason = f"The inputs take more than {LARGEST_INPUT:,} bytes of schemas; that is the limit."
-                raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
-            reached[name] = component.schema
-        size = 0
-        for name, component in self._near(tells.references, reached):
-            fits = size + component.size <= LARGEST_OUTPUT
-            size += component.size if fits else 0
-            reached[name] = component.schema if fits else _left_out()
+        for part, limit in ((asks, LARGEST_INPUTS), (tells, LARGEST_OUTPUTS)):
+            size = 0
+            for name, component in self._near(part.references, reached):
+                fits = size + component.size <= limit
+                size += component.size if fits else 0
+                reached[name] = component.schema if fits else _left_out()
         return reached
 
     def _near(self, references: set[str], reached: dict[str, Any]) -> Iterator[tuple[str, _Reached]]:
@@ -371,11 +355,30 @@ def _listed(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapping[str, 
 def _path_item(root: dict[str, Any], item: Any) -> dict[str, Any]:
     """A path may be written down elsewhere in the document."""
     if isinstance(item, dict) and isinstance(item.get("$ref"), str):
-        found: Any = root
-        for step in item["$ref"].removeprefix("#").split("/")[1:]:
-            found = _stepped(found, openapi_schema.unescaped(step))
+        found = _at(root, item["$ref"])
         item = {**(found if isinstance(found, dict) else {}), **item}
     return item if isinstance(item, dict) else {}
+
+
+def _paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
+    references = [item["$ref"] for item in root.get("paths", {}).values() if "$ref" in _object(item)]
+    lost = [each for each in references if not (isinstance(each, str) and _at(root, each) is not None)]
+    if lost:
+        what = f"{len(lost):,} path{'s are' if len(lost) > 1 else ' is'} kept in other documents"
+        yield Note("PATH_ELSEWHERE", f"{what}, which are never fetched; their operations are missing.")
+
+
+def _at(root: dict[str, Any], reference: str) -> Any:
+    """What a JSON Pointer into the document leads to; None where there is nothing."""
+    start, *steps = reference.split("/")
+    found: Any = root if start == "#" and steps else None
+    for step in steps:
+        found = _stepped(found, openapi_schema.unescaped(step))
+    return found
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _stepped(value: Any, step: str) -> Any:
