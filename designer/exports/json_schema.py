@@ -45,6 +45,8 @@ def _tool(tool: SealedTool) -> dict[str, Any]:
             "presets": _presets(signature),
         },
     }
+    if whole := schema.whole_input(signature):
+        written["wire"]["whole"] = whole.alias
     if signature.title:
         written["title"] = signature.title
     if signature.img:

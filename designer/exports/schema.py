@@ -30,7 +30,7 @@ _TYPES = {"string": "string", "enum": "string", "int": "integer", "number": "num
 
 def of_inputs(tool: Effective) -> dict[str, Any]:
     """The object a model fills in: aliases as keys, hidden inputs left out. It always has `properties`."""
-    if whole := _whole(tool):
+    if whole := whole_input(tool):
         return _wrapped(whole)
     schema = {"type": "object", "properties": {}} | as_the_vendor_does(tool)
     if not schema.get("required", True):
@@ -40,7 +40,7 @@ def of_inputs(tool: Effective) -> dict[str, Any]:
 
 def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
     """The same, as close to the vendor's own schema as a target lets us that asks for any object."""
-    if whole := _whole(tool):
+    if whole := whole_input(tool):
         return _as_it_is(whole) or _wrapped(whole)
     schema: dict[str, Any] = {"type": "object"}
     if tool.inputs or tool.schema_rest is None or tool.schema_rest.get("properties") == {}:
@@ -88,6 +88,11 @@ def leaves_rules_out(tool: Effective) -> bool:
     return has_rules(tool) and _is_renamed(tool)
 
 
+def whole_input(tool: Effective) -> Input | None:
+    """The input that stands for all of them, where the vendor takes what is no object of named ones."""
+    return next((shown for shown in tool.inputs if shown.parameter.is_whole), None)
+
+
 def parameters(tool: Effective) -> list[Parameter]:
     """What is shown of a tool, going in and coming out."""
     return [*(shown.parameter for shown in tool.inputs), *(output.parameter for output in tool.outputs)]
@@ -129,10 +134,6 @@ def _required(
     return {"required": found} if found or listed == [] else {}
 
 
-def _whole(tool: Effective) -> Input | None:
-    return next((shown for shown in tool.inputs if shown.parameter.is_whole), None)
-
-
 def _as_it_is(shown: Input) -> dict[str, Any] | None:
     """An input that stands for the whole and is an object all the same, such as one with blank names."""
     schema = of_input(shown)
@@ -144,7 +145,7 @@ def _as_it_is(shown: Input) -> dict[str, Any] | None:
 def _wrapped(shown: Input) -> dict[str, Any]:
     """Every target wants an object. An input that stands for the whole becomes its only property."""
     schema = of_input(shown)
-    defined = ("$schema", *subschemas.DEFINITIONS)
+    defined = ("$schema", "$id", *subschemas.DEFINITIONS)
     outside = {keyword: schema[keyword] for keyword in defined if keyword in schema}
     inside = {keyword: value for keyword, value in schema.items() if keyword not in defined}
     wrapped = {"type": "object", "properties": {shown.alias: inside}, **outside}

@@ -1,5 +1,7 @@
 """A vendor's own schema in an export: as it came, with our words in it and nothing that leads nowhere."""
 
+from urllib.parse import quote
+
 import jsonschema_rs
 import pytest
 from hypothesis import given, settings
@@ -155,6 +157,42 @@ def test_input_that_is_no_object_becomes_the_only_property(name):
     judge = jsonschema_rs.Draft202012Validator(out)
     assert judge.is_valid({"input": [{"rows": [{}]}]})
     assert not judge.is_valid({"input": [{"rows": 1}]})
+
+
+def test_the_way_back_says_which_input_stands_for_all():
+    (tool,) = written("json-schema", make_release(signature_of({"type": "array"})))["tools"]
+
+    assert tool["wire"]["whole"] == "input"
+    assert tool["outputs"] == {"type": "object", "properties": {}}
+
+
+names = st.sampled_from(["a", "b c", "b-c", "d/e", "~", "$defs", "ü", "%20", "properties"])
+
+
+@st.composite
+def linked(draw):
+    """Properties that refer to each other, and which of them are hidden."""
+    chosen = draw(st.lists(names, unique=True, min_size=1))
+    pointers = [
+        "#",
+        *(f"#/properties/{quote(name.replace('~', '~0').replace('/', '~1'))}" for name in chosen),
+    ]
+    one = st.fixed_dictionaries({}, optional={"$ref": st.sampled_from(pointers), "minLength": st.just(1)})
+    each = one | st.fixed_dictionaries({"items": one}) | st.fixed_dictionaries({"anyOf": st.lists(one)})
+    inputs = {"type": "object", "properties": {name: draw(each) for name in chosen}}
+    return inputs, draw(st.sets(st.sampled_from(chosen)))
+
+
+@given(linked())
+def test_no_reference_ever_leads_nowhere(case):
+    inputs, hidden = case
+    assert all(subschemas.pointed(inputs, each) is not None for each in subschemas.references(inputs))
+
+    out = exported(inputs, **{name: {"hidden": True} for name in hidden})
+
+    assert len(out.get("properties", {})) == len(inputs["properties"]) - len(hidden)
+    for reference in subschemas.references(out):
+        assert subschemas.pointed(out, reference) is not None
 
 
 @pytest.mark.parametrize("outputs", [{"type": "array"}, {"type": "string", "enum": ["a"]}, {}])
