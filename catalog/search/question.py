@@ -13,6 +13,7 @@ _MOST_RUNS = 250
 _LONG = 5
 _MOST_BEGINNINGS = 5
 _SHORTEST_TYPED, _SHORTEST_BEGINNING = 2, 4
+_RARITY = 10
 # How much a word counts that only asks, that is another verb for one in the question, that only begins so
 # or that was put in for a misspelt one. In a long question, or if the mistake is an odd one, that is more
 # often a word no tool has.
@@ -121,15 +122,23 @@ def _stress(word: str, times: int) -> float:
 
 
 def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Question) -> bool:
-    """What begins so, if it may still be being typed or is long enough; else the likeliest repair."""
+    """What begins so, if it may still be being typed or is long enough; else the likeliest repair.
+
+    Both, if what begins so is a rarity beside the repair.
+    """
     begins = [each for each in spellings if each.distance is None]
     is_last = word == question.last
-    if begins and len(word) >= (_SHORTEST_TYPED if is_last else _SHORTEST_BEGINNING):
+    if len(word) < (_SHORTEST_TYPED if is_last else _SHORTEST_BEGINNING):
+        begins = []
+    for each in sorted(begins, key=lambda each: -each.found_in)[:_MOST_BEGINNINGS]:
         terms.is_typing |= is_last
-        for each in sorted(begins, key=lambda each: -each.found_in)[:_MOST_BEGINNINGS]:
-            terms.add(each.lexeme, each.found_in, _BEGINNING)
-        return True
-    repairs = [each for each in spellings if each.distance is not None]
+        terms.add(each.lexeme, each.found_in, _BEGINNING)
+    common = _RARITY * max((each.found_in for each in begins), default=0)
+    repairs = [each for each in spellings if each.distance is not None and each.found_in > common]
+    return _repair(terms, word, repairs, question) or bool(begins)
+
+
+def _repair(terms: Terms, word: str, repairs: Sequence[Spelling], question: Question) -> bool:
     if not repairs:
         return False
     best = max(repairs, key=lambda each: _likelihood(word, each))

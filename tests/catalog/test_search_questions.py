@@ -66,6 +66,25 @@ def test_a_word_still_being_typed_is_not_a_mistake():
     assert 2 in terms.stress
 
 
+def test_a_rarity_that_begins_with_a_mistake_does_not_hide_the_common_word():
+    spellings = [Spelling("refilleries", 7, 1, None), Spelling("refill", 1, 10, 1)]
+    assert weigh("refille prescription", refille=spellings).repaired == {}
+    spellings[1] = Spelling("refill", 1, 11, 1)
+    terms = weigh("refille prescription", refille=spellings)
+    assert terms.repaired == {"refille": "refill"}
+    assert {1, 2, 7} == set(terms.stress)
+
+
+def test_an_odd_repair_counts_half():
+    sure = weigh("refilk", refilk=[Spelling("refill", 1, 10, 1)])
+    odd = weigh("refibl", refibl=[Spelling("refund", 8, 10, 2)])
+    assert odd.stress[8] < sure.stress[1] < 1
+
+
+def test_a_repair_that_only_asks_counts_little():
+    assert weigh("pleese refill", pleese=[Spelling("please", 9, 10, 1)]).stress[9] < 0.3
+
+
 def test_words_nobody_knows_are_named_as_typed():
     assert weigh("refill Zebra zebra-crossing").unmatched == ["Zebra", "zebra", "crossing"]
 
