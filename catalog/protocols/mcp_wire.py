@@ -322,11 +322,15 @@ class Wire:
             if found or last is None or not last.id:
                 break
             time.sleep(min(last.retry_ms or RETURN_AFTER_MS, LATEST_RETURN_MS) / 1000)
-            reply = self.session.get(
-                "",
-                headers={**headers, "Accept": events.KIND, "Last-Event-ID": last.id},
-                is_enough=events.until(lambda event: _is_last(event, number)),
-            )
+            try:
+                reply = self.session.get(
+                    "",
+                    headers={**headers, "Accept": events.KIND, "Last-Event-ID": last.id},
+                    is_enough=events.until(lambda event: _is_last(event, number)),
+                )
+            except RefusedError:
+                # The request itself was taken, and may have done its work.
+                break
             found = self._find(reply, number)
         return found
 

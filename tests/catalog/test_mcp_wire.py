@@ -158,6 +158,7 @@ def test_a_revision_that_nobody_here_knows_is_said_in_words():
     [
         (refuses(FIRST, 404, {"code": -32601, "message": "?"}, 2), RefusedError, "NO_TOOL_LIST"),
         (refuses(FIRST, 400, {"code": -32020, "message": "?"}, 2), ProtocolViolationError, "RPC_ERROR"),
+        (refuses(FIRST, 401), RefusedError, "AUTH"),
         (Exchange(method="POST", json=FIRST, status=503), UnavailableError, "HTTP_503"),
         (Exchange(method="POST", json=FIRST, body={"tools": []}), ProtocolViolationError, "SHAPE"),
         (answers(FIRST, resultType="input_required"), ProtocolViolationError, "INPUT_REQUIRED"),
@@ -242,6 +243,26 @@ def test_a_stream_that_breaks_off_is_asked_for_its_rest(monkeypatch):
     found, session = names(broken, rest)
     assert (found, waited) == (["renew_loan"], [0.5])
     assert session.asked[1]["Last-Event-ID"] == "e7"
+
+
+def test_a_stream_whose_rest_is_refused_has_no_answer(monkeypatch):
+    monkeypatch.setattr(mcp_wire.time, "sleep", lambda seconds: None)
+    with pytest.raises(ProtocolViolationError) as caught:
+        names(stream(), Exchange(status=405))
+    assert caught.value.code == "NO_ANSWER"
+
+
+def test_a_vendor_of_old_may_name_the_versions_that_it_speaks():
+    hello = handshake("2025-06-18")[0].json
+    named = {"code": -32602, "message": "?", "data": {"supported": ["2024-10-07", "2025-06-18"]}}
+    found, session = names(
+        refuses(FIRST, 400),
+        refuses(hello, 400, named, 1),
+        *handshake("2025-06-18", asked="2025-06-18"),
+        listed(),
+        GOODBYE,
+    )
+    assert (found, session.memory["version"]) == (["renew_loan"], "2025-06-18")
 
 
 def page(number, cursor, tools, after=None):
@@ -331,3 +352,17 @@ def test_whatever_a_vendor_answers_is_read_or_refused_in_our_words(text, status,
     session = ScriptedSession(reply, refuses(handshake()[0].json, 404))
     with suppress(ProtocolError):
         list(MCP().enumerate(session, NothingKnown()))
+
+
+def test_an_error_inside_the_vendor_may_pass():
+    session = ScriptedSession(refuses(FIRST, 200, {"code": -32603, "message": "Oops"}, 2))
+    session.memory["era"] = "modern"
+    with pytest.raises(UnavailableError) as caught:
+        list(MCP().enumerate(session, NothingKnown()))
+    assert "Oops" in caught.value.message
+
+
+def test_a_tool_that_is_too_large_costs_itself_alone():
+    session = ScriptedSession(modern(tools=[TOOL, {**TOOL, "name": "huge", "x": "a" * 1_100_000}]))
+    (listed,) = MCP().enumerate(session, NothingKnown())
+    assert [(each.tool, each.code) for each in listed.rejected] == [("huge", "SCHEMA_TOO_BIG")]
