@@ -29,7 +29,7 @@ MOST_EXPLAINED = 30_000
 CHARACTERS_A_PART = 200
 MOST_FAULTS = 50
 MOST_PATTERNS = 100
-MOST_REPAIRS = 30
+MOST_REPAIRS = 20
 
 Path = tuple[str | int, ...]
 
@@ -78,14 +78,15 @@ def checked(schema: Any) -> Checked:
     ready = Checked(subschemas.mapped(copy.deepcopy(schema), change), None)
     _leave_out_references(ready)
     _leave_out_patterns(ready)
+    try:
+        effort.require_bounded(ready.schema, USUAL_DEPTH)
+    except effort.TooInvolvedError:
+        return ready
     for _ in range(MOST_REPAIRS):
         try:
-            effort.require_bounded(ready.schema, USUAL_DEPTH)
             ready.validator = dialect(
                 ready.schema, validate_formats=True, pattern_options=_PATTERNS, offline=True
             )
-        except effort.TooInvolvedError:
-            break
         except jsonschema_rs.ValidationError as error:
             if not (cut := _cut(ready.schema, error.instance_path)):
                 break
