@@ -177,7 +177,8 @@ def body_of(operation: Operation, request: Request, document: Mapping[str, Any])
     if wrong:
         raise BadRequestError("Some inputs cannot be used.", wrong)
     defaults = {name: schema["properties"][name].get("default") for name in writable}
-    return {name: default for name, default in defaults.items() if default is not None} | value
+    given: dict[str, Any] = {name: default for name, default in defaults.items() if default is not None}
+    return {**given, **value}
 
 
 def read_json(body: bytes) -> dict[str, Any]:

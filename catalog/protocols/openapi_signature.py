@@ -8,6 +8,7 @@ gives back the vendor's own text, so that nothing is lost; calls are built out o
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -354,8 +355,7 @@ def _read_members(reading: _Reading, top: Schema, place: Path, *, is_required: b
 def _read_answer(reading: _Reading) -> Any:
     """The schema of the first good answer, with definitions; None when nothing is said about one."""
     responses = reading.cut.operation.get("responses")
-    for code in sorted(responses) if isinstance(responses, dict) else ():
-        answer = responses[code]
+    for code, answer in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
         if not code.startswith("2") or not isinstance(answer, dict):
             continue
         media = next((media for media in contents(answer) if is_json(media)), None)

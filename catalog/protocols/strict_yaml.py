@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import yaml
-from yaml.cyaml import CParser
+from yaml._yaml import CParser
 
 from catalog.protocols.errors import ProtocolViolationError, printable
 
@@ -50,8 +50,8 @@ def loads(body: bytes) -> tuple[Any, list[str]]:
     try:
         parser = CParser(body.decode("utf-8-sig"))
         composer = _Composer()
-        while parser.check_event():
-            composer.take(parser.get_event())
+        while event := parser.get_event():
+            composer.take(event)
     except UnicodeDecodeError as exc:
         raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
     except yaml.YAMLError as exc:
@@ -130,7 +130,7 @@ class _Composer:
 
     def _alias(self, event: yaml.AliasEvent) -> None:
         if event.anchor not in self._anchors:
-            message = f"The reply refers to “{printable(event.anchor, 60)}” before it is complete."
+            message = f"The reply refers to “{printable(str(event.anchor), 60)}” before it is complete."
             raise ProtocolViolationError("YAML_ALIAS", message)
         value, size = self._anchors[event.anchor]
         self._count(size)

@@ -23,7 +23,7 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
             found = previews.preview(_draft(form))
         except DomainError as error:
             form.refuse(error)
-    template = "_preview.html" if request.htmx else "endpoint_new.html"
+    template = "_preview.html" if "HX-Request" in request.headers else "endpoint_new.html"
     context = {"form": form, "preview": found, "refused": _refused(form)}
     return render(request, f"catalog/{template}", context)
 
