@@ -67,15 +67,11 @@ class Comparer:
 
     def parameter(self, path: Path, old: object, new: object) -> list[Change]:
         """Of one input or output; what its other members say is not said again."""
-        found = self.between(old, new, _Place(path, is_parameter=True))
-        return _gravest(found, (*path, "schema")) or self._rewritten((*path, "schema"), old, new)
+        return _gravest(self.between(old, new, _Place(path, is_parameter=True)), (*path, "schema"))
 
     def whole(self, path: Path, old: object, new: object) -> list[Change]:
         """Of what holds for all inputs or outputs together."""
-        return _gravest(self.between(old, new, _Place(path)), path) or self._rewritten(path, old, new)
-
-    def _rewritten(self, path: Path, old: object, new: object) -> list[Change]:
-        return [] if same_json(old, new) else [change(path, "changed", "cosmetic", old, new)]
+        return _gravest(self.between(old, new, _Place(path)), path)
 
     def between(self, old: object, new: object, at: "_Place") -> list[Change]:
         """Empty when the same values fit both and the same is said about them."""

@@ -102,15 +102,25 @@ def _side(
     if old == new and same_json(old_rest, new_rest) and _same_values(old, new):
         return
     comparer = Comparer(side, json_schema.write(old, old_rest), json_schema.write(new, new_rest))
+    found = list(_parts(side, old, new, old_rest, new_rest, comparer))
+    yield from found or [change([_rest_of(side)], "changed", "cosmetic", old_rest, new_rest)]
+
+
+def _parts(
+    side: Side,
+    old: tuple[Parameter, ...],
+    new: tuple[Parameter, ...],
+    old_rest: dict[str, Any] | None,
+    new_rest: dict[str, Any] | None,
+    comparer: Comparer,
+) -> Iterator[Change]:
+    path = (_rest_of(side),)
     if _is_whole(old) != _is_whole(new):
         # One is an object taken apart into its members, the other is said in one piece.
-        yield from comparer.whole((_rest_of(side),), comparer.old.root, comparer.new.root)
+        yield from comparer.whole(path, comparer.old.root, comparer.new.root)
         return
     yield from _parameters(side, old, new, comparer)
-    if not same_json(old_rest, new_rest):
-        before, after = _together(old, old_rest), _together(new, new_rest)
-        found = comparer.whole((_rest_of(side),), before, after)
-        yield from found or [change([_rest_of(side)], "changed", "cosmetic", old_rest, new_rest)]
+    yield from comparer.whole(path, _together(old, old_rest), _together(new, new_rest))
 
 
 def _is_whole(parameters: tuple[Parameter, ...]) -> bool:
@@ -171,6 +181,15 @@ def _added(side: Side, parameter: Parameter) -> Change:
 
 def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -> Iterator[Change]:
     path = (side, new.name)
+    found = [*_said(side, path, old, new), *_shape(side, path, old, new, comparer)]
+    yield from found
+    if not (found or (old == new and _same_values((old,), (new,)))):
+        before, after = json_schema.write_parameter(old), json_schema.write_parameter(new)
+        yield change([*path, "schema"], "changed", "cosmetic", before, after)
+
+
+def _said(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> Iterator[Change]:
+    """Beside what fits the parameter."""
     if old.name != new.name:
         yield on(side, [*path, "name"], "renamed", old.name, new.name)
     if old.required != new.required:
@@ -182,7 +201,6 @@ def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -
             yield on(side, [*path, member], "text", before, after)
     if not _same_default(old, new):
         yield change([*path, "default"], "changed", "compatible", _given(old.default), _given(new.default))
-    yield from _shape(side, path, old, new, comparer)
     if not same_json(old.rest, new.rest):
         yield change([*path, "rest"], "changed", "cosmetic", old.rest, new.rest)
 
@@ -193,7 +211,7 @@ def _shape(
     """What fits the parameter."""
     if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
         yield on(side, [*path, "type"], "retyped", _type_of(old), _type_of(new))
-    elif old.type == new.type and same_json(old.schema, new.schema):
+    elif old.type == new.type and old.schema is None and new.schema is None:
         yield from _limits(side, path, old, new)
         yield from _allowed_values(side, [*path, "allowed_values"], old, new)
     elif side == "outputs" and "json" in (old.type, new.type) and old.schema is None and new.schema is None:
@@ -201,8 +219,7 @@ def _shape(
         yield on(side, [*path, "type"], "retyped", old.type, new.type)
     else:
         before, after = json_schema.write_parameter(old), json_schema.write_parameter(new)
-        found = comparer.parameter(path, before, after)
-        yield from found or [change([*path, "type"], "changed", "cosmetic", old.type, new.type)]
+        yield from comparer.parameter(path, before, after)
 
 
 def _type_of(parameter: Parameter) -> str:

@@ -124,7 +124,7 @@ def test_a_tree_that_contains_itself_is_followed_once():
     found = changes("inputs", tree({"type": "integer"}), tree({"type": "number"}))
     assert {change.effect for change in found} == {"compatible"}
     renamed = json.loads(json.dumps(tree({"type": "integer"})).replace("node", "knot"))
-    assert [c.effect for c in changes("inputs", tree({"type": "integer"}), renamed)] == ["cosmetic"]
+    assert changes("inputs", tree({"type": "integer"}), renamed) == []
 
 
 def test_of_very_many_changes_the_gravest_are_told():
