@@ -187,6 +187,7 @@ class _Reading:
         self.refused: dict[str, Rejection] = {}
         self.nameless = 0
         self.odd: set[str] = set()
+        self.older: dict[str, list[tuple[str, str]]] = {}
         self.is_doubtful = False
         self.waiting: dict[str, Item] = {}
         self.staged: dict[str, str] = {}
@@ -233,6 +234,8 @@ class _Reading:
         else:
             for item in page.items:
                 self._take_item(item)
+        for item in page.older:
+            self.older.setdefault(identity(item.tool_id), []).append((item.label, item.digest))
         if not (page.rejected or page.notes):
             self.pages.append(self.known.pages[page.cursor] if page.is_known else self._known_page(page))
 
@@ -408,7 +411,14 @@ class _Reading:
         offered = taken | {tool for tool, each in self.refused.items() if each.code == "VERSION_BACK"}
         known = self.current.items()
         harvest.returned = [held.pk for tool, held in known if not held.is_active and tool in offered]
+        harvest.unread = self._with_unknown_versions()
         self._doubt_missing()
+
+    def _with_unknown_versions(self) -> list[int]:
+        """Tools of which the list shows older versions that we do not hold."""
+        listed = {self.current[tool].pk: each for tool, each in self.older.items() if tool in self.current}
+        held = set(ToolVersion.objects.filter(tool__in=listed).values_list("tool_id", "label", "digest"))
+        return [pk for pk, older in listed.items() if any((pk, *each) not in held for each in older)]
 
     def _is_as_remembered(self, pages: list[KnownPage]) -> bool:
         return len(pages) == self.harvest.pages == self.known.count and all(page.pk for page in pages)

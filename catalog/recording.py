@@ -66,6 +66,7 @@ class Harvest:
     was_active: int = 0
     missing: list[int] = field(default_factory=list)
     returned: list[int] = field(default_factory=list)
+    unread: list[int] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -172,6 +173,7 @@ def record(run: Run, harvest: Harvest) -> None:
         crashpoint("record-versions")
         _withdraw(run, harvest.missing)
         _return(run, harvest.returned)
+        Tool.objects.filter(pk__in=harvest.unread).update(versions_read_at=None)
         crashpoint("record-withdrawn")
         keep_rejections(harvest)
         breaches.tell(

@@ -148,6 +148,7 @@ class Page:
     """One page of a listing; `next` is None on the last one.
 
     `is_known` says that the last complete run read these very bytes, so every item is unchanged.
+    `older` are versions behind the items, where a list shows them too; `versions` gives them again.
     """
 
     items: Sequence[Item]
@@ -158,6 +159,7 @@ class Page:
     etag: str = ""
     body_digest: str = ""
     is_known: bool = False
+    older: Sequence[Item] = ()
 
 
 class KnownPages(Interface):

@@ -255,7 +255,9 @@ def _current_page(listing: _Listing) -> Page:
         by_tool.setdefault(item.tool_id, []).append(item)
     rejected = list(listing.rejected)
     items = [item for versions in by_tool.values() for item in _latest(versions, rejected)]
-    return Page(items=items, rejected=rejected, body_digest=listing.body_digest)
+    shown = {item.tool_id: item.label_key for item in items}
+    older = [item for item in listing.items if item.label_key < shown[item.tool_id]]
+    return Page(items=items, rejected=rejected, body_digest=listing.body_digest, older=older)
 
 
 def _latest(versions: list[Item], rejected: list[Rejected]) -> list[Item]:

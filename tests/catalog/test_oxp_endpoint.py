@@ -1,7 +1,9 @@
 """The demo bank over real HTTP: listed, compared, run and continued, in both revisions."""
 
+import json
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -10,13 +12,27 @@ from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo import VENDORS
 from demo.bank import REQUIREMENTS, QuillmoorBank
-from demo.oxp_server import OxpApi
+from demo.oxp_server import OxpApi, definition
 from demo.shelf import Shelf
 from demo.web import Server
 from tests.factories import make_endpoint
 
 BANK = next(vendor for vendor in VENDORS if vendor.protocol == "oxp")
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Bank(OxpApi):
+    """May list more than the shelf holds."""
+
+    extra = ()
+
+    def answer(self, request):
+        response = super().answer(request)
+        if request.path != "/tools" or not self.extra:
+            return response
+        document = json.loads(response.body)
+        document["items"] += self.extra
+        return replace(response, body=json.dumps(document).encode())
 
 
 @contextmanager
@@ -34,7 +50,7 @@ def serving(api):
 
 @pytest.fixture(params=[False, True], ids=["bare", "wrapped"])
 def bank(request):
-    api = OxpApi(BANK, Shelf(QuillmoorBank), REQUIREMENTS, wraps=request.param)
+    api = Bank(BANK, Shelf(QuillmoorBank), REQUIREMENTS, wraps=request.param)
     with serving(api) as server:
         yield server
 
@@ -65,6 +81,19 @@ def test_latest_versions_are_listed_and_older_ones_are_history(endpoint):
     assert sorted(versions.values_list("label", flat=True)) == ["1.0.0", "1.1.0", "1.2.0"]
     assert tools.get(tool_id="Accounts.ListTransactions").current.label == "1.2.0"
     assert not tools.filter(versions_read_at=None).exists()
+
+
+def test_older_version_that_comes_later_is_read_too(endpoint, bank):
+    history.read_all(endpoint.pk)
+    rate = bank.api.shelf.tools["Rates.ExchangeRate"]
+    tool = Tool.objects.get(endpoint=endpoint, tool_id=rate.id)
+    bank.api.extra = [definition(rate, 1, {}) | {"id": rate.id, "version": "0.9.0"}]
+    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    history.read_all(endpoint.pk)
+    assert (run.status, run.changed, run.unchanged) == ("succeeded", 0, 11)
+    assert sorted(tool.versions.values_list("label", flat=True)) == ["0.9.0", "1.0.0"]
+    tool.refresh_from_db()
+    assert tool.current.label == "1.0.0"
 
 
 def test_nothing_is_lost_on_the_way(endpoint):
