@@ -19,6 +19,8 @@ KIND = "text/event-stream"
 _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n)")
 _ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_LONGEST_END = 4
+_TAIL = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,18 @@ def parse(body: bytes) -> Iterator[Event]:
 
 def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
     """For `is_enough` of a session: true once an event that is wanted is there. Reads every event once."""
-    before, start = b"", 0
+    seen, start, tail = 0, 0, b""
 
     def is_enough(body: bytes) -> bool:
-        nonlocal before, start
-        if not body.startswith(before):  # the request was sent again
-            start = 0
-        ends = [place + len(mark) for mark in _ENDS if (place := body.rfind(mark, start)) >= 0]
-        end = max(ends, default=start)
-        part, before, start = body[start:end], body, end
+        nonlocal seen, start, tail
+        if body[max(0, seen - len(tail)) : seen] != tail:  # the request was sent again
+            seen = start = 0
+        # What has been looked through already holds no end, except of what is cut off there.
+        fresh = max(start, seen - _LONGEST_END)
+        end = max(
+            (place + len(mark) for mark in _ENDS if (place := body.rfind(mark, fresh)) >= 0), default=start
+        )
+        part, seen, start, tail = body[start:end], len(body), end, body[-_TAIL:]
         return any(is_wanted(event) for event in parse(part))
 
     return is_enough
