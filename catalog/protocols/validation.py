@@ -41,6 +41,9 @@ _DIALECTS: dict[str, type[jsonschema_rs.Validator]] = {
     "2019-09": jsonschema_rs.Draft201909Validator,
 }
 _DIALECT = re.compile(r"https?://json-schema\.org/(?:draft/)?([0-9a-z-]+)/schema#?")
+_REFUSING = frozenset(
+    ("not", "if", "then", "else", "maxContains", "unevaluatedProperties", "unevaluatedItems")
+)
 _NOT_CHECKED = "The vendor's schema cannot be checked here, so the vendor alone judges these inputs."
 
 
@@ -78,6 +81,8 @@ def checked(schema: Any) -> Checked:
     ready = Checked(subschemas.mapped(copy.deepcopy(schema), change), None)
     _leave_out_references(ready)
     _leave_out_patterns(ready)
+    if ready.left_out:
+        ready.schema = subschemas.mapped(ready.schema, _lenient)
     try:
         effort.require_bounded(ready.schema, USUAL_DEPTH)
     except effort.TooInvolvedError:
@@ -91,6 +96,7 @@ def checked(schema: Any) -> Checked:
             if not (cut := _cut(ready.schema, error.instance_path)):
                 break
             ready.left_out.append(cut)
+            ready.schema = subschemas.mapped(ready.schema, _lenient)
         except ValueError:
             # The library's own bound on nesting.
             break
@@ -200,6 +206,17 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
+def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without the rules that refuse more when others are left out: what remains must stop nobody wrongly."""
+    said = {keyword: value for keyword, value in schema.items() if keyword not in _REFUSING}
+    if "patternProperties" in said:
+        said.pop("additionalProperties", None)
+    if isinstance(said.get("oneOf"), list):
+        either = [{"anyOf": said.pop("oneOf")}]
+        said["allOf"] = [*said["allOf"], *either] if isinstance(said.get("allOf"), list) else either
+    return said
+
+
 def _leave_out_references(ready: Checked) -> None:
     def without(schema: dict[str, Any]) -> dict[str, Any]:
         for keyword in subschemas.REFERENCES:
@@ -230,8 +247,8 @@ def _leave_out_patterns(ready: Checked) -> None:
             seen.append("pattern")
         if len(seen) <= MOST_PATTERNS:
             return schema
-        left = ("pattern", "patternProperties")
-        return {keyword: value for keyword, value in schema.items() if keyword not in left}
+        schema = _lenient(schema)
+        return {keyword: value for keyword, value in schema.items() if "pattern" not in keyword}
 
     limited = subschemas.mapped(ready.schema, within)
     if len(seen) > MOST_PATTERNS:

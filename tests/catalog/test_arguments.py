@@ -232,6 +232,31 @@ def test_rule_that_cannot_be_checked_is_named_and_stops_nobody(schema, value, re
     assert "b" in arguments.problems(signature, {"a": value, "b": "x"})
 
 
+ELSEWHERE = {"$ref": "https://elsewhere.example/a.json"}
+AHEAD = "^(?!_)"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"not": ELSEWHERE},
+        {"not": {"type": "object", "properties": {"b": {"type": "file"}}}},
+        {"oneOf": [ELSEWHERE, {"type": "object", "required": ["b"], "properties": {"b": ELSEWHERE}}]},
+        {"if": ELSEWHERE, "then": {"required": ["z"]}},
+        {"allOf": [ELSEWHERE], "unevaluatedProperties": False},
+        {"patternProperties": {AHEAD: {}}, "additionalProperties": False},
+        {"$ref": "#/$defs/x", "not": {"$ref": "#/$defs/y"}},
+        {"properties": {"b": {"contains": ELSEWHERE, "maxContains": 0, "type": "array"}}},
+    ],
+    ids=str,
+)
+def test_what_is_left_out_refuses_nothing_elsewhere(schema):
+    defined = {"x": ELSEWHERE, "y": {"properties": {"b": {"pattern": AHEAD}}}}
+    signature = signature_of(an_object(a=schema) | {"$defs": defined})
+    assert arguments.problems(signature, {"a": {"b": [1]}}) == {}
+    assert arguments.unchecked(signature)
+
+
 def test_schema_that_can_be_checked_has_no_remark():
     assert arguments.unchecked(signature_of(an_object(a={"pattern": "^(a+)+$"}))) == ""
     assert arguments.unchecked(make_signature()) == ""
