@@ -44,7 +44,7 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt]) -> str:
         cut=written[:LONGEST_CUT].decode(errors="ignore") if is_long else "",
         error=_error(outcome.error),
         notes=[
-            {"code": note.code[:60], "message": _line(note.message)} for note in outcome.notes[:MOST_LINES]
+            {"code": _line(note.code), "message": _line(note.message)} for note in outcome.notes[:MOST_LINES]
         ],
         asks=asks,
         resume=_state(outcome.resume) if len(asks) == len(outcome.asks) else None,

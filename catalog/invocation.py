@@ -30,7 +30,7 @@ from catalog.models.findings import FindingState
 from catalog.outbound import Exchange, Session
 from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical
-from catalog.protocols.errors import ProtocolError
+from catalog.protocols.errors import ProtocolError, printable
 from catalog.protocols.signature import Signature
 from catalog.wire import DEFAULT_LIMITS, Limits
 from people import audit
@@ -343,6 +343,6 @@ def _ending(outcome: Outcome, attempts: list[Attempt]) -> dict[str, Any]:
         "status": CallStatus.FINISHED,
         "finished_at": Now(),
         "outcome": outcome.outcome,
-        "error_code": str((outcome.error or {}).get("code", ""))[:60],
+        "error_code": printable(str((outcome.error or {}).get("code", "")), 50),
         "result": call_results.kept(outcome, attempts),
     }

@@ -11,6 +11,7 @@ from django.forms import BoundField
 
 from catalog.protocols import arguments, outcomes, strict_json
 from catalog.protocols.arguments import TOGETHER
+from catalog.protocols.base import canonical
 from catalog.protocols.errors import ProtocolViolationError, printable
 from catalog.protocols.signature import Parameter, Signature
 from catalog.templatetags.display import shown
@@ -42,7 +43,8 @@ class ArgumentsForm(OperationForm):
     """One field for each parameter, or all of them as one JSON object.
 
     Everything that is wrong is said at once, each at its field, and nothing typed is lost. `given` are
-    values to begin with. Fields have numbers, because a vendor's names may be anything.
+    values to begin with; what the fields would send otherwise than it came, such as an empty text, begins
+    as JSON. Fields have numbers, because a vendor's names may be anything.
     """
 
     def __init__(
@@ -62,6 +64,16 @@ class ArgumentsForm(OperationForm):
             help_text="If this holds anything, it counts instead of the fields above.",
             widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
         )
+        if given and not self._would_send(given):
+            self.initial[WHOLE] = json.dumps(given, ensure_ascii=False, indent=2)
+
+    def _would_send(self, given: Mapping[str, Any]) -> bool:
+        """Whether the fields, as a browser sends them untouched, come back as what was given."""
+        sent = {name: _as_sent(self.fields[name], value) for name, value in self.initial.items()}
+        try:
+            return canonical(self._read(sent)) == canonical(given)
+        except ProtocolViolationError:
+            return False
 
     @property
     def remark(self) -> str:
@@ -80,18 +92,19 @@ class ArgumentsForm(OperationForm):
         return cleaned
 
     def _by_field(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        found = {}
+        typed = dict(cleaned)
         for n, parameter in enumerate(self.signature.inputs):
-            if _field(n) not in cleaned:
-                continue
             try:
-                value = _value(parameter, cleaned[_field(n)])
+                _value(parameter, typed.get(_field(n), ""))
             except ProtocolViolationError as error:
                 self.add_error(_field(n), f"This is not JSON that can be read: {_about_input(error)}")
-                continue
-            if value is not NOT_GIVEN:
-                found[parameter.name] = value
-        return found
+                typed.pop(_field(n))
+        return self._read(typed)
+
+    def _read(self, typed: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by name. Raises ProtocolViolationError for what should be JSON and is not."""
+        values = {p.name: _value(p, typed.get(_field(n), "")) for n, p in enumerate(self.signature.inputs)}
+        return {name: value for name, value in values.items() if value is not NOT_GIVEN}
 
     def _whole(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -250,6 +263,17 @@ def _value(parameter: Parameter, typed: Any) -> Any:
         case "json":
             return strict_json.loads(typed.encode(errors="surrogatepass"))
     return typed.replace("\r\n", "\n")
+
+
+def _as_sent(field: forms.Field, initial: Any) -> Any:
+    """What a browser makes of a value on its way through a field."""
+    if initial is None or isinstance(initial, bool):
+        return "" if initial is None else initial
+    lines = re.split(r"\r\n|\r|\n", str(initial))
+    if isinstance(field.widget, forms.TextInput):
+        return "".join(lines)
+    text = "\r\n".join(lines)
+    return text.strip() if isinstance(field.widget, forms.Select) else text
 
 
 def _number(typed: str) -> Any:
