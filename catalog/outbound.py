@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -152,9 +152,10 @@ class Session:
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
         is_enough: IsEnough | None = None,
+        largest: int | None = None,
     ) -> Reply:
         """Tried again after a short pause when the failure may pass."""
-        request = _Request("GET", self._target(path, params), headers or {}, None, accept, is_enough)
+        request = _Request("GET", self._target(path, params), headers or {}, None, accept, is_enough, largest)
         return self._repeated(request)
 
     def post(
@@ -232,7 +233,7 @@ class Session:
 
     def _ask(self, request: "_Request") -> Reply:
         sent = self._headers(request.headers)
-        budget = self._budget()
+        budget = self._budget(request.largest)
         is_done = False
         response: BaseHTTPResponse | None = None
         content = b""
@@ -284,10 +285,11 @@ class Session:
         sent["Accept-Encoding"] = "gzip"
         return sent
 
-    def _budget(self) -> Budget:
+    def _budget(self, largest: int | None) -> Budget:
         if self._ends is None:
             self._ends = time.monotonic() + self._limits.session
-        return Budget(self._url.authority, self._limits, self._ends)
+        limits = replace(self._limits, body=largest) if largest else self._limits
+        return Budget(self._url.authority, limits, self._ends)
 
     def _read(
         self, response: BaseHTTPResponse, budget: Budget, is_enough: IsEnough | None
@@ -298,7 +300,7 @@ class Session:
             parts.append(part)
             size += len(part)
             self.bytes_read += len(part)
-            if size > self._limits.body:
+            if size > budget.limits.body:
                 raise budget.too_large()
             if self.bytes_read > self._limits.session_bytes:
                 limit = size_text(self._limits.session_bytes)
@@ -376,6 +378,7 @@ class _Request:
     body: bytes | None
     accept: Sequence[int]
     is_enough: IsEnough | None = None
+    largest: int | None = None
 
 
 def _glimpse(response: BaseHTTPResponse, budget: Budget) -> bytes:

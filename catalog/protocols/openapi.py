@@ -31,6 +31,7 @@ from catalog.protocols.openapi_request import UnusableArgumentError
 from catalog.protocols.signature import Signature
 
 PAGE_SIZE = 100
+LARGEST_DOCUMENT = 32 * 1024 * 1024  # of those in use, some hold more than a thousand operations
 _DOCUMENTS = "application/json, application/yaml;q=0.9, text/yaml;q=0.9, */*;q=0.5"
 _ETAG = re.compile(r"(?:W/)?[\x21-\x7e]{1,200}")
 _CHANGES_INSIDE_A_VERSION = ("info",)
@@ -97,7 +98,8 @@ class OpenApi(Protocol):
         if text := self.values["document"]:
             return Reply(200, {}, str(text).encode(), session.root)
         headers = {"Accept": _DOCUMENTS} | ({"If-None-Match": etag} if etag else {})
-        return session.get("", headers=headers, accept=(200, 304) if etag else (200,))
+        accept = (200, 304) if etag else (200,)
+        return session.get("", headers=headers, accept=accept, largest=LARGEST_DOCUMENT)
 
     def _pages(self, reply: Reply) -> Iterator[Page]:
         document = openapi_document.parse(reply.body)

@@ -13,6 +13,7 @@ from catalog.models.runs import Trigger
 from catalog.outbound import Session
 from catalog.protocols import openapi_signature
 from catalog.protocols.base import NothingKnown
+from catalog.protocols.errors import ProtocolViolationError
 from catalog.protocols.openapi import OpenApi
 from tests.catalog.openapi_documents import answers, cut, document, operation, parsed, takes
 from tests.factories import make_endpoint, make_user
@@ -279,6 +280,19 @@ def test_page_with_a_bad_operation_is_read_again_without_losing_the_rest(api):
     first, second = run(endpoint), run(endpoint)
     assert [(each.added, each.unchanged, each.rejected) for each in (first, second)] == [(3, 0, 1), (0, 3, 1)]
     assert {each.tool for each in Rejection.objects.filter(run=second)} == {"bad"}
+
+
+def test_document_may_be_larger_than_other_replies(api):
+    api.document = document({"/a": {"get": operation("a")}}, **{"x-padding": "x" * 11_000_000})
+    with session_with(api) as session:
+        assert [len(page.items) for page in OpenApi().enumerate(session, NothingKnown())] == [1]
+
+
+def test_document_without_end_is_not_read_to_its_end(api):
+    api.document = {"x": "x" * 33 * 1024 * 1024}
+    with session_with(api) as session, pytest.raises(ProtocolViolationError) as caught:
+        next(OpenApi().enumerate(session, NothingKnown()))
+    assert caught.value.code == "BODY_TOO_LARGE"
 
 
 @pytest.mark.django_db(transaction=True)
