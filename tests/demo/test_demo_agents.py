@@ -1,0 +1,116 @@
+import json
+
+import pytest
+
+from demo import VENDORS
+from demo.acp_server import AcpApi
+from demo.agency import JourneyPlanner, LetterWriter
+from demo.web import Request
+
+AGENCY = next(vendor for vendor in VENDORS if vendor.protocol == "acp")
+LETTER = {"agent_id": LetterWriter.id, "input": {"to": "Ann", "about": "apples. come"}}
+
+
+@pytest.fixture
+def agency():
+    return AcpApi(AGENCY)
+
+
+def ask(agency, method, path, document=None):
+    body = b"" if document is None else json.dumps(document).encode()
+    response = agency.answer(Request(method, path, {}, {}, body))
+    return response.status, json.loads(response.body) if response.body else None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        ({}, 2),
+        ({"limit": 1}, 1),
+        ({"offset": 1}, 1),
+        ({"offset": 2}, 0),
+        ({"name": LetterWriter.name}, 1),
+        ({"version": JourneyPlanner.version}, 1),
+        ({"name": "nobody"}, 0),
+    ],
+)
+def test_agents_are_found(agency, wanted, count):
+    status, found = ask(agency, "POST", "/agents/search", wanted)
+    assert (status, len(found)) == (200, count)
+
+
+@pytest.mark.parametrize("wanted", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"limit": "5"}, []])
+def test_search_of_another_form_is_refused_in_a_text(agency, wanted):
+    status, said = ask(agency, "POST", "/agents/search", wanted)
+    assert (status, type(said)) == (422, str)
+
+
+def test_run_stops_goes_on_and_cannot_go_on_twice(agency):
+    _, waited = ask(agency, "POST", "/runs/wait", LETTER)
+    run = f"/runs/{waited['run']['run_id']}"
+    assert waited["output"]["interrupt"]["interrupt_type"] == "approval"
+    assert ask(agency, "POST", run, {"approved": "yes"})[0] == 422
+    assert ask(agency, "POST", run, {"approved": False})[1]["status"] == "success"
+    assert ask(agency, "GET", f"{run}/wait")[1]["output"]["values"]["posted"] is False
+    assert ask(agency, "POST", run, {"approved": True})[0] == 409
+
+
+def test_runs_are_found_by_their_metadata_cancelled_and_deleted(agency):
+    marked = LETTER | {"metadata": {"mark": "a"}}
+    _, run = ask(agency, "POST", "/runs", marked)
+    ask(agency, "POST", "/runs", LETTER)
+    _, found = ask(agency, "POST", "/runs/search", {"metadata": {"mark": "a"}})
+    assert [each["run_id"] for each in found] == [run["run_id"]]
+    path = f"/runs/{run['run_id']}"
+    assert ask(agency, "POST", f"{path}/cancel", {})[0] == 204
+    assert ask(agency, "GET", path)[1]["status"] == "error"
+    assert ask(agency, "DELETE", path)[0] == 204
+    assert ask(agency, "GET", path)[0] == 404
+
+
+def test_stream_grows_and_ends(agency):
+    body = json.dumps(LETTER).encode()
+    response = agency.answer(Request("POST", "/runs/stream", {}, {}, body))
+    updates = [
+        json.loads(line[6:]) for line in response.body.decode().split("\n") if line.startswith("data: ")
+    ]
+    assert response.content_type == "text/event-stream"
+    assert [update["type"] for update in updates] == ["values"] * 4 + ["interrupt"]
+
+
+def test_planner_asks_chooses_and_gives_up(agency):
+    given = {"start": "Lund", "wish": "quiet", "nights": 2}
+    _, asked = ask(agency, "POST", "/runs/wait", {"agent_id": JourneyPlanner.id, "input": given})
+    town = asked["output"]["interrupt"]["towns"][0]
+    run = f"/runs/{asked['run']['run_id']}"
+    assert ask(agency, "POST", run, {"town": town})[1]["status"] == "success"
+    assert len(ask(agency, "GET", f"{run}/wait")[1]["output"]["values"]["days"]) == 4
+    _, failed = ask(
+        agency, "POST", "/runs/wait", {"agent_id": JourneyPlanner.id, "input": given | {"nights": 30}}
+    )
+    assert (failed["output"]["type"], failed["output"]["errcode"]) == ("error", 21)
+    stream = {"agent_id": JourneyPlanner.id, "input": given}
+    assert ask(agency, "POST", "/runs/stream", stream)[0] == 422
+
+
+@pytest.mark.parametrize(
+    ("given", "config"),
+    [
+        ({}, {}),
+        ({"to": "Ann", "about": 5}, {}),
+        ({"to": "Ann", "about": "x", "length": 9}, {}),
+        ({"to": "Ann", "about": "x"}, {"tone": "LOUD"}),
+        ("a letter", {}),
+    ],
+)
+def test_input_and_config_are_checked(agency, given, config):
+    document = {"agent_id": LetterWriter.id, "input": given, "config": {"configurable": config}}
+    status, said = ask(agency, "POST", "/runs/wait", document)
+    assert (status, type(said)) == (422, str)
+
+
+def test_what_is_not_there_is_not_found(agency):
+    for path in ("/agents/nobody", "/agents/nobody/descriptor", "/nothing"):
+        assert ask(agency, "GET", path)[0] == 404
+    assert ask(agency, "POST", "/runs/wait", {"agent_id": "nobody"})[0] == 404
+    assert b"letters" in agency.answer(Request("GET", "/", {}, {})).body
