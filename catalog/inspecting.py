@@ -7,6 +7,7 @@ has been decided about it since. `Run.inspected` says with which revision of the
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Q
@@ -73,7 +74,7 @@ def inspect_older(tool: Tool, versions: Sequence[ToolVersion]) -> None:
         _inspect(tool.endpoint, None, rows, may_stop=True)
 
 
-def _rows(condition: str, values: Sequence[object]) -> list[_Inspected]:
+def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
     with connection.cursor() as cursor:
         cursor.execute(
             f"""

@@ -10,7 +10,8 @@ import msgspec
 from django.db import transaction
 from django.db.models import QuerySet
 
-from catalog.models import Endpoint, Finding, Tool, ToolVersion
+from catalog import holds
+from catalog.models import Endpoint, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
 from designer import exports, sealed
@@ -169,11 +170,9 @@ def _check_fit(pins: list[Pin]) -> None:
             if misfit.exposes:
                 message = f"“{pin.name}”: {misfit.message}"
                 raise DesignerError("tuning_does_not_fit", message, status=409)
-    blocked = Finding.objects.filter(
-        version__in=[pin.version_id for pin in pins], state=FindingState.BLOCKED
-    ).values_list("version_id", flat=True)
+    standings = holds.standings(pin.version for pin in pins)
     for pin in pins:
-        if pin.version_id in blocked:
+        if standings.get(pin.version_id) == FindingState.BLOCKED:
             message = f"“{pin.name}” is pinned to a version that was blocked in review. Move the pin."
             raise DesignerError("version_blocked", message, status=409)
 

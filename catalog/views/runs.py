@@ -7,7 +7,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from catalog import enumeration
-from catalog.models import Run, ToolVersion
+from catalog.models import Finding, Run, ToolVersion
+from catalog.models.findings import FindingState
 from people.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -39,6 +40,12 @@ def _runs() -> QuerySet[Run]:
     return Run.objects.select_related("endpoint__vendor", "requested_by")
 
 
+def _findings(row: Run) -> QuerySet[Finding]:
+    """One for each decision; what is merely noted stands on the page of its tool."""
+    theirs = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
+    return theirs.decisions().select_related("tool")
+
+
 def _results(row: Run) -> dict[str, Any]:
     if row.is_active:
         return {}
@@ -50,6 +57,6 @@ def _results(row: Run) -> dict[str, Any]:
         "withdrawn": row.withdrawals.select_related("tool")[:SHOWN] if row.withdrawn else [],
         "returned": row.returns.select_related("tool")[:SHOWN] if row.returned else [],
         "rejections": row.rejections.all()[:SHOWN] if row.rejected else [],
-        "findings": row.findings.select_related("tool")[:SHOWN],
+        "findings": _findings(row)[:SHOWN],
         "shown": SHOWN,
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog import enumeration, inspecting
+from catalog import enumeration, history, holds, inspecting
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from designer import pins
@@ -180,3 +180,20 @@ def test_a_look_alike_that_a_tool_is_renamed_to_is_held_behind_the_old_name(vend
 
     renamed = Tool.objects.get(endpoint=endpoint)
     assert (renamed.name, renamed.current.label, renamed.stopped.label) == ("count", "1", "2")
+
+
+def test_an_older_version_out_of_a_vendors_history_is_inspected_too(vendor):
+    vendor.listed = [tool(1, 2)]
+    vendor.history[vendor.listed[0]["toolId"]] = [tool(1, 1, description=SNEAKY), tool(1, 2)]
+    endpoint = make_endpoint(url=vendor.url)
+    recorded(endpoint)
+    inspecting.inspect_pending()
+
+    history.read_all(endpoint.pk)
+
+    listed = Tool.objects.get()
+    assert (listed.current.label, listed.stopped) == ("2", None)
+    older = listed.versions.get(label="1")
+    assert holds.standing(older) == "open"
+    states = dict(Finding.objects.filter(version=older).values_list("code", "state"))
+    assert states == {"BIDI_CONTROL": "noted", "HELD": "open"}
