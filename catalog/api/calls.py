@@ -4,6 +4,7 @@ import json
 import threading
 from typing import Any
 
+import msgspec
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -19,7 +20,7 @@ from catalog.api.versions import LARGEST_ORDINAL, version_at
 from catalog.errors import CatalogError
 from catalog.invocation import ArgumentsError
 from catalog.models import Call, Example, Tool, ToolVersion
-from catalog.models.calls import OUTCOMES, CallStatus
+from catalog.models.calls import OUTCOMES, Attempt, CallStatus
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
@@ -67,6 +68,30 @@ class AskOutput(serializers.Serializer[Any]):
     url = serializers.CharField(help_text="An address for a person to visit; may be empty.")
 
 
+class ExchangeOutput(serializers.Serializer[Any]):
+    """Without what the credential added, and with its texts struck out. Bodies are cut at 16 kB."""
+
+    method = serializers.CharField()
+    url = serializers.CharField()
+    headers = serializers.DictField(child=serializers.CharField())
+    body = serializers.CharField()
+    status = serializers.IntegerField(help_text="0 when no reply came.")
+    reply_headers = serializers.DictField(child=serializers.CharField())
+    reply = serializers.CharField()
+    duration_ms = serializers.IntegerField()
+
+
+class AttemptOutput(serializers.Serializer[Any]):
+    """Only tools that the vendor marks as read-only or idempotent are tried more than once."""
+
+    outcome = serializers.ChoiceField(choices=OUTCOMES)
+    code = serializers.CharField()
+    message = serializers.CharField()
+    waited_ms = serializers.IntegerField()
+    duration_ms = serializers.IntegerField()
+    exchanges = ExchangeOutput(many=True)
+
+
 class CallRow(serializers.Serializer[Any]):
     call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
     status = serializers.ChoiceField(choices=CallStatus.choices)
@@ -90,7 +115,7 @@ class CallOutput(CallRow):
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     asks = AskOutput(many=True)
     resume = serializers.URLField(allow_null=True)
-    attempts = serializers.IntegerField()
+    attempts = AttemptOutput(many=True)
 
 
 def call_row(call: Call) -> dict[str, Any]:
@@ -104,6 +129,12 @@ def call_row(call: Call) -> dict[str, Any]:
         "requested_at": call.queued_at.isoformat(),
         "arguments": call.arguments,
     }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    facts = ("outcome", "code", "message", "waited_ms", "duration_ms")
+    exchanges = [msgspec.structs.asdict(exchange) for exchange in attempt.exchanges]
+    return {**{name: getattr(attempt, name) for name in facts}, "exchanges": exchanges}
 
 
 def _brief(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +162,7 @@ def call_document(call: Call, request: Request) -> dict[str, Any]:
         "notes": result.notes,
         "asks": asks,
         "resume": reverse("api-call-resume", kwargs=here, request=request) if can_resume else None,
-        "attempts": len(result.attempts),
+        "attempts": [_attempt(attempt) for attempt in result.attempts],
     }
 
 
@@ -153,7 +184,7 @@ def refused_document(error: ArgumentsError, version: ToolVersion, request: Reque
         "notes": [],
         "asks": [],
         "resume": None,
-        "attempts": 0,
+        "attempts": [],
     }
 
 

@@ -58,6 +58,9 @@ def test_a_call_answers_with_its_outcome(designer_api):
     assert body["parsed"] == {"weather": {"sky": "fair"}}
     assert body["error"] is None
     assert body["duration_ms"] >= 0
+    ((exchange,),) = [attempt["exchanges"] for attempt in body["attempts"]]
+    assert (exchange["method"], exchange["status"]) == ("POST", 200)
+    assert "Oslo" in exchange["body"]
     assert designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{body['call']}/").json() == body
 
 
