@@ -45,6 +45,8 @@ LONGEST_VERSION = 100
 MOST_NAMES = 200
 MOST_SHOWN = 10
 LONGEST_FACT = 300
+# What stands for the description of a configuration that has none.
+CONFIG = "How the agent is to work in this run."
 # The page that a server sends which does not heed the limit.
 DEFAULT_PAGE = 10
 # A server that fails so often in a row is away, and no longer a server with a bad agent or two.
@@ -128,7 +130,7 @@ class ACP(Protocol):
         reply = session.post("/agents/search", json=body, is_repeatable=True, accept=(200, 400, 422))
         if reply.status != 200:
             said, _ = outcomes.explanation(reply)
-            if not query and "name" in said and "version" in said:
+            if not query and "name" in said.lower() and "version" in said.lower():
                 return None
             raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents: {said}")
         found = strict_json.require_json(reply)
@@ -349,12 +351,17 @@ def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tup
     taken = {parameter.name for parameter in inputs}
     names = ("config", "agent_config", *(f"agent_config_{n}" for n in range(2, len(taken) + 3)))
     name = next(name for name in names if name not in taken)
-    said = members.text(schema, "description", "specs.config.") if isinstance(schema, dict) else ""
-    return (
-        Parameter(
-            id=name, name=name, type="json", required=False, description=said, schema=schema, rest=_CONFIG
-        ),
+    said = schema.get("description") if isinstance(schema, dict) else None
+    config = Parameter(
+        id=name,
+        name=name,
+        type="json",
+        required=False,
+        description=members.text({"description": said}, "description") if isinstance(said, str) else CONFIG,
+        schema=schema,
+        rest=_CONFIG,
     )
+    return (config,)
 
 
 def _beside(config: Sequence[Parameter], inputs: tuple[Parameter, ...]) -> tuple[Parameter, ...]:

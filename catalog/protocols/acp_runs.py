@@ -26,6 +26,7 @@ from catalog.protocols.signature import Signature
 # server that does not offer a call answers 404, 405 or 501.
 _ANSWERS = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)), 501)
 _NOT_OFFERED = (404, 405, 501)
+LONGEST_ID = 255
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _QUESTIONS = ("message", "question", "prompt", "description", "text")
 # The protocol spells it in the second way in one place.
@@ -140,7 +141,7 @@ def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Out
     name, payload, is_typed = _asked(interrupt, declared(signature))
     schema = declared(signature).get(name, {}).get("resume_payload")
     ask = Ask(name, _question(payload), schema if isinstance(schema, dict) else {})
-    if not isinstance(run_id, str) or not run_id:
+    if not isinstance(run_id, str) or not 0 < len(run_id) <= LONGEST_ID:
         message = "The agent asks for input, and does not say which run to continue."
         return replace(outcomes.failed("needs_input", "INTERRUPT", message), asks=[ask])
     error = {"code": "INTERRUPT", "message": "The agent asks for input before it goes on."}

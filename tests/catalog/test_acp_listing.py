@@ -213,6 +213,11 @@ def test_agent_is_one_tool_with_its_input_config_and_output():
     assert names(found.outputs) == [("output", "string", True)]
 
 
+@pytest.mark.parametrize("schema", [{}, True, {"description": 5}])
+def test_config_without_a_description_gets_one(schema):
+    assert read(config=schema).inputs[-1].description == "How the agent is to work in this run."
+
+
 @pytest.mark.parametrize(
     ("taken", "name"),
     [

@@ -136,8 +136,9 @@ def test_interrupt_that_nobody_declared_is_a_question_all_the_same(interrupts):
     assert (ask.id, ask.message, ask.schema) == ("approval", "Post it?", {})
 
 
-def test_interrupt_of_a_run_without_an_id_cannot_be_answered():
-    outcome = run(waiting({"type": "interrupt", "interrupt": "Post it?"}, run={}))
+@pytest.mark.parametrize("run_id", [None, "", 5, "x" * 256])
+def test_interrupt_of_a_run_without_an_id_cannot_be_answered(run_id):
+    outcome = run(waiting({"type": "interrupt", "interrupt": "Post it?"}, run={"run_id": run_id}))
     assert (outcome.outcome, outcome.resume) == ("needs_input", None)
 
 
