@@ -36,9 +36,9 @@ NO_FORM = "fits none of the forms that the vendor takes"
 UNKNOWN = "is not known here"
 
 _SENTENCES: dict[type[Kind], Callable[[Any], str]] = {
-    Kind.Constant: lambda kind: f"must be {shown(kind.expected_value)}",
+    Kind.Constant: lambda kind: f"must be {_value(kind.expected_value)}",
     Kind.Contains: lambda _: "has no entry that fits what the vendor asks for",
-    Kind.Enum: lambda kind: f"must be one of {_listed(map(shown, kind.options))}",
+    Kind.Enum: lambda kind: f"must be one of {_listed(map(_value, kind.options))}",
     Kind.ExclusiveMaximum: lambda kind: f"must be less than {kind.limit}",
     Kind.ExclusiveMinimum: lambda kind: f"must be more than {kind.limit}",
     Kind.FalseSchema: lambda _: "must not be given",
@@ -76,6 +76,10 @@ def types(names: Iterable[str]) -> str:
 
 def _format(name: str) -> str:
     return FORMATS.get(name) or f"of the format “{printable(name)}”"
+
+
+def _value(value: object) -> str:
+    return "null" if value is None else shown(value)
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -38,8 +38,12 @@ def _sentence(path: str, before: object, after: object) -> str:
     if after is _ABSENT:
         return f"“{name}” is kept in the vendor's document only."
     if before is _ABSENT:
-        return f"“{name}” is taken to be {shown(after)}; the vendor left it out."
-    return f"“{name}” is read as {shown(after)}; the vendor wrote {shown(before)}."
+        return f"“{name}” is taken to be {_value(after)}; the vendor left it out."
+    return f"“{name}” is read as {_value(after)}; the vendor wrote {_value(before)}."
+
+
+def _value(value: object) -> str:
+    return "null" if value is None else shown(value)
 
 
 def _differences(before: object, after: object, path: str) -> Iterator[tuple[str, object, object]]:

@@ -42,16 +42,16 @@ def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
     """The same, as close to the vendor's own schema as a target lets us that asks for any object."""
     if whole := whole_input(tool):
         return _as_it_is(whole) or _wrapped(whole)
-    schema: dict[str, Any] = {"type": "object"}
-    if tool.inputs or tool.schema_rest is None or tool.schema_rest.get("properties") == {}:
-        schema["properties"] = {shown.alias: of_input(shown) for shown in tool.inputs}
-    required = [shown.parameter.name for shown in tool.inputs if shown.is_required]
+    rest = tool.schema_rest
     names = {shown.parameter.name: shown.alias for shown in tool.inputs}
     hidden = {hidden.parameter.name: hidden.parameter for hidden in tool.hidden}
-    if tool.schema_rest is None:
-        listed = {"required": [names[name] for name in required]} if required else {}
-        return schema | listed | {"additionalProperties": False}
-    schema |= _required(tool.schema_rest, required, {*names, *hidden}, names)
+    required = [shown.parameter.name for shown in tool.inputs if shown.is_required]
+    schema: dict[str, Any] = {"type": "object"}
+    if tool.inputs or rest is None or rest.get("properties") == {}:
+        schema["properties"] = {shown.alias: of_input(shown) for shown in tool.inputs}
+    schema |= _required(rest or {}, required, {*names, *hidden}, names)
+    if rest is None:
+        return schema | {"additionalProperties": False}
     return _led_on(schema | kept_rest(tool), names, hidden)
 
 

@@ -46,7 +46,7 @@ ADDRESS = an_object(
         ({"type": "boolean"}, 0, "must be true or false"),
         ({"type": "string", "maxLength": 2}, "abc", "must not be longer than 2 characters"),
         ({"type": "string", "enum": ["a", "b"]}, "c", "must be one of a, b"),
-        ({"enum": [1, "b", None]}, "c", "must be one of 1, “b”, missing"),
+        ({"enum": [1, "b", None]}, "c", "must be one of 1, “b”, null"),
         ({"const": 1}, 2, "must be 1"),
         ({"type": "string", "minLength": 1}, "", "must have at least 1 character"),
         ({"type": "string", "pattern": "^[a-z]+$"}, "A", "must match the pattern ^[a-z]+$"),

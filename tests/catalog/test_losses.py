@@ -78,6 +78,7 @@ def test_what_is_not_named_is_equal(before, after):
         ({"a": [1]}, {"a": []}, "/a", "“a” is read as an array; the vendor wrote an array."),
         ({"a/b": {"~": 1}}, {"a/b": {}}, "/a~1b/~0", "“~” is kept in the vendor's document only."),
         ({"a": [{"b": 1}]}, {"a": [{}]}, "/a/0/b", "“b” is kept in the vendor's document only."),
+        ({"a": None}, {"a": "x"}, "/a", "“a” is read as “x”; the vendor wrote null."),
         ({"a": 1}, {"a": True}, "/a", "“a” is read as true; the vendor wrote 1."),
     ],
 )
