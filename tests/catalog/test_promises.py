@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from catalog import diff, enumeration, promises
+from catalog import diff, enumeration, history, promises
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.promises import Update, broken
@@ -121,6 +121,17 @@ def test_a_member_that_nobody_knows_is_drift_all_the_same(endpoint, vendor):
     vendor.listed[4] = tool(5, price="10 EUR")
     read(endpoint)
     assert findings() == [("DRIFT", "tool_5")]
+
+
+@in_database
+def test_an_older_version_written_another_way_is_no_drift(endpoint, vendor):
+    read(endpoint)
+    vendor.listed[4] = tool(5, version=2)
+    read(endpoint)
+    vendor.history[tool(5)["toolId"]] = [tool(5, version=2), tool(5, version="1", currentVersion=2)]
+    history.read_all(endpoint.pk)
+    assert findings() == []
+    assert Tool.objects.get(name="tool_5").versions.count() == 3
 
 
 @in_database
