@@ -145,7 +145,7 @@ def test_a_killed_product_starts_again_with_its_data(product):
 
 def test_ready_is_said_once_a_worker_and_the_scheduler_work(product):
     logs = product().ready().data / "log"
-    assert " ready." in (logs / "worker.log").read_text()
+    assert "Connected to" in (logs / "worker.log").read_text()
     assert "beat: Starting" in (logs / "beat.log").read_text()
 
 
