@@ -119,19 +119,27 @@ class Wire:
 
     def ask(self, request: Request) -> Answer:
         """Raises RpcError for an error of JSON-RPC, and ProtocolError for everything else."""
+        with suppress(_OtherEraError):
+            if answer := self._as_remembered(request):
+                return answer
+        self._forget()
+        if request.is_harmless:
+            return self._find_out(request)
+        # A call is no question to find out anything with.
+        self._find_out(Request("tools/list"))
         try:
-            match self._memory.get("era"):
-                case "modern":
-                    return self._modern(request, is_sure=True)
-                case "handshake":
-                    return self._handshake(request)
-        except _OtherEraError:
-            self._forget()
-        if not request.is_harmless:
-            # A call is no question to find out anything with.
-            self._find_out(Request("tools/list"))
-            return self.ask(request)
-        return self._find_out(request)
+            answer = self._as_remembered(request)
+        except _OtherEraError as error:
+            raise error.error from error
+        return answer or self._find_out(request)
+
+    def _as_remembered(self, request: Request) -> Answer | None:
+        match self._memory.get("era"):
+            case "modern":
+                return self._modern(request, is_sure=True)
+            case "handshake":
+                return self._handshake(request)
+        return None
 
     def _forget(self) -> None:
         self._opened = None

@@ -268,3 +268,14 @@ def test_nothing_is_called_to_find_out_how_a_vendor_speaks():
     session = ScriptedSession(lists(2, TOOL), answers(request(3), content=[]))
     outcome = MCP().invoke(session, "renew_loan", None, MCP().read(TOOL), GIVEN)
     assert (outcome.outcome, session.memory["era"]) == ("ok", "modern")
+
+
+@pytest.mark.parametrize(("number", "code"), [(-32600, "RPC_ERROR"), (None, "NOT_FOUND")])
+def test_a_vendor_that_lists_and_cannot_be_called_is_not_asked_for_ever(number, code):
+    def fails(asked):
+        if number:
+            return refuses(asked, number)
+        return Exchange(method="POST", json=asked, status=404, body={})
+
+    outcome, _ = call(fails(request(2)), lists(3, TOOL), fails(request(4)))
+    assert outcome.error["code"] == code
