@@ -24,6 +24,7 @@ LARGEST_STATE = 256 * 1024
 LONGEST_CUT = 16 * 1024
 LONGEST_BODY = 16 * 1024
 LONGEST_LINE = 1000
+LONGEST_HEADER = 300
 MOST_LINES = 50
 MOST_EXCHANGES = 20
 MOST_ASKS = 10
@@ -112,7 +113,8 @@ def _sent(exchange: Exchange) -> Sent:
 
 
 def _head(headers: Mapping[str, str]) -> dict[str, str]:
-    return {_line(name): _line(value) for name, value in list(headers.items())[:MOST_LINES]}
+    lines = list(headers.items())[:MOST_LINES]
+    return {_line(name, LONGEST_HEADER): _line(value, LONGEST_HEADER) for name, value in lines}
 
 
 def _body(text: str) -> str:
@@ -120,9 +122,9 @@ def _body(text: str) -> str:
     return text if len(text) <= LONGEST_BODY else text[:LONGEST_BODY] + " …"
 
 
-def _line(text: str) -> str:
+def _line(text: str, longest: int = LONGEST_LINE) -> str:
     text = _sound(text)
-    return text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + "…"
+    return text if len(text) <= longest else text[:longest] + "…"
 
 
 def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -130,7 +130,7 @@ def reply_text(sent: Sent) -> SafeString:
 
 def _message(first: str, headers: dict[str, str], body: str) -> str:
     head = "\n".join([first, *(f"{name}: {value}" for name, value in headers.items())])
-    return f"{head}\n\n{_pretty(body)}" if body else head
+    return f"{head}\n\n{_cut(_pretty(body), LONGEST_TEXT)}" if body else head
 
 
 def _pretty(body: str) -> str:

@@ -274,6 +274,18 @@ def test_values_are_shown_as_a_person_reads_them(designer):
     assert "<td>Oslo</td>" in page.content.decode()
 
 
+def test_the_longest_answer_still_makes_a_page(designer):
+    sent = Sent("POST", "http://x/", {"a": "b" * 300}, "c" * 16_000, 200, {"d": "e" * 300}, "f" * 16_000)
+    attempts = [Attempt("unavailable", "HTTP_503", "g" * 900, exchanges=[sent] * 20) for _ in range(3)]
+    outputs = {f"o{n}": [{"a": "x" * 5_000, "b": n}] * 100 for n in range(2)}
+    call = finished(make_it(), result=Result(outputs=outputs, attempts=attempts))
+
+    page = designer.get(f"{try_url(call.tool)}?call={call.pk}")
+
+    assert "The first 8 of 20" in text_of(page)
+    assert len(page.content) < 400_000
+
+
 def test_a_version_without_a_label_goes_by_its_number(designer):
     tool = make_it()
     facts = {name: getattr(tool.current, name) for name in ("signature", "raw", "digest")}
