@@ -11,7 +11,7 @@ from catalog.protocols.base import Setting
 class LinesField(forms.CharField):
     """A list of texts, typed one per line."""
 
-    widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
+    widget = forms.Textarea(attrs={"rows": 1, "spellcheck": "false"})
 
     def to_python(self, value: Any) -> Any:
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
@@ -31,7 +31,15 @@ class DocumentWidget(forms.MultiWidget):
     """A file to upload, or a text to paste. What is stored is never put back into the page."""
 
     def __init__(self) -> None:
-        super().__init__({"file": forms.FileInput(), "text": forms.Textarea(attrs={"rows": 3})})
+        pasted = {
+            "rows": 1,
+            "spellcheck": "false",
+            "placeholder": "Or paste it here",
+            "aria-label": "Its text",
+        }
+        super().__init__(
+            {"file": forms.FileInput(attrs={"aria-label": "A file"}), "text": forms.Textarea(attrs=pasted)}
+        )
 
     def decompress(self, value: Any) -> list[Any]:
         return [None, ""]

@@ -55,7 +55,7 @@ class OpenApi(Protocol):
         Setting(
             name="document",
             label="The document itself",
-            help="Upload or paste it if it has no address. The address above is then the one for calls.",
+            help="If it has no address, upload it or paste it. The endpoint's address is then the one for calls.",
             kind="document",
         ),
         Setting(
