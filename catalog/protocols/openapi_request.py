@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
+from catalog.protocols import arguments as judged
 from catalog.protocols import openapi_signature, strict_json
 from catalog.protocols.base import Note, Reply
 from catalog.protocols.errors import RefusedError, printable
@@ -76,7 +77,7 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
     """Raises UnusableArgumentError."""
     rest = signature.rest or {}
     cut = openapi_signature.cut_of(rest["document"])
-    given = {name: value for name, value in arguments.items() if value is not None}
+    given = judged.given(signature, arguments)
     called: dict[str, str] = rest.get("called", {})
     path, _, fixed = cut.path.partition("#")[0].partition("?")
     queries, cookies, headers = ([fixed] if fixed else []), [], _accepted(cut)
@@ -238,7 +239,12 @@ def _encodings(cut: Cut, media: str) -> dict[str, Any]:
 def _form(value: Any, encodings: Mapping[str, Any]) -> str:
     members = value if isinstance(value, dict) else {}
     return _joined(
-        [pair for name, inner in members.items() for pair in _field(name, inner, encodings.get(name))]
+        [
+            pair
+            for name, inner in members.items()
+            if inner is not None
+            for pair in _field(name, inner, encodings.get(name))
+        ]
     )
 
 

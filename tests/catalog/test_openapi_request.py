@@ -161,6 +161,16 @@ def test_members_become_a_json_object():
     assert call.headers["Content-Type"] == "application/json"
 
 
+@pytest.mark.parametrize(
+    ("media", "content"),
+    [("application/json", b'{"a":null}'), ("application/x-www-form-urlencoded", b"")],
+)
+def test_null_is_sent_where_a_member_takes_it_and_the_body_can_say_it(media, content):
+    members = {"a": {"type": "string", "nullable": True}, "b": {"type": "string"}}
+    call = sent({"type": "object", "properties": members}, {"a": None, "b": None}, media)
+    assert call.content == content
+
+
 def test_required_body_is_sent_even_if_it_is_empty():
     assert sent(MEMBERS, {}).content == b"{}"
 
