@@ -32,6 +32,9 @@ class ToolRow(serializers.Serializer[Any]):
     version = serializers.CharField(help_text="The vendor's label of the current version.")
     ordinal = serializers.IntegerField()
     status = serializers.ChoiceField(choices=ToolStatus.choices)
+    is_stopped = serializers.BooleanField(
+        help_text="Held for review or blocked; nothing was let through yet."
+    )
     tags = serializers.ListField(child=serializers.CharField())
     tokens = serializers.IntegerField()
     changed_at = serializers.DateTimeField()

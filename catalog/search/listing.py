@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from django.core import signing
-from django.db.models import F
+from django.db.models import Case, F, When
 
 from catalog import protocols
 from catalog.models import Endpoint, Tool, Vendor
@@ -35,6 +35,8 @@ COLUMNS = {
     "protocol": F("endpoint__protocol"),
     "version": F("current__label"),
     "ordinal": F("current__ordinal"),
+    # Nothing of it was let through so far: it is held for review, or blocked.
+    "is_stopped": Case(When(stopped=F("current"), then=True), default=False),
 }
 PLAIN = (
     *("id", "tool_id", "name", "title", "description", "endpoint", "status", "tags", "tokens", "changed_at"),

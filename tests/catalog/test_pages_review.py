@@ -213,3 +213,14 @@ def test_a_removed_endpoint_leaves_nothing_to_review(admin):
     admin.post(f"/endpoints/{finding.endpoint_id}/remove/")
 
     assert "Nothing to review" in text_of(admin.get("/review/"))
+
+
+def test_a_tool_that_was_not_let_through_is_listed_and_marked(admin):
+    tool = make_tool(name="forecast")
+    tool.stopped = tool.current
+    tool.save()
+    make_finding_about(tool.current, code="HELD")
+
+    assert "Not let through" in text_of(admin.get("/tools/"))
+    assert "Version waits for review" in text_of(admin.get(f"/tools/{tool.pk}/"))
+    assert "waits for review" in text_of(admin.get(f"/tools/{tool.pk}/versions/"))
