@@ -1,6 +1,7 @@
 """What came of a call, bounded and fit to be kept: everything in it was written by a vendor."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -54,7 +55,14 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt]) -> str:
     return msgspec.json.encode(result).decode()
 
 
-def attempt(outcome: Outcome, exchanges: Sequence[Exchange], waited: float, took: float) -> Attempt:
+def attempt(
+    outcome: Outcome,
+    exchanges: Sequence[Exchange],
+    waited: float,
+    took: float,
+    unshown: Collection[str] = (),
+) -> Attempt:
+    """`unshown` names members of replies whose text is struck out."""
     error = outcome.error or {}
     return Attempt(
         outcome=outcome.outcome,
@@ -62,7 +70,7 @@ def attempt(outcome: Outcome, exchanges: Sequence[Exchange], waited: float, took
         message=_line(str(error.get("message", ""))),
         waited_ms=round(waited * 1000),
         duration_ms=round(took * 1000),
-        exchanges=[_sent(exchange) for exchange in exchanges[:MOST_EXCHANGES]],
+        exchanges=[_sent(exchange, unshown) for exchange in exchanges[:MOST_EXCHANGES]],
     )
 
 
@@ -99,7 +107,7 @@ def faults_in_answer(ask: Asked, answer: object) -> dict[str, str]:
     return {ask.id if is_whole or not name else f"{ask.id}.{name}": why for name, why in fields.items()}
 
 
-def _sent(exchange: Exchange) -> Sent:
+def _sent(exchange: Exchange, unshown: Collection[str]) -> Sent:
     return Sent(
         method=exchange.method,
         url=_line(exchange.url),
@@ -107,9 +115,16 @@ def _sent(exchange: Exchange) -> Sent:
         body=_body(exchange.body),
         status=exchange.status,
         reply_headers=_head(exchange.reply_headers),
-        reply=_body(exchange.reply),
+        reply=_body(_struck_out(exchange.reply, unshown)),
         duration_ms=exchange.duration_ms,
     )
+
+
+def _struck_out(reply: str, names: Collection[str]) -> str:
+    """The reply as it came, which may be cut or no JSON at all, without the texts of some members."""
+    for name in names:
+        reply = re.sub(rf'("{re.escape(name)}"\s*:\s*)"(?:[^"\\]|\\.)*(?:"|$)', r'\1"•••"', reply)
+    return reply
 
 
 def _head(headers: Mapping[str, str]) -> dict[str, str]:

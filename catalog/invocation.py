@@ -306,25 +306,32 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     signature = call.version.decoded()
     conversation = _Conversation(call, signature, endpoint.speak())
     with credentials.open_session(endpoint, exchanges, _limits(call)) as session:
-        outcome = _attempt(partial(conversation.begin, session), attempts, exchanges)
+        unshown = conversation.protocol.unshown
+        outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
         for pause in pauses if is_safe(signature) else ():
             wait = pause if outcome.retry_after is None else outcome.retry_after
             if outcome.outcome != "unavailable" or wait >= min(ends - time.monotonic(), LONGEST_PAUSE):
                 break
             time.sleep(wait)
-            outcome = _attempt(partial(conversation.again, session, outcome), attempts, exchanges, wait)
+            speak = partial(conversation.again, session, outcome)
+            outcome = _attempt(speak, attempts, exchanges, unshown, wait)
     return outcome
 
 
 def _attempt(
-    speak: Callable[[], Outcome], attempts: list[Attempt], exchanges: list[Exchange], waited: float = 0.0
+    speak: Callable[[], Outcome],
+    attempts: list[Attempt],
+    exchanges: list[Exchange],
+    unshown: Collection[str],
+    waited: float = 0.0,
 ) -> Outcome:
     began, before = time.monotonic(), len(exchanges)
     try:
         outcome = speak()
     except ProtocolError as exc:
         outcome = outcomes.after(exc)
-    attempts.append(call_results.attempt(outcome, exchanges[before:], waited, time.monotonic() - began))
+    took = time.monotonic() - began
+    attempts.append(call_results.attempt(outcome, exchanges[before:], waited, took, unshown))
     return outcome
 
 

@@ -242,6 +242,8 @@ class Protocol(ABC):
     summary: ClassVar[str]
     url_hint: ClassVar[str]
     settings: ClassVar[tuple[Setting, ...]] = ()
+    # Members of a reply that are meant for the vendor's own people: nothing that is kept shows their text.
+    unshown: ClassVar[frozenset[str]] = frozenset()
     # What vendors of this protocol promise about their tools; catalog/promises.py says which there are.
     promises: ClassVar[frozenset[str]] = frozenset()
     # Raise by one when reading changes, so that pages remembered from before are read afresh.

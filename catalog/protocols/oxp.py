@@ -77,6 +77,7 @@ class OXP(Protocol):
         ),
     )
     promises = frozenset({"locked_versions"})
+    unshown = frozenset({"developer_message"})
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)

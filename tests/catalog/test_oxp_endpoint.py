@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from catalog import credentials, enumeration, history
+from catalog import credentials, enumeration, history, invocation
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo import VENDORS
@@ -15,7 +15,7 @@ from demo.bank import REQUIREMENTS, QuillmoorBank
 from demo.oxp_server import OxpApi, definition
 from demo.shelf import Shelf
 from demo.web import Server
-from tests.factories import make_endpoint
+from tests.factories import make_endpoint, make_user
 
 BANK = next(vendor for vendor in VENDORS if vendor.protocol == "oxp")
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -140,6 +140,17 @@ def test_tool_that_asks_for_its_user_is_told_who(endpoint):
     assert call(endpoint, "Accounts.ListAccounts", {"user_id": "u-7"}, before=asked).outcome == "ok"
     endpoint.settings = {"user_id": "u-7"}
     assert call(endpoint, "Accounts.ListAccounts", {}).outcome == "ok"
+
+
+def test_words_for_the_banks_own_people_are_kept_nowhere(endpoint):
+    tool = Tool.objects.get(endpoint=endpoint, tool_id="Accounts.GetBalance")
+    call = invocation.request_call(tool.current, actor=make_user(), arguments={"account": "QM"})
+    invocation.perform(call.pk)
+    call.refresh_from_db()
+    (attempt,) = call.decoded().attempts
+    assert "There is no account QM." in attempt.exchanges[0].reply
+    assert '"developer_message": "•••"' in attempt.exchanges[0].reply
+    assert "no_account" not in str(call.result)
 
 
 def test_version_that_is_gone_is_said_so(endpoint, bank):
