@@ -284,7 +284,7 @@ def _is_apart(one: Schema, other: Schema) -> bool:
         return True
     listed, others = values(one), values(other)
     if listed is not None and others is not None:
-        return not ({canonical(v) for v in listed} & {canonical(v) for v in others})
+        return {text(value) for value in listed}.isdisjoint(map(text, others))
     if types(one) | types(other) != {"object"}:
         return False
     needed = set(_list(one.get("required"))) & set(_list(other.get("required")))
@@ -297,7 +297,7 @@ def _differs_in(name: str, one: Schema, other: Schema) -> bool:
     listed, others = values(read[0]), values(read[1])
     if listed is None or others is None:
         return False
-    return not ({canonical(v) for v in listed} & {canonical(v) for v in others})
+    return {text(value) for value in listed}.isdisjoint(map(text, others))
 
 
 def _member(schema: Schema, name: str) -> Schema:
@@ -339,6 +339,13 @@ def type_of(value: object) -> str:
 def same_json(one: object, other: object) -> bool:
     """To Python, 1 and true are equal."""
     return one is other or canonical(one) == canonical(other)
+
+
+def text(value: object) -> str:
+    """Its JSON; the same for 1 and 1.0, which JSON Schema does not tell apart."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return canonical(value).decode()
 
 
 def _words(schema: Mapping[str, Any]) -> Iterable[str]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from catalog.diff.changes import Kind
 from catalog.diff.normal import APPLIES_TO, NUMBER, type_of, types
-from catalog.protocols.base import canonical
 
 Difference = tuple[str, Kind, object, object]
 Bound = tuple[float, bool]
@@ -163,9 +162,3 @@ def _fits_number(value: float, schema: Mapping[str, Any]) -> bool:
             return False
     step = _step(schema.get("multipleOf"))
     return step is None or value % step == 0
-
-
-def text(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return canonical(value).decode()

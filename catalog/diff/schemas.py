@@ -21,6 +21,7 @@ from catalog.diff.normal import (
     is_constraining,
     is_schema,
     same_json,
+    text,
     types,
     values,
 )
@@ -173,13 +174,13 @@ class Comparer:
             if isinstance(before, list) or isinstance(after, list):
                 yield on(self.side, path, "narrowed" if isinstance(after, list) else "widened", before, after)
             return
-        gone, come = {_name(v): v for v in before}, {_name(v): v for v in after}
-        for name, value in come.items():
-            if name not in gone:
-                yield on(self.side, (*path, name), "widened", None, value)
-        for name, value in gone.items():
-            if name not in come:
-                yield on(self.side, (*path, name), "narrowed", value, None)
+        gone, come = {text(v): v for v in before}, {text(v): v for v in after}
+        for key, value in come.items():
+            if key not in gone:
+                yield on(self.side, (*path, _name(value)), "widened", None, value)
+        for key, value in gone.items():
+            if key not in come:
+                yield on(self.side, (*path, _name(value)), "narrowed", value, None)
 
     def _scalars(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
         for member, kind, before, after in scalars.between(old, new, common):
@@ -287,6 +288,8 @@ class Comparer:
             elif "properties" in old and not (name in before and name in after):
                 # It may also have been about members that are named.
                 yield change(place.path(), "changed", "widens_risk", before.get(name), after.get(name))
+            elif (one is False) != (other is False):
+                yield on(self.side, place.path(), "widened" if one is False else "narrowed", one, other)
             else:
                 yield from self.between(one, other, place)
 
@@ -416,10 +419,8 @@ def _word(schema: Mapping[str, Any]) -> object:
 
 
 def _name(value: object) -> str:
-    """What a value is called in a path; the same for 1 and 1.0, which JSON does not tell apart."""
-    if isinstance(value, str):
-        return value
-    return scalars.text(value)
+    """What a value is called in a path."""
+    return value if isinstance(value, str) else text(value)
 
 
 def _schemas(value: object) -> dict[str, Any]:

@@ -63,6 +63,10 @@ def on_output(one, other):
     return gives(member(one)), gives(member(other))
 
 
+def kind(word):
+    return {"type": "object", "properties": {"kind": {"const": word}}, "required": ["kind"]}
+
+
 # name: (one, other), what it does from one to other, what it does back
 TOOLS = {
     "name": ((tool(), tool(name="reserve")), BREAKS_CALLERS, BREAKS_CALLERS),
@@ -236,6 +240,22 @@ SCHEMAS = {
     "a value": ({"enum": [1]}, {"enum": [1, 2]}, MORE_FITS, BREAKS_CALLERS, FINE, FINE),
     "a constant": ({"const": "a"}, {"const": "b"}, BREAKS_CALLERS, BREAKS_CALLERS, FINE, FINE),
     "no list any more": ({"enum": ["a", 1]}, {}, MORE_FITS, BREAKS_CALLERS, FINE, FINE),
+    "text for a number": ({"enum": ["1", 2]}, {"enum": [1, 2]}, BREAKS_CALLERS, BREAKS_CALLERS, FINE, FINE),
+    "a list whose values all fit": (
+        {"enum": ["a", "bb", 3]},
+        {"type": ["string", "integer"], "maxLength": 2, "minimum": 3, "multipleOf": 3},
+        *(MORE_FITS, BREAKS_CALLERS, FINE, FINE),
+    ),
+    "a list of which one value does not fit": (
+        {"enum": ["a", "bbb"]},
+        TEXTUAL | {"maxLength": 2},
+        *(BREAKS_CALLERS, BREAKS_CALLERS, FINE, FINE),
+    ),
+    "a list of numbers of which one does not fit": (
+        {"enum": [1, 7.5]},
+        {"type": "number", "exclusiveMinimum": 1},
+        *(BREAKS_CALLERS, BREAKS_CALLERS, FINE, FINE),
+    ),
     "a minimum": (WHOLE, WHOLE | {"minimum": 1}, BREAKS_CALLERS, MORE_FITS, FINE, FINE),
     "a higher minimum": (
         WHOLE | {"minimum": 1},
@@ -317,6 +337,32 @@ SCHEMAS = {
         OPEN | {"patternProperties": {"^x-": TEXTUAL}},
         *(RISK, MORE_FITS, FINE, RISK),
     ),
+    "members by pattern in a closed object": (
+        {"type": "object", "additionalProperties": False},
+        {"type": "object", "additionalProperties": False, "patternProperties": {"^x-": TEXTUAL}},
+        *(MORE_FITS, BREAKS_CALLERS, FINE, FINE),
+    ),
+    "members by pattern that were others": (
+        {"type": "object", "additionalProperties": WHOLE},
+        {"type": "object", "additionalProperties": WHOLE, "patternProperties": {"^x": {"type": "number"}}},
+        *(MORE_FITS, BREAKS_CALLERS, BREAKS_READERS, FINE),
+    ),
+    "members by pattern beside named ones": (
+        OPEN | {"additionalProperties": WHOLE},
+        OPEN | {"additionalProperties": WHOLE, "patternProperties": {"^x": {"type": "number"}}},
+        *(RISK,) * 4,
+    ),
+    "what one member asks of the others": (
+        OPEN,
+        OPEN | {"dependentSchemas": {"a": {"required": ["b"]}}},
+        *(RISK, MORE_FITS, FINE, RISK),
+    ),
+    "members that nothing has looked at": (
+        {"type": "object", "anyOf": [OPEN, {"required": ["z"]}], "unevaluatedProperties": False},
+        {"type": "object", "anyOf": [OPEN, {"required": ["y"]}], "unevaluatedProperties": False},
+        *(BREAKS_CALLERS,) * 2,
+        *(BREAKS_READERS,) * 2,
+    ),
     "names of members": (OPEN, OPEN | {"propertyNames": {"maxLength": 3}}, RISK, MORE_FITS, FINE, RISK),
     "one member needing another": (
         OPEN,
@@ -340,6 +386,26 @@ SCHEMAS = {
         *(BREAKS_READERS,) * 2,
     ),
     "an item that has to be there": (LIST, LIST | {"contains": {"const": "a"}}, RISK, MORE_FITS, FINE, RISK),
+    "an item of a wider type that has to be there": (
+        LIST | {"contains": WHOLE},
+        LIST | {"contains": {"type": "number"}},
+        *(MORE_FITS, BREAKS_CALLERS, BREAKS_READERS, FINE),
+    ),
+    "how many such items": (
+        LIST | {"contains": WHOLE},
+        LIST | {"contains": WHOLE, "minContains": 2},
+        *(RISK,) * 4,
+    ),
+    "items after the first, in the older way": (
+        {"type": "array", "items": [TEXTUAL], "additionalItems": WHOLE},
+        {"type": "array", "prefixItems": [TEXTUAL], "items": {"type": "number"}},
+        *(MORE_FITS, BREAKS_CALLERS, BREAKS_READERS, FINE),
+    ),
+    "a branch told apart by its kind": (
+        {"oneOf": [kind("a"), kind("b")]},
+        {"oneOf": [kind("b"), kind("c"), kind("a")]},
+        *(MORE_FITS, BREAKS_CALLERS, FINE, FINE),
+    ),
     "a branch": (
         {"anyOf": [OPEN, LIST]},
         {"anyOf": [OPEN, LIST, {"type": "object", "required": ["z"]}]},
@@ -425,6 +491,15 @@ SAME = {
     "a whole number above 0": (WHOLE | {"exclusiveMinimum": 0}, WHOLE | {"minimum": 1}),
     "parts put together": (OPEN | {"required": ["a"]}, {"allOf": [OPEN, {"required": ["a"]}]}),
     "a rule about another type": (TEXTUAL, TEXTUAL | {"minimum": 3}),
+    "a reference into a list": (
+        {"type": "array", "prefixItems": [TEXTUAL, TEXTUAL]},
+        {"type": "array", "prefixItems": [TEXTUAL, {"$ref": "#/properties/x/prefixItems/0"}]},
+    ),
+    "a list with null in the older way": (
+        {"type": ["string", "null"], "enum": ["a", None]},
+        {"type": "string", "nullable": True, "enum": ["a"]},
+    ),
+    "every type": ({}, {"type": ["null", "boolean", "object", "array", "string", "number"]}),
     "one and one point zero": ({"enum": [1]}, {"enum": [1.0]}),
 }
 
