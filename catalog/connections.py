@@ -181,9 +181,15 @@ def draft_endpoint(
     url: str,
     credential: Credential | None = None,
     settings: Mapping[str, Any] | None = None,
+    instead_of: Endpoint | None = None,
 ) -> Endpoint:
-    """What `create_endpoint` would save, checked in the same way; a credential may be a draft as well."""
-    endpoint = Endpoint(protocol=protocol, url=url.strip(), settings=dict(settings or {}))
+    """What would be saved, checked in the same way; a credential may be a draft as well.
+
+    With `instead_of`, documents that this endpoint keeps need not be given again.
+    """
+    given = dict(settings or {})
+    kept = _with_kept_documents(given, instead_of) if instead_of else given
+    endpoint = Endpoint(protocol=protocol, url=url.strip(), settings=kept)
     if credential and not credential._state.adding:
         endpoint.credential = credential
     _check_endpoint(endpoint)

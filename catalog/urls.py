@@ -10,6 +10,7 @@ urlpatterns = [
     path("endpoints/new/", endpoints.endpoint_new, name="endpoint-new"),
     path("endpoints/new/preview/", previews.endpoint_preview, name="endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.endpoint, name="endpoint"),
+    path("endpoints/<int:pk>/preview/", previews.endpoint_change_preview, name="endpoint-change-preview"),
     path("endpoints/<int:pk>/read/", endpoints.endpoint_read, name="endpoint-read"),
     path("endpoints/<int:pk>/pause/", endpoints.endpoint_pause, name="endpoint-pause"),
     path("endpoints/<int:pk>/remove/", endpoints.endpoint_remove, name="endpoint-remove"),

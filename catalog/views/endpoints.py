@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -62,9 +64,20 @@ def _credential(form: ConnectForm, vendor: Vendor, actor: User) -> Credential | 
     return Credential.objects.get(pk=given["credential"]) if given["credential"] else None
 
 
+def endpoint_context(row: Endpoint, form: EndpointForm) -> dict[str, Any]:
+    return {
+        "endpoint": row,
+        "protocol": form.protocol,
+        "form": form,
+        "runs": row.runs.select_related("requested_by")[:RUNS_SHOWN],
+        "is_due": row.next_due_at <= timezone.now(),
+        "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
+    }
+
+
 @requires(write=Role.ADMIN)
 def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
-    row = _live(pk)
+    row = live_endpoint(pk)
     form = EndpointForm(request.POST or None, request.FILES or None, endpoint=row)
     if request.method == "POST" and form.is_valid():
         try:
@@ -75,28 +88,20 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, "Saved. The next reading uses these settings.")
             return redirect("endpoint", row.pk)
-    context = {
-        "endpoint": row,
-        "protocol": form.protocol,
-        "form": form,
-        "runs": row.runs.select_related("requested_by")[:RUNS_SHOWN],
-        "is_due": row.next_due_at <= timezone.now(),
-        "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
-    }
-    return render(request, "catalog/endpoint.html", context)
+    return render(request, "catalog/endpoint.html", endpoint_context(row, form))
 
 
 @requires(Role.ADMIN)
 @require_POST
 def endpoint_read(request: HttpRequest, pk: int) -> HttpResponse:
-    run = enumeration.request_run(_live(pk), trigger=Trigger.PERSON, actor=person(request))
+    run = enumeration.request_run(live_endpoint(pk), trigger=Trigger.PERSON, actor=person(request))
     return redirect("run", run.pk)
 
 
 @requires(Role.ADMIN)
 @require_POST
 def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
-    row = _live(pk)
+    row = live_endpoint(pk)
     row = connections.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
     messages.success(
         request,
@@ -108,12 +113,12 @@ def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.ADMIN)
 @require_POST
 def endpoint_remove(request: HttpRequest, pk: int) -> HttpResponse:
-    row = _live(pk)
+    row = live_endpoint(pk)
     connections.remove_endpoint(row, actor=person(request))
     messages.success(request, f"“{row}” was removed. What agents have pinned and published stays.")
     return redirect("vendor", row.vendor.slug)
 
 
-def _live(pk: int) -> Endpoint:
+def live_endpoint(pk: int) -> Endpoint:
     rows = Endpoint.objects.live().select_related("vendor", "credential", "held_run")
     return get_object_or_404(rows, pk=pk)

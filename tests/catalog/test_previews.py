@@ -187,6 +187,24 @@ def test_document_is_kept_until_it_is_replaced_or_forgotten(admin_api):
     assert endpoint.settings == {}
 
 
+def test_change_is_previewed_before_it_is_saved(db):
+    admin = signed_in()
+    admin.post(
+        "/endpoints/new/", FORM | {"vendor_name": "Library", "openapi-document_text": json.dumps(PASTED)}
+    )
+    endpoint = Endpoint.objects.get()
+    edited = {"url": FORM["url"], "interval_minutes": "60", "credential": "", "setting-include_tags": "loans"}
+
+    beside = admin.post(f"/endpoints/{endpoint.pk}/preview/", edited, headers={"hx-request": "true"})
+    whole = admin.post(f"/endpoints/{endpoint.pk}/preview/", edited)
+
+    assert [tool.name for tool in beside.context["preview"].first] == ["listLoans"]
+    assert "<form" not in beside.content.decode()
+    assert "listLoans" in text_of(whole)
+    endpoint.refresh_from_db()
+    assert "include_tags" not in endpoint.settings
+
+
 @pytest.mark.parametrize("body", [b"\xff\xfe", b"x" * (10 * 1024 * 1024 + 1)])
 def test_file_that_is_no_text_or_too_large_is_refused(db, body):
     page = signed_in().post(
