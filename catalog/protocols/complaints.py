@@ -68,6 +68,12 @@ def sentence(error: jsonschema_rs.ValidationError) -> str:
     return write(error.kind) if write else "does not fit the vendor's schema"
 
 
+def needs(forms: Iterable[Sequence[str]]) -> str:
+    """What is missing where any one of several forms would do."""
+    ways = dict.fromkeys(" and ".join(printable(name, 60) for name in names) for names in forms)
+    return f"lacks {' or '.join(ways)}"
+
+
 def types(names: Iterable[str]) -> str:
     """Null is left out where there is another way, because people leave a value out instead."""
     named = set(names)

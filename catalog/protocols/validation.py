@@ -164,11 +164,20 @@ def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> I
         for error in meant[0]:
             yield from _faults(error)
     elif meant:
-        yield Fault(path, complaints.NO_FORM)
+        missing = [[_missing(error, path) for error in errors] for errors in meant[: complaints.MOST_NAMED]]
+        is_all = all(name for names in missing for name in names)
+        yield Fault(path, complaints.needs(missing) if is_all else complaints.NO_FORM)
     else:
         kinds = [error.kind for errors in forms for error in errors]
         names = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
         yield Fault(path, f"must be {complaints.types(names)}")
+
+
+def _missing(error: jsonschema_rs.ValidationError, path: Path) -> str:
+    match error.kind:
+        case Kind.Required(name) if tuple(error.instance_path) == path:
+            return str(name)
+    return ""
 
 
 def _is_of_another_type(error: jsonschema_rs.ValidationError, path: Path) -> bool:

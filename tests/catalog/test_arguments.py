@@ -171,9 +171,17 @@ def test_rules_for_inputs_together_are_judged():
         "anyOf": [{"required": ["a"]}, {"required": ["c"]}],
     }
     assert problems(schema, a=1) == {"b": "is required"}
-    assert problems(schema, b=1) == {
-        "": "The inputs do not fit together: what is given fits none of the forms that the vendor takes."
-    }
+    assert problems(schema, b=1) == {"": "The inputs do not fit together: what is given lacks a or c."}
+
+
+def test_either_or_names_what_is_missing():
+    forms = [{"required": ["id"]}, {"required": ["first", "last"]}]
+    either = {"type": "object", "anyOf": forms}
+    assert why(either, {}) == "lacks id or first and last"
+    assert why(either, {"id": 1}) is None
+    assert why({"anyOf": [*forms, {"maxProperties": 0}]}, {"x": 1}) == (
+        "fits none of the forms that the vendor takes"
+    )
 
 
 def test_definitions_are_found():
