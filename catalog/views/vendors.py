@@ -40,7 +40,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
     endpoints = row.endpoints.filter(removed_at=None).annotate(
         tool_count=Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE))
     )
-    findings = Finding.objects.filter(state=FindingState.OPEN, endpoint__vendor=row).count()
+    findings = Finding.objects.filter(state=FindingState.OPEN, endpoint__vendor=row).decisions().count()
     context = {
         "vendor": row,
         "form": form,

@@ -1,8 +1,9 @@
 """Inspection after a run: once for each version, and again when the rules change."""
 
 import pytest
+from django.conf import settings
 
-from catalog import enumeration, history, holds, inspecting
+from catalog import enumeration, history, holds, inspecting, tasks
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from designer import pins
@@ -197,3 +198,22 @@ def test_an_older_version_out_of_a_vendors_history_is_inspected_too(vendor):
     assert holds.standing(older) == "open"
     states = dict(Finding.objects.filter(version=older).values_list("code", "state"))
     assert states == {"BIDI_CONTROL": "noted", "HELD": "open"}
+
+
+def test_a_worker_inspects_right_after_reading(vendor, monkeypatch):
+    monkeypatch.setattr(tasks.read_versions, "delay", lambda *_: None)
+    vendor.listed = [tool(1, description=SNEAKY)]
+    run = enumeration.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+
+    tasks.enumerate_endpoint(run.pk)
+
+    assert codes() == ["BIDI_CONTROL", "HELD"]
+
+
+def test_what_a_dead_worker_left_is_inspected_within_a_minute(endpoint):
+    schedule = settings.CELERY_BEAT_SCHEDULE["inspect"]
+    assert (schedule["task"], schedule["schedule"]) == (tasks.inspect_pending.name, 60.0)
+
+    tasks.inspect_pending()
+
+    assert codes() == ["BIDI_CONTROL", "HELD"]
