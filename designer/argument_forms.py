@@ -14,6 +14,7 @@ from catalog.protocols.arguments import TOGETHER
 from catalog.protocols.base import canonical
 from catalog.protocols.errors import ProtocolViolationError, printable
 from catalog.protocols.signature import Parameter, Signature
+from catalog.protocols.subschemas import DEFINITIONS
 from catalog.templatetags.display import shown
 from catalog.templatetags.signatures import limits
 from people.errors import DomainError
@@ -80,8 +81,17 @@ class ArgumentsForm(OperationForm):
         """What the vendor asks for beyond what can be checked here."""
         return arguments.unchecked(self.signature)
 
-    def rows(self) -> list[tuple[Parameter, BoundField]]:
-        return [(parameter, self[_field(n)]) for n, parameter in enumerate(self.signature.inputs)]
+    def rows(self) -> list[tuple[Parameter, BoundField, Any]]:
+        """Each input with its field and, for JSON, the schema with the definitions that it refers to."""
+        return [(p, self[_field(n)], self._shape(p)) for n, p in enumerate(self.signature.inputs)]
+
+    def _shape(self, parameter: Parameter) -> Any:
+        if parameter.type != "json" or not isinstance(parameter.schema, dict):
+            return None
+        rest = self.signature.schema_rest or {}
+        refers = '"$ref"' in json.dumps(parameter.schema)
+        named = {keyword: rest[keyword] for keyword in DEFINITIONS if refers and keyword in rest}
+        return parameter.schema | named
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -74,6 +74,23 @@ def test_hints_say_what_a_value_must_look_like(designer):
     assert "What it must look like" in said
 
 
+def test_the_shape_of_a_json_input_comes_with_its_definitions(designer):
+    inputs = (make_parameter("visit", type="json", schema={"$ref": "#/$defs/Visit"}),)
+    tool = make_tool(make_signature(inputs=inputs, schema_rest={"$defs": {"Visit": {"title": "A visit"}}}))
+
+    assert '"title": "A visit"' in text_of(designer.get(try_url(tool)))
+
+
+def test_a_tool_that_cannot_be_run_says_why(designer):
+    tool = make_tool(make_signature(inputs=(make_parameter("photo", type="json", unsupported_type="file"),)))
+
+    page = designer.get(try_url(tool))
+
+    assert "does not send: photo (file)" in text_of(page)
+    assert 'disabled title="An input has a type' in page.content.decode()
+    assert "cannot be used here" in text_of(designer.post(try_url(tool), form(tool, photo="1")))
+
+
 def test_what_was_typed_is_sent_as_the_signature_says(designer):
     tool = make_it()
     given = form(tool, city="Oslo", units="US", days="7", wind="false", is_real="on", extra='[1, "a"]')
