@@ -8,11 +8,12 @@ import pytest
 from django.db import connection
 
 from catalog import invocation
+from catalog.api import calls
 from catalog.models import Call, Example
 from catalog.models.calls import CallStatus
-from catalog.protocols.signature import Annotations
+from catalog.protocols.signature import Annotations, Requirements
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
-from tests.hostile_vendor import BEHAVIOURS, HostileVendor, json_reply
+from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply
 
 INPUTS = (make_parameter("city"), make_parameter("days", type="int", required=False, min=1, max=14))
 ANSWER = json_reply({"output_parameters": [{"name": "weather", "value": '{"sky": "fair"}'}]})
@@ -121,6 +122,34 @@ def test_a_call_that_takes_longer_says_where_to_ask(designer_api):
     body = answer.json()
     assert (answer.status_code, body["status"], body["outcome"]) == (202, "queued", None)
     assert designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{body['call']}/").json()["status"] == "queued"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_callers_beyond_a_few_are_told_at_once_where_to_ask(designer_api, monkeypatch):
+    monkeypatch.setattr(calls, "_waiting", threading.BoundedSemaphore(1))
+    calls._waiting.acquire()
+
+    answer = designer_api.post(
+        f"/api/v1/tools/{make_it().pk}/invoke/", {"arguments": {"city": "Oslo"}, "deadline_seconds": 120}
+    )
+
+    assert (answer.status_code, answer.json()["status"]) == (202, "queued")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_goes_on_with_a_call_that_asked(designer_api):
+    asks = json_reply({"message": "Who?", "missing_requirements": {"user_id": True}}, status=400)
+    done = json_reply({"success": True, "value": {"sent": True}})
+    with HostileVendor(in_turn(asks, done)) as vendor, working():
+        endpoint = make_endpoint(url=vendor.url, protocol="oxp")
+        tool = make_tool(make_signature(requirements=Requirements(user=True)), endpoint=endpoint)
+        asked = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": "Oslo"}}).json()
+        unfit = designer_api.post(asked["resume"], {"answers": {}}).json()
+        done = designer_api.post(asked["resume"], {"answers": {"user_id": "ada"}}).json()
+
+    assert (asked["outcome"], [ask["id"] for ask in asked["asks"]]) == ("needs_authorization", ["user_id"])
+    assert (unfit["outcome"], unfit["error"]["fields"]) == ("invalid_arguments", {"user_id": "is required"})
+    assert (done["outcome"], done["resume"]) == ("ok", None)
 
 
 @pytest.mark.django_db(transaction=True)
