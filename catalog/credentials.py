@@ -31,7 +31,7 @@ from catalog.wire import DEFAULT_LIMITS, Limits
 
 KEY_BYTES = 32
 LONGEST_LIFE = 900  # seconds that a signed token may live
-USUAL_LIFE = 300
+USUAL_LIFE = 600  # longer than the longest conversation with a vendor
 
 
 class Secret:

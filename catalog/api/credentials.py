@@ -33,7 +33,7 @@ class CredentialInput(Input):
     subject = serializers.CharField(max_length=200, required=False, allow_blank=True)
     audience = serializers.CharField(max_length=200, required=False, allow_blank=True)
     lifetime_seconds = serializers.IntegerField(
-        min_value=30, max_value=LONGEST_LIFE, required=False, help_text="300 unless told."
+        min_value=30, max_value=LONGEST_LIFE, required=False, help_text="600 unless told."
     )
 
 

@@ -133,7 +133,7 @@ def test_reply_that_repeats_the_token_is_not_taken():
 def test_details_of_other_kinds_are_not_kept():
     made = make_credential("http://127.0.0.1:9100/", kind="jwt", audience="worker", header="X-Key")
 
-    assert (made.header, made.parameter, made.audience, made.lifetime_seconds) == ("", "", "worker", 300)
+    assert (made.header, made.parameter, made.audience, made.lifetime_seconds) == ("", "", "worker", 600)
     assert AuditEntry.objects.latest("pk").after["audience"] == "worker"
 
 
