@@ -3,7 +3,6 @@
 import json
 import threading
 from datetime import timedelta
-from itertools import count
 
 import pytest
 from django.utils import timezone
@@ -23,7 +22,6 @@ pytestmark = pytest.mark.django_db
 
 ANSWER = json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})
 INPUTS = (make_parameter("city"), make_parameter("days", type="int", required=False, min=1, max=14))
-_words = count(1)
 
 
 def make_version(url: str = "http://127.0.0.1:9", *, annotations=Annotations(), **fields) -> ToolVersion:  # noqa: B008
