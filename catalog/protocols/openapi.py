@@ -7,6 +7,7 @@ https://spec.openapis.org/oas/v3.1.1.html
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -38,6 +39,7 @@ _CHANGES_INSIDE_A_VERSION = ("info",)
 
 # Statuses that say something about the call itself; the session judges all others.
 _ANSWERS = (*range(200, 207), *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
+_MAY_LACK_A_SLASH = ("REDIRECT", "NOT_FOUND")
 _REPEATABLE = ("GET", "HEAD", "OPTIONS")
 
 
@@ -99,7 +101,15 @@ class OpenApi(Protocol):
             return Reply(200, {}, str(text).encode(), session.root)
         headers = {"Accept": _DOCUMENTS} | ({"If-None-Match": etag} if etag else {})
         accept = (200, 304) if etag else (200,)
-        return session.get("", headers=headers, accept=accept, largest=LARGEST_DOCUMENT)
+        try:
+            return session.get("", headers=headers, accept=accept, largest=LARGEST_DOCUMENT)
+        except RefusedError as error:
+            if error.code not in _MAY_LACK_A_SLASH:
+                raise
+            # The address was kept without its last slash, on which some servers insist.
+            with suppress(RefusedError):
+                return session.get("/", headers=headers, accept=accept, largest=LARGEST_DOCUMENT)
+            raise
 
     def _pages(self, reply: Reply) -> Iterator[Page]:
         document = openapi_document.parse(reply.body)

@@ -13,7 +13,7 @@ from catalog.models.runs import Trigger
 from catalog.outbound import Session
 from catalog.protocols import openapi_signature
 from catalog.protocols.base import NothingKnown
-from catalog.protocols.errors import ProtocolViolationError
+from catalog.protocols.errors import ProtocolViolationError, RefusedError
 from catalog.protocols.openapi import OpenApi
 from tests.catalog.openapi_documents import answers, cut, document, operation, parsed, takes
 from tests.factories import make_endpoint, make_user
@@ -187,6 +187,19 @@ def many(count, **members):
 def pages(whole, settings=None):
     session = ScriptedSession(Exchange(body=whole))
     return list(OpenApi(settings).enumerate(session, NothingKnown()))
+
+
+def test_address_that_needs_its_last_slash_is_asked_with_it():
+    found = document({"/a": {"get": operation("a")}})
+    session = ScriptedSession(Exchange(status=404), Exchange(path="/", body=found))
+    assert [len(page.items) for page in OpenApi().enumerate(session, NothingKnown())] == [1]
+
+
+def test_address_that_holds_nothing_is_told_as_it_was_entered():
+    session = ScriptedSession(Exchange(status=404), Exchange(path="/", status=403))
+    with pytest.raises(RefusedError) as caught:
+        next(OpenApi().enumerate(session, NothingKnown()))
+    assert caught.value.code == "NOT_FOUND"
 
 
 def test_pages_of_a_hundred_are_cut_from_one_reply():

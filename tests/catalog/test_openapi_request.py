@@ -171,6 +171,11 @@ def test_null_is_sent_where_a_member_takes_it_and_the_body_can_say_it(media, con
     assert call.content == content
 
 
+def test_null_is_sent_where_it_means_something():
+    schema = {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "string"}}}
+    assert json.loads(sent(schema, {"a": None, "b": None}).content) == {"a": None}
+
+
 def test_required_body_is_sent_even_if_it_is_empty():
     assert sent(MEMBERS, {}).content == b"{}"
 
