@@ -18,7 +18,7 @@ from catalog.inspection.alarms import (
     worst,
 )
 from catalog.inspection.characters import HIDDEN, Found, decoded_tags, excerpt, hidden, spelled
-from catalog.inspection.letters import LOOKS_LIKE, MIXED, cleaned, latin
+from catalog.inspection.letters import LOOKS_LIKE, MIXED, latin, legible
 from catalog.inspection.texts import Text, texts
 from catalog.protocols import signature as normal_form
 from catalog.protocols.signature import Signature
@@ -30,16 +30,12 @@ REVISION = 1
 
 # Controls as JSON writes them, and the one that it does not escape.
 _MARKS = ("\\u00", "\\b", "\\f", "\x7f")
-_ODD = re.compile(f"[{''.join(map(chr, LOOKS_LIKE))}]|{HIDDEN.pattern}|[\uff01-\uffee\U0001d400-\U0001d7ff]")
+_ODD = re.compile(f"[{''.join(map(chr, LOOKS_LIKE))}]|{HIDDEN.pattern}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
+_ESCAPED_CONTROL = re.compile(r"\\u00[01][0-9a-f]")
 _ESCAPES = (
-    ('\\"', '"'),
-    ("\\n", "\n"),
-    ("\\r", "\r"),
-    ("\\t", "\t"),
-    ("\\b", "\b"),
-    ("\\f", "\f"),
-    ("\\\\", "\\"),
+    *(("\\\\", "\x00"), ('\\"', '"'), ("\\n", "\n"), ("\\r", "\r"), ("\\t", "\t")),
+    *(("\\b", "\b"), ("\\f", "\f"), ("\x00", "\\")),
 )
 
 del markup, prose, shape  # imported for the rules that they enter
@@ -51,9 +47,10 @@ def inspect(signature: Signature, encoded: bytes = b"") -> list[Alarm]:
     alarms = [Alarm(rule.code, *verdict) for rule in SIGNATURE_RULES if (verdict := rule.judge(signature))]
     found = _Findings()
     # Most tools are told apart here, by looking once at all of their texts together.
-    is_odd = _holds(said, _MARKS) or (not said.isascii() and bool(_ODD.search(said)))
-    whole = _unescaped(said)
-    rules = _firing(_read(whole) if is_odd else whole)
+    has_controls = _holds(said, _MARKS)
+    whole = _unescaped(_ESCAPED_CONTROL.sub("", said) if has_controls else said)
+    rules = _firing(_read(whole) if has_controls or not said.isascii() else whole)
+    is_odd = has_controls or (not said.isascii() and bool(_ODD.search(said)))
     if rules or is_odd:
         for text in texts(signature):
             _look(text, rules, found)
@@ -64,6 +61,7 @@ def _unescaped(encoded: str) -> str:
     """About what the texts say, in one piece: enough to tell which rules find something somewhere."""
     if "\\" not in encoded:
         return encoded
+    # Backslashes first, so that no letter after one is taken for an escape.
     for escape, character in _ESCAPES:
         encoded = encoded.replace(escape, character)
     return encoded
@@ -92,8 +90,7 @@ def _read(text: str) -> str:
     if text.isascii():
         return _CONTROL.sub("", text)  # the only hidden ones
     smuggled = decoded_tags(text)
-    plain = latin(cleaned(text))
-    return f"{plain} {smuggled}" if smuggled else plain
+    return f"{legible(text)} {smuggled}" if smuggled else legible(text)
 
 
 class _Findings:

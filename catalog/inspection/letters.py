@@ -27,6 +27,7 @@ LOOKS_LIKE = {
 # These look alike among plain letters and digits; the capital only, because a small i has a dot.
 _ALIKE_IN_ASCII = str.maketrans({"0": "o", "1": "l", "I": "l", "|": "l"})
 _SEPARATORS = re.compile(r"[\s_.:/-]+")
+_ACCENTS = re.compile("[\u0300-\u036f]+")
 _ODD = "".join(map(chr, LOOKS_LIKE))
 MIXED = re.compile(f"[A-Za-z][{_ODD}]|[{_ODD}][A-Za-z]")
 
@@ -43,6 +44,11 @@ def _visible_space(run: re.Match[str]) -> str:
 def latin(text: str) -> str:
     """The text in the Latin letters that it looks like."""
     return text.translate(LOOKS_LIKE)
+
+
+def legible(text: str) -> str:
+    """What a model makes of it, as nearly as rules for Latin letters can read it."""
+    return _ACCENTS.sub("", unicodedata.normalize("NFD", latin(cleaned(text))))
 
 
 def spelling(name: str) -> str:
