@@ -24,7 +24,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from catalog import call_results, credentials, holds
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
-from catalog.models import Call, Tool, ToolVersion
+from catalog.models import Call, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
 from catalog.models.findings import FindingState
 from catalog.outbound import Exchange, Session
@@ -154,12 +154,16 @@ def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
 
 
 def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
-    if not version.tool.endpoint.is_live:
-        raise CatalogError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
+    _refuse_removed(version.tool.endpoint)
     if FindingState.BLOCKED in _standings(version):
         raise CatalogError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
     if len(canonical(given)) > LARGEST_ARGUMENTS:
         raise CatalogError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")
+
+
+def _refuse_removed(endpoint: Endpoint) -> None:
+    if not endpoint.is_live:
+        raise CatalogError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
 
 
 def _queue(call: Call, actor: User) -> Call:
@@ -302,6 +306,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     """Once; and again after a pause while a safe tool's vendor is away and the time allows."""
     ends = time.monotonic() + call.deadline_seconds
     endpoint = call.version.tool.endpoint
+    _refuse_removed(endpoint)
     exchanges: list[Exchange] = []
     signature = call.version.decoded()
     conversation = _Conversation(call, signature, endpoint.speak())

@@ -82,6 +82,16 @@ def test_a_tool_of_a_removed_vendor_is_not_called():
         ask_for(ToolVersion.objects.get(pk=version.pk))
 
 
+def test_a_call_of_a_vendor_that_was_removed_meanwhile_is_not_sent():
+    with HostileVendor(ANSWER) as vendor:
+        call = ask_for(make_version(vendor.url))
+        connections.remove_endpoint(call.tool.endpoint, actor=make_user())
+        invocation.perform(call.pk)
+
+    call.refresh_from_db()
+    assert (call.outcome, call.error_code, vendor.requests) == ("refused", "endpoint_removed", [])
+
+
 def test_what_may_destroy_asks_first():
     version = make_version(annotations=Annotations(destructive=True))
 
