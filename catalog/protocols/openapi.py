@@ -57,7 +57,7 @@ class OpenApi(Protocol):
         Setting(
             name="document",
             label="The document itself",
-            help="If it has no address, upload it or paste it. The endpoint's address is then the one for calls.",
+            help="If it has no address, upload or paste it. The endpoint's address is then the one for calls.",
             kind="document",
         ),
         Setting(

@@ -12,7 +12,6 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from catalog.protocols import arguments as judged
 from catalog.protocols import openapi_signature, strict_json
-from catalog.protocols.arguments import given as arguments_given
 from catalog.protocols.base import Note, Reply
 from catalog.protocols.errors import RefusedError, printable
 from catalog.protocols.openapi_signature import Cut, bare, contents, is_form, is_json, is_text
