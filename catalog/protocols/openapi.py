@@ -57,7 +57,7 @@ class OpenApi(Protocol):
         Setting(
             name="document",
             label="The document itself",
-            help="If it has no address, upload or paste it. The endpoint's address is then the one for calls.",
+            help="If it has no address, upload or paste it. Calls then go to the endpoint's own address.",
             kind="document",
         ),
         Setting(
