@@ -6,6 +6,7 @@ also renamed in references that lead there; rules that may name it are left out.
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -58,7 +59,8 @@ def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
 def of_outputs(tool: Effective) -> dict[str, Any]:
     """What comes back. Without a schema of the vendor's own, nothing is required or closed."""
     if whole := next((out.parameter for out in tool.outputs if out.parameter.is_whole), None):
-        return of_parameter(whole)
+        schema = of_parameter(whole)
+        return {"type": "object"} | schema if _is_an_object(schema) else schema
     names = {output.parameter.name: output.alias for output in tool.outputs}
     properties = {output.alias: _of_output(output.parameter) for output in tool.outputs}
     rest = tool.outputs_rest
@@ -66,7 +68,7 @@ def of_outputs(tool: Effective) -> dict[str, Any]:
         return {"type": "object", "properties": properties}
     required = [output.parameter.name for output in tool.outputs if output.parameter.required]
     is_renamed = any(name != alias for name, alias in names.items())
-    schema: dict[str, Any] = {"type": rest.get("type") or "object"}
+    schema = {"type": rest.get("type") or "object"}
     if properties or rest.get("properties") == {}:
         schema["properties"] = properties
     schema |= _required(rest, required, set(names), names) | _rules(rest, is_renamed=is_renamed)
@@ -112,6 +114,23 @@ def is_web_address(text: str) -> bool:
 
 def _is_renamed(tool: Effective) -> bool:
     return bool(tool.hidden) or any(shown.alias != shown.parameter.name for shown in tool.inputs)
+
+
+def _is_an_object(schema: dict[str, Any]) -> bool:
+    """Whether all that fits is an object, though the type stands further down, where few clients look."""
+    waiting, seen = [schema], set()
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, dict) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if each.get("type") == "object":
+            return True
+        inner = each.get("allOf")
+        waiting += inner if isinstance(inner, list) else []
+        with suppress(LookupError):
+            waiting.append(subschemas.pointed(schema, str(each.get("$ref"))))
+    return False
 
 
 def _rules(rest: Mapping[str, Any], *, is_renamed: bool) -> dict[str, Any]:

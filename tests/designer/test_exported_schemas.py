@@ -206,6 +206,28 @@ def test_mcp_output_that_is_no_object_is_carried_with_a_warning(outputs):
     VALIDATORS["mcp"].validate(document)
 
 
+@pytest.mark.parametrize(
+    ("defined", "type_"),
+    [
+        ({"type": "object"}, "object"),
+        ({"$ref": "#/$defs/other"}, "object"),
+        ({"allOf": [{"minProperties": 1}, {"$ref": "#/$defs/other"}]}, "object"),
+        ({"allOf": [{"$ref": "#/$defs/row"}, {"$ref": "#"}, 5]}, None),
+        ({"anyOf": [{"type": "object"}, {"type": "null"}]}, None),
+        ({"type": "array"}, None),
+        ({"$ref": "#/$defs/row"}, None),
+        ({"$ref": "#/$defs/none"}, None),
+        ({"$ref": 5}, None),
+        (True, None),
+    ],
+)
+def test_output_that_is_a_reference_to_an_object_says_so_at_the_top(defined, type_):
+    outputs = {"$ref": "#/$defs/row", "$defs": {"row": defined, "other": {"type": "object"}}}
+    (tool,) = written("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
+
+    assert tool["outputSchema"] == outputs | ({"type": type_} if type_ else {})
+
+
 def test_mcp_keeps_an_output_schema_without_properties():
     (tool,) = written("mcp", make_release(signature_of({"type": "object"}, {"type": "object"})))["tools"]
 
