@@ -99,6 +99,9 @@ def _inspected(
 
 @transaction.atomic
 def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may_stop: bool) -> None:
+    # In the order in which the recording of a run locks them, so that neither waits for the other for ever.
+    tools = Tool.objects.filter(pk__in={each.tool for each in rows}).order_by("pk")
+    list(tools.select_for_update(no_key=True).values_list("pk"))
     by_version = {each.version: each for each in rows}
     for version, alarm in (*_look_alikes(endpoint, rows), *_mentions(endpoint, rows)):
         by_version[version].alarms.append(alarm)
