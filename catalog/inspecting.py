@@ -14,7 +14,7 @@ from django.db.models import Q
 
 from catalog import holds, inspection, policy
 from catalog.holds import Caught
-from catalog.inspection import REVISION, Alarm
+from catalog.inspection import REVISION, Alarm, links
 from catalog.inspection.letters import skeleton, spelling
 from catalog.inspection.mentions import mentioned
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
@@ -43,7 +43,7 @@ class _Inspected:
 def inspect_pending(endpoint_id: int | None = None) -> int:
     """Every successful run whose versions have not been inspected by these rules; how many there were."""
     runs = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0), status=RunStatus.SUCCEEDED)
-    runs = runs.filter(inspected__lt=REVISION).select_related("endpoint").order_by("inspected", "pk")
+    runs = runs.filter(inspected__lt=REVISION).select_related("endpoint__vendor").order_by("inspected", "pk")
     if endpoint_id is not None:
         runs = runs.filter(endpoint=endpoint_id)
     pending = list(runs)
@@ -105,6 +105,10 @@ def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may
     by_version = {each.version: each for each in rows}
     for version, alarm in (*_look_alikes(endpoint, rows), *_mentions(endpoint, rows)):
         by_version[version].alarms.append(alarm)
+    homes = (endpoint.url, endpoint.vendor.homepage)
+    for each in rows:
+        if strays := links.foreign(each.signature, homes):
+            each.alarms.append(strays)
     found = [_finding(endpoint, run, each, alarm) for each in rows for alarm in each.alarms]
     Finding.objects.bulk_create(found, ignore_conflicts=True, batch_size=2_000)
     if may_stop:

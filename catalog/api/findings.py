@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from catalog import findings
 from catalog.models import Finding
-from catalog.models.findings import FindingState
+from catalog.models.findings import FindingState, Severity
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
@@ -41,7 +41,10 @@ class FindingOutput(serializers.ModelSerializer[Finding]):
 
 class FindingFilter(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=FindingState.choices, required=False)
+    severity = serializers.ChoiceField(choices=Severity.choices, required=False)
+    code = serializers.CharField(required=False, max_length=40)
     tool = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+    endpoint = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
 
 
 class DecisionInput(Input):

@@ -39,6 +39,9 @@ def test_findings_are_listed_newest_first_and_filtered(designer_api, drifted):
     assert listed(designer_api, tool=drifted[0].tool_id) == [decided, second, first]
     assert listed(designer_api, tool=drifted[0].tool_id, state="blocked") == [decided]
     assert listed(designer_api, tool=999999) == []
+    assert listed(designer_api, severity="high", code="DRIFT") == [decided, other, second, first]
+    assert listed(designer_api, severity="low") == []
+    assert listed(designer_api, endpoint=drifted[0].endpoint_id, state="open") == [other, second, first]
 
 
 def test_row_says_what_it_is_about(designer_api, drifted):
