@@ -26,6 +26,8 @@ from people.models import Role
 from people.permissions import person
 
 LONGEST_IN_A_LIST = 200
+# To the worker and back, so that whoever waits hears from the call itself that its time is over.
+SECONDS_ON_THE_WAY = 3.0
 # Each that waits holds a thread of the web server. Beyond these a caller is told at once where to look.
 _waiting = threading.BoundedSemaphore(4)
 
@@ -192,7 +194,7 @@ def answered(call: Call, request: Request) -> Response:
     """The outcome when it comes in time: 200. Else, 202 and the number to ask for."""
     if _waiting.acquire(blocking=False):
         try:
-            call = invocation.wait_for(call, call.deadline_seconds)
+            call = invocation.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
         finally:
             _waiting.release()
     return Response(call_document(call, request), status=202 if call.is_active else 200)
