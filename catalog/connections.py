@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
@@ -170,6 +171,7 @@ def create_endpoint(
     )
     _check_endpoint(endpoint)
     endpoint.save()
+    _keep_documents(endpoint)
     audit.record(actor, "connect", endpoint, after=_endpoint_facts(endpoint))
     return endpoint
 
@@ -187,13 +189,13 @@ def draft_endpoint(
 
     With `instead_of`, documents that this endpoint keeps need not be given again.
     """
-    given = dict(settings or {})
-    kept = _with_kept_documents(given, instead_of) if instead_of else given
-    endpoint = Endpoint(protocol=protocol, url=url.strip(), settings=kept)
+    endpoint = Endpoint(protocol=protocol, url=url.strip(), settings=dict(settings or {}))
     if credential and not credential._state.adding:
         endpoint.credential = credential
-    _check_endpoint(endpoint)
+    _check_endpoint(endpoint, kept=instead_of.settings if instead_of else {})
     endpoint.credential = credential
+    if instead_of:
+        endpoint.unsaved_documents = instead_of.documents() | dict(endpoint.unsaved_documents)
     return endpoint
 
 
@@ -204,13 +206,12 @@ def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpo
     before = _endpoint_facts(endpoint)
     if "policy" in changes:
         endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
-    if "settings" in changes:
-        changes["settings"] = _with_kept_documents(changes["settings"], endpoint)
+    kept = endpoint.settings
     for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused"}:
         setattr(endpoint, field, changes[field])
     for field in changes.keys() & {"url", "name"}:
         setattr(endpoint, field, changes[field].strip())
-    _check_endpoint(endpoint, keeps_credential="credential" in changes)
+    _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=kept)
     after = _endpoint_facts(endpoint)
     if after == before:
         return endpoint
@@ -223,6 +224,7 @@ def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpo
             *("is_paused", "policy", "next_due_at", "memory"),
         ]
     )
+    _keep_documents(endpoint)
     audit.record(actor, "edit", endpoint, before=before, after=after)
     return endpoint
 
@@ -250,7 +252,15 @@ def remove_endpoint(endpoint: Endpoint, *, actor: User) -> None:
     audit.record(actor, "remove", endpoint, before=_endpoint_facts(endpoint))
 
 
-def _check_endpoint(endpoint: Endpoint, *, keeps_credential: bool = True) -> None:
+def _keep_documents(endpoint: Endpoint) -> None:
+    for name, text in endpoint.unsaved_documents.items():
+        endpoint.stored_documents.update_or_create(name=name, defaults={"text": text})
+    endpoint.stored_documents.exclude(name__in=endpoint.settings).delete()
+
+
+def _check_endpoint(
+    endpoint: Endpoint, *, keeps_credential: bool = True, kept: Mapping[str, Any] = MappingProxyType({})
+) -> None:
     if endpoint.protocol not in dict(protocols.choices()):
         known = ", ".join(name for name, _ in protocols.choices())
         raise _invalid(protocol=f"Choose one of: {known}.")
@@ -259,7 +269,8 @@ def _check_endpoint(endpoint: Endpoint, *, keeps_credential: bool = True) -> Non
         _check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
         raise _invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
-    endpoint.settings = _checked_settings(protocols.get(endpoint.protocol).settings, endpoint.settings)
+    asked = protocols.get(endpoint.protocol).settings
+    endpoint.take_settings(_checked_settings(asked, endpoint.settings, kept))
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = _origin_of(endpoint.credential_url, stated_in)
     _check_binding(endpoint, origin, keeps_credential=keeps_credential)
@@ -296,22 +307,22 @@ def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -
     endpoint.credential = None
 
 
-def _with_kept_documents(given: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
-    """A document is shown by its size and digest; who sends that back means the one that is kept."""
-    shown = endpoint.shown_settings
-    return {
-        name: endpoint.settings[name] if isinstance(value, dict) and value == shown.get(name) else value
-        for name, value in given.items()
-    }
-
-
-def _checked_settings(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_settings(
+    known: tuple[Setting, ...], given: Mapping[str, Any], kept: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A document is shown by its size and digest; who sends that back means the one that is `kept`."""
     if unknown := given.keys() - {setting.name for setting in known}:
         raise _invalid(settings=f"There is no setting “{sorted(unknown)[0][:60]}” here.")
     stated = {name: value for name, value in given.items() if value not in (None, "", [])}
     if missing := [setting for setting in known if setting.required and setting.name not in stated]:
         raise _invalid(settings=f"“{missing[0].label}” is needed.")
-    return {s.name: _checked_setting(s, stated[s.name]) for s in known if s.name in stated}
+    return {
+        s.name: stated[s.name]
+        if s.kind == "document" and s.name in kept and stated[s.name] == kept[s.name]
+        else _checked_setting(s, stated[s.name])
+        for s in known
+        if s.name in stated
+    }
 
 
 def _checked_setting(setting: Setting, value: Any) -> Any:
@@ -354,7 +365,7 @@ def _endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "credential": endpoint.credential.name if endpoint.credential else None,
         "credential_id": str(endpoint.credential_id) if endpoint.credential_id else None,
         "interval_minutes": endpoint.interval_minutes,
-        "settings": endpoint.shown_settings,
+        "settings": endpoint.settings,
         "is_paused": endpoint.is_paused,
         "policy": dict(policies.whole(endpoint.policy)),
     }

@@ -72,12 +72,12 @@ class EndpointForm(PolicyForm):
             "name": endpoint.name,
             "url": endpoint.url,
             "credential": endpoint.credential_id,
-            **{f"setting-{name}": value for name, value in endpoint.shown_settings.items()},
+            **{f"setting-{name}": value for name, value in endpoint.settings.items()},
         }
         super().__init__(*args, **kwargs)
         self.fields["interval_minutes"] = interval_field(endpoint.interval_minutes)
         self.protocol = protocols.get(endpoint.protocol)
-        self.stored = endpoint.shown_settings
+        self.stored = endpoint.settings
         for setting in self.protocol.settings:
             self.fields[f"setting-{setting.name}"] = setting_field(setting)
             if setting.kind == "document" and setting.name in self.stored:

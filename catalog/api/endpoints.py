@@ -92,7 +92,7 @@ class EndpointInput(EndpointChange):
 class EndpointOutput(serializers.ModelSerializer[Endpoint]):
     vendor = serializers.CharField(source="vendor.slug", read_only=True)
     credential = serializers.UUIDField(source="credential_id", read_only=True, allow_null=True)
-    settings = serializers.DictField(source="shown_settings", read_only=True)
+    settings = serializers.DictField(read_only=True)
     status = serializers.ChoiceField(choices=EndpointStatus.choices, read_only=True)
     policy = serializers.SerializerMethodField()
     error = serializers.SerializerMethodField()

@@ -9,12 +9,13 @@ from catalog.models.search_index import (
     SearchWord,
 )
 from catalog.models.tools import Tool, ToolVersion
-from catalog.models.vendors import Credential, Endpoint, Vendor
+from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendor
 
 __all__ = [
     "Call",
     "Credential",
     "Endpoint",
+    "EndpointDocument",
     "Example",
     "Finding",
     "KnownPage",

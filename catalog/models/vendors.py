@@ -2,7 +2,9 @@
 
 import hashlib
 import uuid
+from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -144,6 +146,7 @@ class Endpoint(models.Model):
     removed_at = models.DateTimeField(null=True, blank=True)
 
     objects = EndpointQuerySet.as_manager()
+    unsaved_documents: Mapping[str, str] = MappingProxyType({})
 
     class Meta:
         ordering = ["id"]
@@ -180,17 +183,44 @@ class Endpoint(models.Model):
         """The address whose origin its credential belongs to."""
         return protocols.get(self.protocol).credential_url(self.url, self.settings)
 
-    @property
-    def shown_settings(self) -> dict[str, Any]:
-        """Its settings, with the size and digest of a document in place of its text."""
-        documents = {s.name for s in protocols.get(self.protocol).settings if s.kind == "document"}
-        return {
-            name: _receipt(value) if name in documents else value for name, value in self.settings.items()
+    def take_settings(self, values: dict[str, Any]) -> None:
+        """Settings as a protocol takes them. Documents are put aside until the row is saved."""
+        self.unsaved_documents = {
+            name: text
+            for name, text in values.items()
+            if name in self._document_names() and isinstance(text, str)
         }
+        self.settings = values | {name: _receipt(text) for name, text in self.unsaved_documents.items()}
+
+    def documents(self) -> dict[str, str]:
+        """The texts that its settings name by their size and digest."""
+        names = self._document_names() & self.settings.keys()
+        missing = names - self.unsaved_documents.keys()
+        kept = self.stored_documents.filter(name__in=missing) if missing and self.pk else ()
+        return {document.name: document.text for document in kept} | dict(self.unsaved_documents)
+
+    def _document_names(self) -> set[str]:
+        return {s.name for s in protocols.get(self.protocol).settings if s.kind == "document"}
 
     def speak(self) -> "Protocol":
         """The protocol of this endpoint with its settings."""
-        return protocols.get(self.protocol)(self.settings)
+        return protocols.get(self.protocol)(self.settings | self.documents())
+
+
+class EndpointDocument(models.Model):
+    """The text of one setting, kept apart: an endpoint's row is read in a hundred places, this in one."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="stored_documents")
+    name = models.CharField(max_length=40)
+    text = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["endpoint", "name"], name="one_document_per_setting"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.endpoint}"
 
 
 def _receipt(text: str) -> dict[str, Any]:

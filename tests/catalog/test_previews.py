@@ -174,12 +174,12 @@ def test_document_is_kept_until_it_is_replaced_or_forgotten(admin_api):
 
     admin.post(path, edited)
     endpoint.refresh_from_db()
-    assert (endpoint.name, json.loads(endpoint.settings["document"])) == ("Books", PASTED)
+    assert (endpoint.name, json.loads(endpoint.documents()["document"])) == ("Books", PASTED)
 
     shown = admin_api.get(f"/api/v1{path}").json()["settings"]
     admin_api.patch(f"/api/v1{path}", {"settings": {**shown, "include_tags": ["books"]}}, format="json")
     endpoint.refresh_from_db()
-    assert json.loads(endpoint.settings["document"]) == PASTED
+    assert json.loads(endpoint.documents()["document"]) == PASTED
     assert endpoint.settings["include_tags"] == ["books"]
 
     admin.post(path, edited | {"forget-document": "on"})
