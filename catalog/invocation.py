@@ -239,7 +239,7 @@ def wait_for(call: Call, seconds: float) -> Call:
         pause = min(pause * 1.5, 0.2)
         call.refresh_from_db(fields=["status"])
     call.refresh_from_db()
-    return call
+    return settled(call)
 
 
 def perform(call_id: int, pauses: Sequence[float] = PAUSES) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -123,6 +124,16 @@ def test_a_call_that_takes_longer_says_where_to_ask(designer_api, monkeypatch):
     body = answer.json()
     assert (answer.status_code, body["status"], body["outcome"]) == (202, "queued", None)
     assert designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{body['call']}/").json()["status"] == "queued"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whoever_waits_without_a_worker_hears_that_nothing_was_sent(designer_api, monkeypatch):
+    monkeypatch.setattr(invocation, "QUEUE_PATIENCE", timedelta(0))
+    monkeypatch.setattr(calls, "SECONDS_ON_THE_WAY", 0.0)
+
+    answer = designer_api.post(f"/api/v1/tools/{make_it().pk}/invoke/", LATE)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (200, "NO_WORKER")
 
 
 @pytest.mark.django_db(transaction=True)
