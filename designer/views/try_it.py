@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST
 from catalog import call_results, examples, invocation
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
+from catalog.protocols.errors import printable
 from catalog.views.asked import number
 from designer.argument_forms import ArgumentsForm
 from designer.forms import version_choices
@@ -165,8 +166,16 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
             )
         )
     except DomainError as error:
-        messages.error(request, error.message)
+        messages.error(request, _in_full(error))
         return redirect(f"{filled}&version={version.ordinal}")
+
+
+def _in_full(error: DomainError) -> str:
+    """With what is wrong by input, where there is no form yet to say it at."""
+    if not isinstance(error, invocation.ArgumentsError):
+        return error.message
+    faults = [f"“{printable(name, 60)}” {why}." for name, why in list(error.fields.items())[:3]]
+    return " ".join([error.message, *faults])
 
 
 @requires(Role.DESIGNER)

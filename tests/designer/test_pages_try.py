@@ -428,6 +428,7 @@ def test_an_example_that_no_longer_fits_says_so_and_fills_the_form(designer):
     page = designer.post(f"/tools/{tool.pk}/examples/{example.pk}/run/", {"ordinal": 2}, follow=True)
 
     assert "Some inputs do not fit." in text_of(page)
+    assert "“town” is required." in text_of(page)
     assert Call.objects.count() == 1
 
 
