@@ -21,7 +21,7 @@ TOOLS = 1_000
 READS, ASKS = 20, 1_000
 BARE = """
     SELECT json_agg(json_build_object('name', tool.name, 'description', tool.description,
-                                      'inputs', version.signature->'inputs'))
+                                      'inputs', version.signature::jsonb->'inputs'))
     FROM catalog_tool tool JOIN catalog_toolversion version ON version.id = tool.current_id
 """
 

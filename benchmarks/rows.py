@@ -83,19 +83,19 @@ def add_tools(homes: list[Endpoint], signatures: list[tuple[int, Signature]]) ->
         )
         for number, each in signatures
     )
-    documents = [json.loads(to_json(each)) for _, each in signatures]
+    written = [to_json(each).decode() for _, each in signatures]
     versions = ToolVersion.objects.bulk_create(
         ToolVersion(
             tool=tool,
             ordinal=1,
             label="1",
             label_key=[1],
-            digest=digest(document),
-            signature=document,
-            raw=canonical(document).decode(),
+            digest=digest(json.loads(text)),
+            signature=text,
+            raw=canonical(json.loads(text)).decode(),
             tokens=120,
         )
-        for tool, document in zip(tools, documents, strict=True)
+        for tool, text in zip(tools, written, strict=True)
     )
     for tool, version in zip(tools, versions, strict=True):
         tool.current = version

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -177,7 +176,7 @@ class _Reader:
             label=item.label,
             label_key=list(item.label_key),
             digest=item.digest,
-            signature=msgspec.json.decode(signature.to_json(read)),
+            signature=signature.to_json(read).decode(),
             raw=base.canonical(document).decode(),
             tokens=tokens_of(read),
         )

@@ -78,7 +78,7 @@ def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT v.id, v.tool_id, v.digest, v.label, v.id IN (t.current_id, t.stopped_id), v.signature::text
+            SELECT v.id, v.tool_id, v.digest, v.label, v.id IN (t.current_id, t.stopped_id), v.signature
             FROM catalog_toolversion v JOIN catalog_tool t ON t.id = v.tool_id
             WHERE {condition} ORDER BY v.id LIMIT {CHUNK}
             """,  # noqa: S608 - the conditions stand above

@@ -81,7 +81,7 @@ DROP TABLE IF EXISTS pg_temp.staged_tool;
 CREATE TEMP TABLE staged_tool (
     tool_pk bigint, tool_id text NOT NULL, label text NOT NULL, label_key bigint[] NOT NULL,
     digest text NOT NULL, name text NOT NULL, title text NOT NULL, description text NOT NULL,
-    tags text[] NOT NULL, tokens integer NOT NULL, signature jsonb NOT NULL, raw text NOT NULL,
+    tags text[] NOT NULL, tokens integer NOT NULL, signature text NOT NULL, raw text NOT NULL,
     new_pk bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('catalog_tool', 'id')),
     version_pk bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('catalog_toolversion', 'id')),
     is_stored boolean NOT NULL DEFAULT false,

@@ -78,7 +78,8 @@ def make_version(
     """The next version of `tool`; the current one unless told otherwise."""
     ordinal = tool.version_count + 1
     signature = signature or make_signature(tool.name, description=f"Words of version {ordinal}")
-    document = json.loads(to_json(signature))
+    written = to_json(signature).decode()
+    document = json.loads(written)
     label = label or str(ordinal)
     version = ToolVersion.objects.create(
         **{
@@ -87,7 +88,7 @@ def make_version(
             "label": label,
             "label_key": [int(label)] if label.isdigit() else [],
             "digest": digest(document),
-            "signature": document,
+            "signature": written,
             "raw": canonical(document).decode(),
         }
         | fields

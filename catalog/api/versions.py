@@ -99,7 +99,7 @@ class DiffQuery(serializers.Serializer[Any]):
 
 def signature_document(version: ToolVersion) -> dict[str, Any]:
     """For scripts: no list is left out for being empty."""
-    return {"tags": [], "inputs": [], "outputs": [], **version.signature}
+    return {"tags": [], "inputs": [], "outputs": [], **msgspec.json.decode(version.signature)}
 
 
 class VersionList(ListAPIView[ToolVersion]):

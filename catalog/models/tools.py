@@ -11,7 +11,7 @@ from catalog.models.runs import Run
 from catalog.models.vendors import Endpoint
 from catalog.protocols import losses
 from catalog.protocols.losses import Loss
-from catalog.protocols.signature import Signature, from_document
+from catalog.protocols.signature import Signature, from_json
 
 
 class ToolStatus(models.TextChoices):
@@ -80,7 +80,8 @@ class ToolVersion(models.Model):
     """One signature of a tool, frozen: a trigger refuses UPDATE and DELETE.
 
     `ordinal` counts versions in the order in which we first saw them; `label` is the vendor's own
-    version text and `label_key` orders labels. `raw` is the vendor's document as canonical JSON.
+    version text and `label_key` orders labels. `signature` is the normal form as JSON, and `raw` the
+    vendor's document as canonical JSON: texts, because nobody asks the database what is inside.
     """
 
     tool = models.ForeignKey(
@@ -93,7 +94,7 @@ class ToolVersion(models.Model):
     label = models.CharField(max_length=100, blank=True)
     label_key = ArrayField(models.BigIntegerField(), default=list)
     digest = models.CharField(max_length=64)
-    signature = models.JSONField()
+    signature = models.TextField()
     raw = models.TextField()
     tokens = models.PositiveIntegerField(default=0)
     run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="versions")
@@ -110,7 +111,7 @@ class ToolVersion(models.Model):
         return f"{self.tool} {self.label or self.ordinal}"
 
     def decoded(self) -> Signature:
-        return from_document(self.signature)
+        return from_json(self.signature)
 
     def losses(self) -> list[Loss]:
         """What the normal form cannot give back of the vendor's document."""

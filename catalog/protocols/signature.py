@@ -90,19 +90,15 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not any(p.unsupported_type for p in self.inputs)
 
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Signature)
 
 
 def to_json(signature: Signature) -> bytes:
+    """Equal signatures give equal bytes."""
     return _encoder.encode(signature)
 
 
 def from_json(text: bytes | str) -> Signature:
     """Raises msgspec.ValidationError when `text` is not a signature."""
     return _decoder.decode(text)
-
-
-def from_document(document: object) -> Signature:
-    """A signature out of already decoded JSON, as the database hands it over."""
-    return msgspec.convert(document, Signature)

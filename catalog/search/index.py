@@ -88,7 +88,7 @@ def _pending(endpoint: int | None) -> list[tuple[int, int, int, str, str]]:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT pending.id, v.id, pending.endpoint_id, pending.vendor, v.signature::text FROM (
+            SELECT pending.id, v.id, pending.endpoint_id, pending.vendor, v.signature FROM (
                 SELECT t.id, t.current_id, t.endpoint_id, vendor.name || ' ' || vendor.slug AS vendor
                 FROM catalog_tool t
                 JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL

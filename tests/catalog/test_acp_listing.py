@@ -1,5 +1,3 @@
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -396,7 +394,7 @@ documents = st.fixed_dictionaries(
 def test_descriptor_is_written_as_it_came(document):
     label = document["metadata"]["ref"].get("version") or ""
     try:
-        read = signature.from_document(json.loads(signature.to_json(ACP().read(document))))
+        read = signature.from_json(signature.to_json(ACP().read(document)))
     except UnreadableItemError:
         return
     assert losses(document, ACP().write(read, ONE, label)) == []

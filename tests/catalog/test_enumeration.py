@@ -36,7 +36,7 @@ def test_first_run_adds_every_tool_with_its_first_version(endpoint):
     first = Tool.objects.select_related("current").get(name="tool_1")
     assert first.current.ordinal == 1
     assert first.current.label == "1"
-    assert first.current.signature["inputs"][0]["name"] == "city"
+    assert first.current.decoded().inputs[0].name == "city"
     assert json.loads(first.current.raw)["description"] == "Does thing 1."
 
 

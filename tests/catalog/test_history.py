@@ -93,7 +93,7 @@ def test_older_versions_come_behind_the_current_one(endpoint):
     assert versions(5) == [(1, "3"), (2, "1"), (3, "2")]
     assert [version.label for version in row.versions.all()] == ["3", "2", "1"]
     assert (row.current.label, row.version_count, row.description) == ("3", 3, "As of 3")
-    assert row.versions.get(label="1").signature["description"] == "As of 1"
+    assert row.versions.get(label="1").decoded().description == "As of 1"
     assert row.versions.get(label="1").run is None
     assert ToolVersion.objects.count() == 36
     assert not Finding.objects.exists()

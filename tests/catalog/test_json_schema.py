@@ -1,5 +1,3 @@
-import json
-
 import pytest
 from hypothesis import given
 
@@ -21,7 +19,7 @@ def read(schema):
 def stored(shape):
     """As it comes back out of the database, where a signature is kept as JSON."""
     kept = Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)
-    back = signature.from_document(json.loads(signature.to_json(kept)))
+    back = signature.from_json(signature.to_json(kept))
     return back.inputs, back.schema_rest
 
 

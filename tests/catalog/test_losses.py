@@ -23,7 +23,7 @@ VENDORS = schemas.shared("vendors/*.nact.json")
 
 def stored(protocol, document):
     """As it comes back out of the database."""
-    return signature.from_document(json.loads(signature.to_json(protocol.read(document))))
+    return signature.from_json(signature.to_json(protocol.read(document)))
 
 
 def lost(protocol, item):

@@ -36,7 +36,7 @@ def by_name(read_signature):
 
 def comes_back(whole):
     for each in cuts(whole).values():
-        stored = signature.from_document(json.loads(signature.to_json(openapi_signature.read(each))))
+        stored = signature.from_json(signature.to_json(openapi_signature.read(each)))
         written = openapi_signature.write(stored)
         assert losses(each, written) == []
         assert canonical(written) == canonical(each)

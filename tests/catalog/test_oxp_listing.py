@@ -296,7 +296,7 @@ definitions = st.fixed_dictionaries(
 @given(definitions)
 def test_definition_is_written_as_it_came(document):
     try:
-        read = signature.from_document(json.loads(signature.to_json(OXP().read(document))))
+        read = signature.from_json(signature.to_json(OXP().read(document)))
     except UnreadableItemError:
         return
     assert losses(document, OXP().write(read, "A.B", "1.0.0")) == []
