@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+from collections.abc import Iterator
 
 from catalog.inspection.alarms import Hit, text_rule
 
@@ -33,12 +34,14 @@ RAW_ADDRESS = re.compile(
     r"https?://(?:\d{1,3}(?:\.\d{1,3}){3}|\d{8,10}|0x[0-9a-f]{8}|\[[0-9a-f:.]{2,45}\])(?![\w.-])"
 )
 HARMLESS_ADDRESS = re.compile(r"//(?:127\.|0\.0\.0\.0|\[::1\]|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.)")
-BLOB = re.compile(r"(?<![\w+/=-])(?:[A-Za-z0-9+/]{48,}|[A-Za-z0-9_-]{48,})={0,2}")
-HEX = re.compile(r"(?<!\w)(?:0x)?(?:[0-9a-fA-F]{2}){40,}(?!\w)")
+HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2}){40,}")
 TERMINAL = re.compile(r"\\(?:x1b|u001b|033|e)\[")
 # Names and paths have no digits, or one case only.
 RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])")
-LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{48}")
+# A run of 48 fills one of the text's blocks of 24, which is quicker to see than where the run begins.
+ALIGNED = re.compile(r"(?s)(?:.{24})*?[A-Za-z0-9+/_-]{24}")
+BLOB = re.compile(r"(?:[A-Za-z0-9+/]{48,}|[A-Za-z0-9_-]{48,})={0,2}")
+LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{48,}={0,2}")
 LONGEST_BLOB = 20_000
 
 
@@ -122,15 +125,21 @@ def terminal(text: str) -> Hit | None:
 @text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)
 def encoded(text: str) -> Hit | None:
     """Loud when it says something readable. Long paths and keys look encoded and say nothing."""
-    if not LONG_RUN.search(text):
+    if not ALIGNED.match(text):
         return None
     quiet = None
-    for found in (*HEX.finditer(text), *BLOB.finditer(text)):
+    for found in _blobs(text):
         if says := _decoded(found.group()):
             return Hit(found.start(), found.end(), "high", f"hides a text in an encoded one, “{says[:80]}”,")
         if quiet is None and RANDOM.match(found.group()):
             quiet = Hit(found.start(), found.end())
     return quiet
+
+
+def _blobs(text: str) -> Iterator[re.Match[str]]:
+    """Within the long runs, those of one alphabet."""
+    for run in LONG_RUN.finditer(text):
+        yield from BLOB.finditer(text, *run.span())
 
 
 def _decoded(blob: str) -> str:
