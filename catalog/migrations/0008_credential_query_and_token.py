@@ -4,40 +4,48 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('catalog', '0007_endpoint_memory'),
+        ("catalog", "0007_endpoint_memory"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='credential',
-            name='audience',
+            model_name="credential",
+            name="audience",
             field=models.CharField(blank=True, max_length=200),
         ),
         migrations.AddField(
-            model_name='credential',
-            name='issuer',
+            model_name="credential",
+            name="issuer",
             field=models.CharField(blank=True, max_length=200),
         ),
         migrations.AddField(
-            model_name='credential',
-            name='lifetime_seconds',
+            model_name="credential",
+            name="lifetime_seconds",
             field=models.PositiveIntegerField(null=True),
         ),
         migrations.AddField(
-            model_name='credential',
-            name='parameter',
+            model_name="credential",
+            name="parameter",
             field=models.CharField(blank=True, max_length=64),
         ),
         migrations.AddField(
-            model_name='credential',
-            name='subject',
+            model_name="credential",
+            name="subject",
             field=models.CharField(blank=True, max_length=200),
         ),
         migrations.AlterField(
-            model_name='credential',
-            name='kind',
-            field=models.CharField(choices=[('bearer', 'Bearer token'), ('header', 'API key in a header'), ('query', 'API key in the address'), ('basic', 'User name and password'), ('jwt', 'Signed token (JWT, HS256)')], max_length=20),
+            model_name="credential",
+            name="kind",
+            field=models.CharField(
+                choices=[
+                    ("bearer", "Bearer token"),
+                    ("header", "API key in a header"),
+                    ("query", "API key in the address"),
+                    ("basic", "User name and password"),
+                    ("jwt", "Signed token (JWT, HS256)"),
+                ],
+                max_length=20,
+            ),
         ),
     ]
