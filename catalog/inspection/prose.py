@@ -46,11 +46,11 @@ SHADOW = re.compile(
     r"(?:instead of|in place of|replaces|overrides|supersedes|do not use|don['\u2019]t use|never use"
     r"|stop using)"
     rf"[ \n]{WORD}{{0,2}}?(?:other|existing|built-?in|official|original|previous)[ \n]{WORD}{{0,2}}?"
-    r"(?:tools?|mcp servers?)\b"
+    r"tools?\b"
 )
 SECRETS = re.compile(
     r"\.ssh\b(?:/|[ \n]folder|[ \n]directory)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|/etc/(?:passwd|shadow)\b"
-    r"|\.aws/credentials|(?<![\w.])\.env\b(?!\.\w)|\bmcp\.json\b|\.(?:npmrc|netrc|git-credentials|pgpass)\b"
+    r"|\.aws/credentials|(?<![\w.])\.env\b(?!\.\w)|\.(?:cursor|vscode)/|\.(?:npmrc|netrc|git-credentials|pgpass)\b"
     r"|\.kube/config|\bprivate key files?\b|\bclaude_desktop_config\b"
 )
 CONTEXT = re.compile(
@@ -135,7 +135,7 @@ def order(text: str) -> Hit | None:
     return _first(ORDER, text)
 
 
-@text_rule("SHADOW", "high", "puts itself in the place of other tools", " tool", "mcp server")
+@text_rule("SHADOW", "high", "puts itself in the place of other tools", " tool")
 def shadow(text: str) -> Hit | None:
     return _first(SHADOW, text)
 
@@ -150,7 +150,8 @@ def shadow(text: str) -> Hit | None:
         "/etc/",
         ".aws",
         ".env",
-        "mcp.json",
+        ".cursor/",
+        ".vscode/",
         ".npmrc",
         ".netrc",
         ".git-cred",
