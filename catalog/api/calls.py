@@ -212,6 +212,7 @@ def chosen(tool: Tool, ordinal: int | None) -> ToolVersion:
     return version
 
 
+@extend_schema(tags=["calls"])
 class ToolInvoke(GenericAPIView[Tool]):
     """Run a tool with the endpoint's credential and wait for the outcome.
 
@@ -242,6 +243,7 @@ class ToolInvoke(GenericAPIView[Tool]):
         return answered(call, request)
 
 
+@extend_schema(tags=["calls"])
 class CallList(ListAPIView[Call]):
     """Who ran this tool with what, newest first. The newest 500 are kept.
 
@@ -262,6 +264,7 @@ class CallList(ListAPIView[Call]):
         )
 
 
+@extend_schema(tags=["calls"])
 class CallDetail(GenericAPIView[Call]):
     serializer_class = CallOutput
     pagination_class = None
@@ -272,6 +275,7 @@ class CallDetail(GenericAPIView[Call]):
         return Response(call_document(invocation.settled(found), request))
 
 
+@extend_schema(tags=["calls"])
 class CallResume(GenericAPIView[Call]):
     """Go on with a call that stopped to ask. It becomes another call, with an outcome of its own."""
 
@@ -312,6 +316,7 @@ class ExampleOutput(serializers.ModelSerializer[Example]):
         return example.arguments
 
 
+@extend_schema(tags=["calls"])
 class ExampleList(ListAPIView[Example]):
     """Arguments of earlier calls that were kept under a name."""
 
@@ -332,6 +337,7 @@ class ExampleList(ListAPIView[Example]):
         return Response(ExampleOutput(kept).data, status=201)
 
 
+@extend_schema(tags=["calls"])
 class ExampleDetail(GenericAPIView[Example]):
     write_role = Role.DESIGNER
     serializer_class = ExampleOutput
