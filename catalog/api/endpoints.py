@@ -182,15 +182,15 @@ class ListedOutput(serializers.Serializer[Any]):
     tokens = serializers.IntegerField()
 
 
-class RejectionOutput(serializers.Serializer[Any]):
-    tool = serializers.CharField()
-    reason = serializers.CharField()
-
-
 class NoteOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField()
     count = serializers.IntegerField()
+
+
+class RefusalOutput(serializers.Serializer[Any]):
+    tool = serializers.CharField()
+    reason = serializers.CharField()
 
 
 class PreviewOutput(serializers.Serializer[Any]):
@@ -202,7 +202,7 @@ class PreviewOutput(serializers.Serializer[Any]):
     first = ListedOutput(many=True)
     needs = serializers.ListField(child=serializers.CharField())
     rejected = serializers.IntegerField()
-    rejections = RejectionOutput(many=True)
+    rejections = RefusalOutput(many=True)
     notes = NoteOutput(many=True)
     error = ErrorOutput(allow_null=True)
 

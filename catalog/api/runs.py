@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import enumeration
-from catalog.api.endpoints import ErrorOutput, RunStarted
+from catalog.api.endpoints import ErrorOutput, NoteOutput, RunStarted
 from catalog.models import Rejection, Run
 from people.models import Role
 from people.permissions import person
@@ -22,12 +22,6 @@ class RejectionOutput(serializers.ModelSerializer[Rejection]):
         model = Rejection
         fields = ["tool", "code", "reason"]
         read_only_fields = fields
-
-
-class NoteOutput(serializers.Serializer[Any]):
-    code = serializers.CharField()
-    message = serializers.CharField()
-    count = serializers.IntegerField()
 
 
 class RunOutput(serializers.ModelSerializer[Run]):

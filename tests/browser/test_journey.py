@@ -41,7 +41,7 @@ def sign_in(page):
 def connect(page, url):
     page.get_by_role("link", name="Connect a vendor").click()
     page.get_by_label("Name of the new vendor").fill("Fair Weather")
-    page.get_by_label("Address").fill(url)
+    page.get_by_role("textbox", name="Address", exact=True).fill(url)
     page.get_by_role("button", name="Save and read the tools").click()
 
 

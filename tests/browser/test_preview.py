@@ -5,7 +5,7 @@ import json
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from catalog.models import Endpoint
+from catalog.models import Endpoint, EndpointDocument
 from people.models import Role
 from tests.catalog.openapi_documents import document, operation
 
@@ -49,4 +49,4 @@ def test_preview_stands_beside_a_form_that_keeps_what_was_typed(open_browser):
 
     page.get_by_role("button", name="Save and read the tools").click()
     page.wait_for_url("**/runs/*/")
-    assert json.loads(Endpoint.objects.get().settings["document"]) == DOCUMENT
+    assert json.loads(EndpointDocument.objects.get().text) == DOCUMENT
