@@ -34,7 +34,10 @@ CLASSES: dict[Class, tuple[str, str]] = {
     "new_tool": ("A tool that was not there before", "nobody has looked at this tool yet"),
     "breaks_callers": ("Calls that worked may fail", "calls that worked may fail"),
     "breaks_readers": ("Outputs that were there may be missing", "outputs that were there may be missing"),
-    "widens_risk": ("A call may do more than before", "a call may do more than before"),
+    "widens_risk": (
+        "A call may do more than before, or it is unclear",
+        "a call may do more than before, or it is unclear what changed",
+    ),
     "text": ("Words that a model reads", "words that a model reads have changed"),
     "compatible": ("Compatible and cosmetic changes", "it has changed, if only a little"),
     "alarm_medium": ("An alarm of medium severity", "its text raised an alarm"),
