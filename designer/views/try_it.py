@@ -85,6 +85,8 @@ def _page(
     call: Call | None,
     **more: Any,
 ) -> HttpResponse:
+    # Before the history, which nobody asks for again once the call shows as over.
+    told = _told(call) if call else {}
     context = {
         "version": version,
         "versions": version_choices(row),
@@ -97,7 +99,7 @@ def _page(
         "deadline": call.deadline_seconds if call else _deadline(request),
         "examples": [(example, uuid.uuid4()) for example in row.examples.all()],
         "page": _history(row, request.GET.get("cursor")),
-        **(_told(call) if call else {}),
+        **told,
         **more,
         **header(row),
     }

@@ -463,3 +463,21 @@ def test_the_page_of_a_tool_with_many_inputs_stays_small_and_cheap(designer, dja
         response = designer.get(try_url(tool))
 
     assert len(response.content) < 60_000
+
+
+def test_a_call_that_ends_while_its_page_is_drawn_is_over_everywhere(designer, monkeypatch):
+    tool = make_it()
+    call = invocation.request_call(
+        tool.current, actor=make_user(), arguments={"city": "Oslo", "is_real": True}, is_confirmed=True
+    )
+
+    def ends_now(asked: Call) -> Call:
+        over = {"status": CallStatus.FINISHED, "outcome": "ok", "result": "{}", "duration_ms": 40}
+        Call.objects.filter(pk=asked.pk).update(**over)
+        return Call.objects.get(pk=asked.pk)
+
+    monkeypatch.setattr(invocation, "settled", ends_now)
+    said = text_of(designer.get(f"{try_url(tool)}?call={call.pk}"))
+
+    assert "Worked" in said
+    assert "Waiting for a worker" not in said
