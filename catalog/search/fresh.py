@@ -22,7 +22,7 @@ WITH candidate AS (
     (SELECT id, current_id FROM catalog_tool
     WHERE id > (SELECT coalesce(max(tool_id), 0) FROM catalog_searchdocument) ORDER BY id LIMIT 10000)
     UNION (SELECT id, current_id FROM catalog_tool
-    WHERE changed_at > now() - interval '3 minutes' ORDER BY changed_at DESC, id DESC LIMIT 5000)
+    WHERE changed_at > now() - interval '1 minute' ORDER BY changed_at DESC, id DESC LIMIT 500)
 ), waiting AS MATERIALIZED (
     SELECT id FROM candidate WHERE NOT EXISTS (
         SELECT FROM catalog_searchdocument d WHERE d.tool_id = candidate.id AND d.version_id = current_id)
