@@ -31,6 +31,10 @@ def _fault(field: Any, value: Any) -> str:
     if isinstance(field, serializers.ListField) and isinstance(value, list):
         return next((fault for below in value if (fault := _fault(field.child, below))), "")
     for kind, json_type, sentence in JSON_TYPES:
-        if isinstance(field, kind):
-            return "" if type(value) is json_type else sentence
+        if isinstance(field, kind) and type(value) is not json_type:
+            return sentence
+    longest = getattr(field, "max_length", None)
+    if isinstance(value, str) and longest is not None and len(value) > longest:
+        # As it was sent: the field itself counts after it has cut the spaces off.
+        return str(field.error_messages["max_length"]).format(max_length=longest)
     return ""

@@ -172,3 +172,10 @@ def test_removed_vendors_tools_stay_pinned(admin_api):
     assert [row["id"] for row in rows] == [pin.pk]
     versions = admin_api.get(f"/api/v1/tools/{tool.pk}/versions/").json()["results"]
     assert [row["ordinal"] for row in versions] == [1]
+
+
+def test_length_of_a_text_is_that_of_what_was_sent(admin_api):
+    taken = admin_api.post(URL, {"name": " " + "x" * 119})
+    refused = admin_api.post(URL, {"name": " " + "x" * 120})
+    assert (taken.status_code, refused.status_code) == (201, 400)
+    assert "120" in refused.json()["fields"]["name"]
