@@ -29,13 +29,11 @@ from catalog.protocols.base import (
     Session,
     Setting,
     UnreadableItemError,
-    canonical,
 )
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.signature import Parameter, Signature
 
 LARGEST_VERSION = 2**53 - 1  # beyond it, JSON readers disagree about integers
-LARGEST_ITEM = 1024 * 1024
 LONGEST_TOOL_ID = 255
 
 # What the drafts allow. A vendor that goes further is taken and noted.
@@ -227,11 +225,7 @@ def _identified(document: object, *, is_listing: bool) -> Item:
     version = _version(document)
     frozen = document.copy()
     current = frozen.pop("currentVersion", None)
-    content = canonical(frozen)
-    if len(content) > LARGEST_ITEM:
-        raise UnreadableItemError(
-            "SCHEMA_TOO_BIG", f"The tool is {len(content):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
-        )
+    content = members.content(frozen)
     label = str(version)
     notes: tuple[Note, ...] = ()
     if is_listing and current is not None and current != version and current != label:

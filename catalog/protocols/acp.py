@@ -6,6 +6,7 @@ An agent is one tool here. There is no list but a search, which some servers ans
 version and whose offset some ignore; docs/protocols.md says what is done about either.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,7 +29,6 @@ from catalog.protocols.base import (
     Setting,
     UnreadableItemError,
     canonical,
-    digest,
 )
 from catalog.protocols.errors import (
     ProtocolError,
@@ -39,7 +39,6 @@ from catalog.protocols.errors import (
 )
 from catalog.protocols.signature import Parameter, Signature
 
-LARGEST_ITEM = 1024 * 1024
 LONGEST_ID = 255
 LONGEST_VERSION = 100
 MOST_NAMES = 200
@@ -261,13 +260,10 @@ def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) ->
         if isinstance(entry, dict):
             document = document | {"metadata": entry.get("metadata")}
     label = _label(document)
-    content = canonical(document)
-    if len(content) > LARGEST_ITEM:
-        reason = f"The descriptor is {len(content):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
-        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    content = members.content(document, "descriptor")
     numbers = _SEMVER.fullmatch(label)
     key = tuple(map(int, numbers.groups())) if numbers else ()
-    return Item(agent_id, label, key, digest(document), document, _odd_id(agent_id))
+    return Item(agent_id, label, key, hashlib.sha256(content).hexdigest(), document, _odd_id(agent_id))
 
 
 def _odd_id(agent_id: str) -> tuple[Note, ...]:

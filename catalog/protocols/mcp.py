@@ -38,7 +38,6 @@ from catalog.protocols.mcp_wire import (
 )
 from catalog.protocols.signature import Annotations, Signature
 
-LARGEST_ITEM = 1024 * 1024
 LONGEST_TOOL_ID = 255
 NAME_LIMIT = 128  # what the protocol recommends; a vendor that goes further is taken and noted
 MOST_PAGES = 500
@@ -186,11 +185,7 @@ def _identified(document: object, *, is_suspect: bool = False) -> Item:
         raise UnreadableItemError(code, f"The item holds {reason}.")
     tool_id = _tool_id(document)
     _input_schema(document)
-    content = canonical(document)
-    if len(content) > LARGEST_ITEM:
-        raise UnreadableItemError(
-            "SCHEMA_TOO_BIG", f"The tool is {len(content):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
-        )
+    content = members.content(document)
     return Item(tool_id, "", (), hashlib.sha256(content).hexdigest(), document)
 
 

@@ -12,6 +12,16 @@ from catalog.protocols.errors import printable
 
 LONGEST_TEXT = 32 * 1024  # bytes of UTF-8
 LONGEST_NAME = 1024
+LARGEST_ITEM = 1024 * 1024  # bytes of canonical JSON
+
+
+def content(document: object, what: str = "tool") -> bytes:
+    """One item as canonical JSON, which its digest is made of. Raises UnreadableItemError."""
+    written = canonical(document)
+    if len(written) > LARGEST_ITEM:
+        reason = f"The {what} is {len(written):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
+        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    return written
 
 
 def text(raw: Mapping[str, Any], member: str, where: str = "") -> str:

@@ -41,7 +41,6 @@ from catalog.protocols.errors import (
 )
 from catalog.protocols.signature import Requirements, Signature
 
-LARGEST_ITEM = 1024 * 1024
 LONGEST_TOOL_ID = 255
 MOST_SHOWN = 10
 LONGEST_FACT = 300
@@ -295,10 +294,7 @@ def _identified(document: object) -> Item:
     if spelled is not None and spelled != version:
         reason = f"“id” names version {'.'.join(map(str, spelled))}, but “version” is {label}."
         raise UnreadableItemError("BAD_VERSION", reason)
-    content = canonical(document)
-    if len(content) > LARGEST_ITEM:
-        reason = f"The tool is {len(content):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
-        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    content = members.content(document)
     return Item(tool_id, label, version, hashlib.sha256(content).hexdigest(), document)
 
 
