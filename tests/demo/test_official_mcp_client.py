@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +18,12 @@ from designer.sealed import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersi
 from tests.demo.test_demo_museum import museum
 
 __all__ = ["museum"]
+
+
+def wait_for(work: Coroutine[Any, Any, Any]) -> Any:
+    """In a thread of its own: a browser test before this one leaves its event loop in the main one."""
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(asyncio.run, work).result()
 
 
 async def visit(url, mode):
@@ -42,7 +51,7 @@ async def listed(url, mode):
 
 
 def test_the_official_client_reads_and_books(museum):
-    first, found, booked, reported = asyncio.run(visit(f"http://127.0.0.1:{museum.port}/mcp", "auto"))
+    first, found, booked, reported = wait_for(visit(f"http://127.0.0.1:{museum.port}/mcp", "auto"))
     assert (len(first.tools), first.tools[0].title) == (5, "Search the collection")
     assert found.structured_content["total"] > 2
     assert booked.structured_content["guide_language"] == "Dutch"
@@ -50,7 +59,7 @@ def test_the_official_client_reads_and_books(museum):
 
 
 def test_the_official_client_of_old_does_too(museum):
-    first, found, booked, _ = asyncio.run(visit(f"http://127.0.0.1:{museum.port}/mcp", "legacy"))
+    first, found, booked, _ = wait_for(visit(f"http://127.0.0.1:{museum.port}/mcp", "legacy"))
     assert len(first.tools) == 5
     assert not found.is_error
     assert booked.is_error
@@ -83,7 +92,7 @@ def exported():
 def test_the_official_client_reads_what_we_export(museum, monkeypatch, mode):
     document = exported()
     monkeypatch.setattr(McpApi, "_listed", lambda api, params: {"tools": document["tools"]})
-    tools = asyncio.run(listed(f"http://127.0.0.1:{museum.port}/mcp", mode))
+    tools = wait_for(listed(f"http://127.0.0.1:{museum.port}/mcp", mode))
     assert tools == document["tools"]
     schemas = {tool.name: tool.inputs for tool in TOOLS}
     assert {tool["name"]: tool["inputSchema"] for tool in tools} == schemas
