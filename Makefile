@@ -11,7 +11,7 @@ PRODUCTION := PEGBOARD_HTTPS=1 PEGBOARD_HOSTS=pegboard.example \
 	PEGBOARD_SECRET_KEY=only-for-the-check-of-these-settings-0123456789-abcdefghijklmnopqrstuvwxyz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench requirements clean
+.PHONY: help run test lint format bench soak requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,9 @@ format: $(VENV)/.tests ## put code and templates into shape
 
 bench: $(VENV)/.tests ## the figures, each beside its floor from the same run; ARGS="search" chooses
 	@exec $(PY) -m benchmarks $(ARGS)
+
+soak: $(VENV)/.tests ## faults by the hundred, with recovery times; ARGS="--short kills" chooses, --out DIR keeps faults.json
+	@exec $(PY) -m soak $(ARGS)
 
 requirements: $(VENV)/.tests ## compile requirements*.in into exact pins with hashes
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make requirements" \

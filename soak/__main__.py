@@ -1,0 +1,123 @@
+"""python -m soak [--short] [--seed N] [--out DIRECTORY] [NAME]...: all storms, or those named.
+
+Prints for each the faults injected, the recovery times and the violations, writes all of it into
+`faults.json` in DIRECTORY, and ends with status 1 if there was a violation.
+"""
+
+import argparse
+import base64
+import importlib
+import json
+import os
+import pkgutil
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import django
+from django.core.management import call_command
+
+import soak
+from pegboard.embedded import Embedded
+from soak.frame import Field
+
+NO_STORM = {"__main__", "frame"}
+
+
+def names() -> list[str]:
+    """Modules of this package that hold a storm; those with an underscore in front help the others."""
+    found = [module.name for module in pkgutil.iter_modules(soak.__path__)]
+    return [name for name in found if name not in NO_STORM and not name.startswith("_")]
+
+
+def environment(servers: Embedded) -> dict[str, str]:
+    ours = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "PEGBOARD_", "CRASHPOINT", "DEBUG_CRASH")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    key = "k1:" + base64.b64encode(secrets.token_bytes(32)).decode()
+    return kept | {
+        **servers.urls,
+        "DJANGO_SETTINGS_MODULE": "pegboard.settings",
+        "PEGBOARD_SECRET_KEY": secrets.token_urlsafe(48),
+        "PEGBOARD_CREDENTIAL_KEYS": key,
+        "PEGBOARD_KEYS": key,
+        "PEGBOARD_OUTBOUND_ALLOW": "127.0.0.0/8",
+        "PEGBOARD_HOSTS": "127.0.0.1 localhost testserver",
+    }
+
+
+def run_alone(name: str, options: argparse.Namespace) -> int:
+    """In the child. What the storm itself fails with is a violation too."""
+    with tempfile.TemporaryDirectory(prefix=f"pegboard-soak-{name}-", dir="/var/tmp") as directory:
+        servers = Embedded(Path(directory) / "data")
+        servers.start()
+        field = Field(name, options.short, options.seed, servers, environment(servers), Path(directory))
+        began = time.monotonic()
+        try:
+            os.environ |= field.environment
+            django.setup()
+            call_command("migrate", "--noinput", verbosity=0)
+            importlib.import_module(f"soak.{name}").storm(field)
+        except Exception as exc:  # noqa: BLE001 - the outermost loop: the other storms go on
+            traceback.print_exc()
+            field.violation(f"the storm broke off: {type(exc).__name__}: {exc}")
+        finally:
+            servers.stop()
+        field.figure("seconds", round(time.monotonic() - began, 1))
+    print(field, flush=True)
+    Path(options.alone).write_text(json.dumps(field.report(), default=str))
+    return min(len(field.violations), 1)
+
+
+def run_child(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory) / "report.json"
+        words = ["--alone", str(result), "--seed", str(options.seed), *(["--short"] if options.short else [])]
+        ended = subprocess.run([sys.executable, "-m", "soak", *words, name], check=False)
+        if result.exists():
+            report: dict[str, Any] = json.loads(result.read_text())
+            return report
+    return {
+        "storm": name,
+        "seed": options.seed,
+        "faults": [],
+        "violations": [f"the storm's process ended with status {ended.returncode} and no report"],
+    }
+
+
+def summary(reports: list[dict[str, Any]]) -> dict[str, int]:
+    return {
+        "faults": sum(len(each["faults"]) for each in reports),
+        "violations": sum(len(each["violations"]) for each in reports),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make soak", description="Faults by the hundred.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names()))
+    parser.add_argument("--short", action="store_true", help="a few faults of each kind")
+    parser.add_argument("--seed", type=int, default=int.from_bytes(secrets.token_bytes(3), "big"))
+    parser.add_argument("--out", type=Path, help="the directory that gets faults.json")
+    parser.add_argument("--alone", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(names()):
+        parser.error(f"no storm {', '.join(sorted(unknown))}; there are: {', '.join(names())}")
+    if options.alone:
+        return run_alone(options.names[0], options)
+    print(f"seed {options.seed} (the same faults again: --seed {options.seed})", flush=True)
+    reports = [run_child(name, options) for name in options.names or names()]
+    totals = summary(reports)
+    print(f"all: {totals['faults']} faults, {totals['violations']} violations")
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        written = {"seed": options.seed, "short": options.short, **totals, "storms": reports}
+        (options.out / "faults.json").write_text(json.dumps(written, indent=1) + "\n")
+    return min(totals["violations"], 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
