@@ -1,12 +1,12 @@
 """What a storm is given: servers, a seed, and a place to write down what it did and what went wrong."""
 
 import math
-import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from pegboard.embedded import Embedded
@@ -59,14 +59,14 @@ class Field:
     servers: Embedded
     environment: dict[str, str]
     directory: Path
-    random: random.Random = field(init=False)
+    random: Random = field(init=False)
     faults: list[Fault] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.random = random.Random(f"{self.seed}/{self.name}")
+        self.random = Random(f"{self.seed}/{self.name}")
 
     def times(self, *, short: int, long: int) -> int:
         """How often to do something."""
