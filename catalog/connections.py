@@ -21,7 +21,6 @@ from django.utils.text import slugify
 
 from catalog import credentials, protocols, search
 from catalog import policy as policies
-from catalog.credentials import Secret
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
@@ -30,6 +29,7 @@ from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.protocols.base import Setting
 from catalog.protocols.errors import RefusedError
+from catalog.sealing import Secret
 from people import audit, names
 from people.models import User
 

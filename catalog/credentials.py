@@ -1,119 +1,42 @@
-"""Secrets at rest, and the one place that attaches them to a request.
-
-A sealed secret reads `v1:<key id>:<base64 of nonce and ciphertext>` (AES-256-GCM). The row's own id
-is associated data, so a ciphertext copied to another row does not open. Keys come from
-PEGBOARD_CREDENTIAL_KEYS ("id:base64 of 32 bytes", the first one seals) and from nowhere else.
-"""
+"""The one place that attaches secrets to a request. How they lie in the database: catalog/sealing.py."""
 
 import base64
 import copy
-import hashlib
 import hmac
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from urllib.parse import quote
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
+from catalog import sealing
 from catalog.addresses import Policy, check_url
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
 from catalog.outbound import Exchange, Session
+from catalog.sealing import Secret, UndecryptableError
 from catalog.wire import DEFAULT_LIMITS, Limits
 
-KEY_BYTES = 32
 LONGEST_LIFE = 900  # seconds that a signed token may live
 USUAL_LIFE = 600  # longer than the longest conversation with a vendor
 
 
-class Secret:
-    """Text that does not show itself: not in a repr, not in a log line, not in JSON."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return "****"
-
-    __str__ = __repr__
-
-    def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a secret is not serialised")
-
-    def reveal(self) -> str:
-        return self._text
-
-
-class UndecryptableError(CatalogError):
-    """The key is missing or wrong, or the ciphertext belongs to another row."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            "CREDENTIAL_LOCKED",
-            f"The secret of “{name}” cannot be opened with the keys of this installation. Enter it again.",
-        )
-
-
-@lru_cache
-def _keyring(entries: tuple[str, ...]) -> dict[str, AESGCM]:
-    """Raises ValueError for an entry that is no key."""
-    ring = {}
-    for entry in entries:
-        key_id, _, text = entry.partition(":")
-        key = base64.b64decode(text, validate=True)
-        if len(key) != KEY_BYTES:
-            raise ValueError(f"a key has {KEY_BYTES} bytes")
-        ring[key_id] = AESGCM(key)
-    return ring
-
-
-def _sealing_key() -> tuple[str, AESGCM]:
-    try:
-        return next(iter(_keyring(tuple(settings.CREDENTIAL_KEYS)).items()))
-    except (StopIteration, ValueError) as exc:
-        raise CatalogError(
-            "no_credential_key",
-            "This installation has no usable key for secrets. "
-            "Ask whoever runs it to look at PEGBOARD_CREDENTIAL_KEYS.",
-        ) from exc
+FIELD = "catalog.credential.sealed"
 
 
 def seal(credential: Credential, secret: Secret) -> None:
     """Put `secret` into the row (not saved). Raises CatalogError when the installation has no key."""
-    key_id, key = _sealing_key()
-    nonce = os.urandom(12)
-    text = nonce + key.encrypt(nonce, secret.reveal().encode(), _bound_to(credential))
-    credential.sealed = f"v1:{key_id}:{base64.b64encode(text).decode()}"
-    credential.fingerprint = hmac.new(
-        settings.SECRET_KEY.encode(), secret.reveal().encode(), hashlib.sha256
-    ).hexdigest()[:8]
+    credential.sealed = sealing.seal(secret, row=credential.pk, field=FIELD)
+    credential.fingerprint = sealing.fingerprint(secret)
 
 
 def unseal(credential: Credential) -> Secret:
     """Raises UndecryptableError; never returns ciphertext."""
-    try:
-        version, key_id, text = credential.sealed.split(":")
-        data = base64.b64decode(text, validate=True)
-        key = _keyring(tuple(settings.CREDENTIAL_KEYS))[key_id]
-        if version != "v1":
-            raise UndecryptableError(credential.name)
-        return Secret(key.decrypt(data[:12], data[12:], _bound_to(credential)).decode())
-    except (ValueError, KeyError, InvalidTag) as exc:
-        raise UndecryptableError(credential.name) from exc
-
-
-def _bound_to(credential: Credential) -> bytes:
-    return f"catalog.credential.sealed:{credential.pk}".encode()
+    return sealing.unseal(credential.sealed, row=credential.pk, field=FIELD, name=credential.name)
 
 
 def origin_of(url: str) -> str:

@@ -27,6 +27,8 @@ HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parent.parent
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 120.0
+# As files of earlier versions call them.
+OLD_NAMES = {"PEGBOARD_CREDENTIAL_KEYS": "PEGBOARD_KEYS"}
 HANDOVER = 3.0  # how long a predecessor that was killed may take to let go of its ports
 
 
@@ -91,13 +93,15 @@ def plain(value: str) -> str:
 def keys(data: Path) -> dict[str, str]:
     """Made once: without them sessions end and stored credentials can no longer be read."""
     path = data / "secrets"
-    found = read_variables(path)
-    if not found:
-        found = {
-            "PEGBOARD_SECRET_KEY": secrets.token_urlsafe(48),
-            "PEGBOARD_CREDENTIAL_KEYS": "k1:" + base64.b64encode(secrets.token_bytes(32)).decode(),
-        }
+    kept = read_variables(path)
+    found = {OLD_NAMES.get(name, name): value for name, value in kept.items()} or {
+        "PEGBOARD_SECRET_KEY": secrets.token_urlsafe(48),
+        "PEGBOARD_KEYS": "k1:" + base64.b64encode(secrets.token_bytes(32)).decode(),
+    }
+    if found != kept:
         write_private(path, "".join(f"{name}={value}\n" for name, value in found.items()))
+    if os.environ.get("PEGBOARD_KEYS_FILE"):
+        del found["PEGBOARD_KEYS"]
     return {name: os.environ.get(name, value) for name, value in found.items()}
 
 

@@ -209,8 +209,9 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
 # Networks vendors may live in although they are private: a deployment setting, never an administrator's.
 OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
-# Ordered keys for secrets at rest, "id:base64" each; the first encrypts, all decrypt.
-CREDENTIAL_KEYS = _words("PEGBOARD_CREDENTIAL_KEYS")
+# Keys for secrets at rest, or the file they lie in: catalog/sealing.py.
+KEYS = _words("PEGBOARD_KEYS")
+KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
 
 LOGGING = {
     "version": 1,

@@ -25,7 +25,7 @@ else:
     os.environ["REDIS_URL"] = f"{_broker.rstrip('/').removesuffix('/0')}/{WORKER % 16}"
 
 os.environ["PEGBOARD_SECRET_KEY"] = "a key for tests and for nothing else, long enough to be one"
-os.environ["PEGBOARD_CREDENTIAL_KEYS"] = "k1:" + base64.b64encode(bytes(range(32))).decode()
+os.environ["PEGBOARD_KEYS"] = "k1:" + base64.b64encode(bytes(range(32))).decode()
 os.environ["PEGBOARD_OUTBOUND_ALLOW"] = "127.0.0.0/8"
 os.environ["PEGBOARD_HOSTS"] = "127.0.0.1 localhost testserver"
 # Playwright's synchronous interface runs an event loop in the thread that also uses the ORM.

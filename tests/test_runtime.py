@@ -134,12 +134,12 @@ def test_a_killed_product_starts_again_with_its_data(product):
         check=True,
         capture_output=True,
     )
-    keys = first.variables()["PEGBOARD_CREDENTIAL_KEYS"]
+    keys = first.variables()["PEGBOARD_KEYS"]
     first.kill_everything()
 
     second = product().ready()
     assert second.query("select username, role from people_user") == [("kept", "admin")]
-    assert second.variables()["PEGBOARD_CREDENTIAL_KEYS"] == keys
+    assert second.variables()["PEGBOARD_KEYS"] == keys
     assert "createsuperuser" not in second.said
 
 

@@ -1,6 +1,7 @@
 from catalog.models.calls import Call, Example
 from catalog.models.findings import Finding, Likeness
 from catalog.models.runs import KnownPage, Rejection, Run, Withdrawal
+from catalog.models.sealed import FingerprintKey
 from catalog.models.search_index import (
     SearchDocument,
     SearchLexeme,
@@ -18,6 +19,7 @@ __all__ = [
     "EndpointDocument",
     "Example",
     "Finding",
+    "FingerprintKey",
     "KnownPage",
     "Likeness",
     "Rejection",

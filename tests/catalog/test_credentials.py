@@ -13,11 +13,11 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from catalog import connections, credentials, enumeration
-from catalog.credentials import Secret
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
 from catalog.protocols.errors import RefusedError
+from catalog.sealing import Secret
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, raw, reply
 from tests.vendor import Vendor, serving, tool, tools
@@ -93,7 +93,7 @@ def test_damaged_ciphertext_is_never_taken_for_a_secret(damage):
 )
 def test_missing_or_wrong_key_locks_the_secret(settings, keys):
     credential = make_credential()
-    settings.CREDENTIAL_KEYS = keys
+    settings.KEYS = keys
 
     with pytest.raises(CatalogError) as locked:
         credentials.unseal(credential)
@@ -105,27 +105,27 @@ def test_missing_or_wrong_key_locks_the_secret(settings, keys):
 @pytest.mark.django_db
 @pytest.mark.parametrize("keys", [[], ["k1"], ["k1:?"], [key("k1", size=16)]])
 def test_nothing_is_sealed_without_a_usable_key(settings, keys):
-    settings.CREDENTIAL_KEYS = keys
+    settings.KEYS = keys
 
     with pytest.raises(CatalogError) as refused:
         make_credential()
 
-    assert refused.value.code == "no_credential_key"
-    assert "PEGBOARD_CREDENTIAL_KEYS" in refused.value.message
+    assert refused.value.code == "no_key"
+    assert "PEGBOARD_KEYS" in refused.value.message
     assert not Credential.objects.exists()
 
 
 @pytest.mark.django_db
 def test_first_key_seals_and_all_keys_open(settings):
     old = make_credential("old secret")
-    settings.CREDENTIAL_KEYS = [key("k2", fill=2), *settings.CREDENTIAL_KEYS]
+    settings.KEYS = [key("k2", fill=2), *settings.KEYS]
 
     new = make_credential("new secret")
     assert new.sealed.startswith("v1:k2:")
     assert credentials.unseal(old).reveal() == "old secret"
     old = connections.replace_secret(old, actor=make_user(), secret="old secret")
 
-    settings.CREDENTIAL_KEYS = [key("k2", fill=2)]
+    settings.KEYS = [key("k2", fill=2)]
     assert [credentials.unseal(row).reveal() for row in (old, new)] == ["old secret", "new secret"]
 
 

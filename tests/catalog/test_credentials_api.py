@@ -108,12 +108,12 @@ def test_bad_new_secret_leaves_the_old_one(admin_api):
 
 
 def test_installation_without_a_key_takes_no_secret(admin_api, settings):
-    settings.CREDENTIAL_KEYS = []
+    settings.KEYS = []
 
     answer = admin_api.post(URL, GIVEN)
 
-    assert refusal(answer) == (400, "no_credential_key", set())
-    assert "PEGBOARD_CREDENTIAL_KEYS" in answer.json()["message"]
+    assert refusal(answer) == (400, "no_key", set())
+    assert "PEGBOARD_KEYS" in answer.json()["message"]
 
 
 def test_credential_in_use_is_kept(admin_api):

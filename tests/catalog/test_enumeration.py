@@ -406,7 +406,7 @@ def test_a_bad_secret_key_ends_the_run_in_plain_words(endpoint, settings):
         actor=make_user(), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
     )
     Endpoint.objects.update(credential=credential)
-    settings.CREDENTIAL_KEYS = ["k2:" + "A" * 43 + "="]
+    settings.KEYS = ["k2:" + "A" * 43 + "="]
     run = read(endpoint)
     assert run.error_code == "CREDENTIAL_LOCKED"
 

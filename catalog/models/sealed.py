@@ -1,0 +1,11 @@
+from django.db import models
+
+from catalog.sealing import FINGERPRINT_KEY, KeyIdField, SealedField
+
+
+class FingerprintKey(models.Model):
+    """What fingerprints of secrets are made with: one row, made when it is first needed."""
+
+    id = models.UUIDField(primary_key=True, default=FINGERPRINT_KEY, editable=False)
+    sealed = SealedField()
+    key_id = KeyIdField("sealed")

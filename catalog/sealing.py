@@ -1,0 +1,264 @@
+"""Secrets at rest: sealed under a key that only this installation's processes have.
+
+A sealed secret reads `v1:<key id>:<base64 of nonce, ciphertext and tag>` (AES-256-GCM). What it was sealed
+for, as "<app.model.field>:<id of its row>", is associated data: a ciphertext copied to another row or to
+another field does not open. Keys come from PEGBOARD_KEYS or from the file that PEGBOARD_KEYS_FILE names,
+and from nowhere else: "id:base64 of 32 bytes" each. The first seals, all open.
+
+A model keeps one in two columns, and whatever must know of all secrets finds them (see `columns`):
+
+    sealed = SealedField()
+    key_id = KeyIdField("sealed")
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from django.apps import apps
+from django.conf import settings
+from django.core.checks import CheckMessage, Error
+from django.db import models
+from django.db.models import F, Func, Value
+
+from catalog.errors import CatalogError
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
+MAKE_ONE = "python3 -c \"import base64, os; print('k1:' + base64.b64encode(os.urandom(32)).decode())\""
+# The one row of its table.
+FINGERPRINT_KEY = UUID("5ea1ed00-0000-4000-8000-000000000001")
+
+if TYPE_CHECKING:
+    TextColumn = models.TextField[str, str]
+else:
+    TextColumn = models.TextField
+
+
+class Secret:
+    """Text that does not show itself: not in a repr, not in a log line, not in JSON."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return "****"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a secret is not serialised")
+
+    def reveal(self) -> str:
+        return self._text
+
+
+class UndecryptableError(CatalogError):
+    """The key is missing or wrong, or the ciphertext belongs to another row."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            "CREDENTIAL_LOCKED",
+            f"The secret of “{name}” cannot be opened with the keys of this installation. Enter it again.",
+        )
+
+
+class KeyringError(Exception):
+    """There is no usable key; says what is wrong and what to do, and shows no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """`keys` by their ids; new secrets are sealed under `first`."""
+
+    first: str
+    keys: dict[str, AESGCM]
+
+
+def keyring() -> Keyring:
+    """The keys as they are now: a changed file counts without a restart. Raises KeyringError."""
+    if settings.KEYS and settings.KEYS_FILE:
+        raise KeyringError("Set either PEGBOARD_KEYS or PEGBOARD_KEYS_FILE, not both.")
+    if settings.KEYS_FILE:
+        return _parsed(_entries(Path(settings.KEYS_FILE)))
+    return _parsed(tuple(settings.KEYS))
+
+
+def _entries(path: Path) -> tuple[str, ...]:
+    """One on each line; empty lines and those that start with # say nothing."""
+    try:
+        with path.open() as file:
+            if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
+                raise KeyringError(
+                    f"Everybody on this machine may open {path}, which PEGBOARD_KEYS_FILE names. "
+                    f"Take that right away: chmod o= {path}"
+                )
+            lines = [line.strip() for line in file]
+    except (OSError, UnicodeDecodeError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else "it is no text"
+        raise KeyringError(f"{path}, which PEGBOARD_KEYS_FILE names, cannot be read: {reason}.") from exc
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
+@lru_cache
+def _parsed(entries: tuple[str, ...]) -> Keyring:
+    """Messages count entries and never quote one: what stands in the wrong place may be a key."""
+    if not entries:
+        raise KeyringError(
+            f"There is no key for secrets. Make one and put it into PEGBOARD_KEYS or a file that "
+            f"PEGBOARD_KEYS_FILE names: {MAKE_ONE}"
+        )
+    keys: dict[str, AESGCM] = {}
+    for number, entry in enumerate(entries, start=1):
+        key_id, _, text = entry.partition(":")
+        try:
+            key = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            key = b""
+        if not KEY_ID.fullmatch(key_id) or len(key) != KEY_BYTES:
+            raise KeyringError(
+                f"Key {number} of PEGBOARD_KEYS is none: each reads id:base64 of {KEY_BYTES} bytes. "
+                f"Make one with: {MAKE_ONE}"
+            )
+        if key_id in keys:
+            raise KeyringError(f"PEGBOARD_KEYS names two keys “{key_id}”. Give each key an id of its own.")
+        keys[key_id] = AESGCM(key)
+    return Keyring(next(iter(keys)), keys)
+
+
+def seal(secret: Secret, *, row: UUID, field: str) -> str:
+    """For the row with this id; `field` is its "<app.model.field>", such as catalog.credential.sealed.
+
+    Raises CatalogError (no_key) when the installation has no usable key.
+    """
+    try:
+        ring = keyring()
+    except KeyringError as exc:
+        raise CatalogError(
+            "no_key",
+            "This installation has no usable key for secrets. Ask whoever runs it to look at PEGBOARD_KEYS.",
+        ) from exc
+    nonce = os.urandom(NONCE_BYTES)
+    data = nonce + ring.keys[ring.first].encrypt(nonce, secret.reveal().encode(), _bound_to(row, field))
+    return f"v1:{ring.first}:{base64.b64encode(data).decode()}"
+
+
+def unseal(sealed: str, *, row: UUID, field: str, name: str) -> Secret:
+    """Raises UndecryptableError, which tells a person about `name`; never returns ciphertext."""
+    try:
+        version, key_id, text = sealed.split(":")
+        data = base64.b64decode(text, validate=True)
+        key = keyring().keys[key_id]
+        if version != "v1":
+            raise UndecryptableError(name)
+        return Secret(key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(row, field)).decode())
+    except (ValueError, KeyError, InvalidTag, KeyringError) as exc:
+        raise UndecryptableError(name) from exc
+
+
+def _bound_to(row: UUID, field: str) -> bytes:
+    return f"{field}:{row}".encode()
+
+
+def fingerprint(secret: Secret) -> str:
+    """8 hexadecimal digits that change with the secret and tell nothing about it.
+
+    Its key is a random one that lies sealed in the database: it outlives every rotation, and fingerprints
+    in the audit trail stay comparable. Raises UndecryptableError when that key cannot be opened.
+    """
+    key = _fingerprint_key().reveal().encode()
+    return hmac.new(key, secret.reveal().encode(), hashlib.sha256).hexdigest()[:8]
+
+
+def _fingerprint_key() -> Secret:
+    model = apps.get_model("catalog", "FingerprintKey")
+    column = SealedColumn(model, "sealed", "key_id")
+    kept = model._default_manager.filter(pk=FINGERPRINT_KEY).values_list("sealed", flat=True).first()
+    if kept is None:
+        made = seal(Secret(os.urandom(KEY_BYTES).hex()), row=FINGERPRINT_KEY, field=column.name)
+        row, _ = model._default_manager.get_or_create(pk=FINGERPRINT_KEY, defaults={"sealed": made})
+        kept = row.sealed
+    return unseal(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints")
+
+
+class SealedField(TextColumn):
+    """The text that `seal` made, or "" where there is no secret. Never takes anything else.
+
+    Its model has a UUID as its primary key, assigned before it is saved, and a KeyIdField for this field.
+    """
+
+    def get_prep_value(self, value: Any) -> Any:
+        """Without the value in the message: it may be what should have been sealed."""
+        if value and not (isinstance(value, str) and value.startswith("v1:")):
+            raise TypeError(f"{self.model.__name__}.{self.name} takes sealed secrets only")
+        return super().get_prep_value(value)
+
+    def check(self, **kwargs: Any) -> list[CheckMessage]:
+        return [*super().check(**kwargs), *self._check_its_model()]
+
+    def _check_its_model(self) -> Iterator[CheckMessage]:
+        if not isinstance(self.model._meta.pk, models.UUIDField):
+            yield Error("A SealedField needs a UUID as primary key.", obj=self, id="catalog.E001")
+        if not any(field.sealed == self.name for field in _key_id_fields(self.model)):
+            yield Error("A SealedField has a KeyIdField beside it.", obj=self, id="catalog.E002")
+
+
+class KeyIdField(models.GeneratedField):
+    """The id of the key that a secret is sealed under, as the database reads it from the ciphertext."""
+
+    def __init__(self, sealed: str, **options: Any) -> None:
+        self.sealed = sealed
+        options |= {
+            "expression": Func(F(sealed), Value(":"), Value(2), function="split_part"),
+            "output_field": models.TextField(),
+            "db_persist": True,
+            "db_index": True,
+        }
+        super().__init__(**options)
+
+    def deconstruct(self) -> Any:
+        name, path, _, options = super().deconstruct()
+        made_here = {"expression", "output_field", "db_persist", "db_index"}
+        return name, path, [self.sealed], {key: options[key] for key in options.keys() - made_here}
+
+
+def _key_id_fields(model: type[models.Model]) -> list[KeyIdField]:
+    return [field for field in model._meta.get_fields() if isinstance(field, KeyIdField)]
+
+
+@dataclass(frozen=True, slots=True)
+class SealedColumn:
+    """One place where secrets lie."""
+
+    model: type[models.Model]
+    sealed: str
+    key_id: str
+
+    @property
+    def name(self) -> str:
+        """What its secrets are bound to, beside their rows."""
+        return f"{self.model._meta.label_lower}.{self.sealed}"
+
+
+def columns() -> list[SealedColumn]:
+    """Every place of this installation where secrets lie."""
+    return [
+        SealedColumn(model, field.sealed, field.name)
+        for model in apps.get_models()
+        for field in _key_id_fields(model)
+    ]
