@@ -1,5 +1,6 @@
 from catalog.models.calls import Call, Example
 from catalog.models.findings import Finding, Likeness
+from catalog.models.oauth import Grant, SignIn
 from catalog.models.runs import KnownPage, Rejection, Run, Withdrawal
 from catalog.models.sealed import FingerprintKey
 from catalog.models.search_index import (
@@ -20,6 +21,7 @@ __all__ = [
     "Example",
     "Finding",
     "FingerprintKey",
+    "Grant",
     "KnownPage",
     "Likeness",
     "Rejection",
@@ -29,6 +31,7 @@ __all__ = [
     "SearchPosting",
     "SearchSegment",
     "SearchWord",
+    "SignIn",
     "Tool",
     "ToolVersion",
     "Vendor",

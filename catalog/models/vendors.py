@@ -54,6 +54,8 @@ class CredentialKind(models.TextChoices):
     QUERY = "query", "API key in the address"
     BASIC = "basic", "User name and password"
     JWT = "jwt", "Signed token (JWT, HS256)"
+    OAUTH_CLIENT = "oauth_client", "OAuth 2, as ourselves (client credentials)"
+    OAUTH_CODE = "oauth_code", "OAuth 2, after a sign-in (authorization code)"
 
 
 class Credential(models.Model):

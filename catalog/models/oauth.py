@@ -1,0 +1,110 @@
+"""What we asked an authorization server for, and what it gave."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from catalog.models.vendors import Credential
+from catalog.sealing import KeyIdField, SealedField
+
+
+class ClientAuthentication(models.TextChoices):
+    """How we prove who we are at the token endpoint: RFC 6749 section 2.3.1, RFC 8414 section 2."""
+
+    BASIC = "basic", "In a header (client_secret_basic)"
+    POST = "post", "In the request's body (client_secret_post)"
+    NONE = "none", "Not at all: a public client without a secret"
+
+
+class Grant(models.Model):
+    """The OAuth 2 side of one credential; its client secret is the credential's own.
+
+    The first block is what an administrator entered, the second what the last token reply brought. Both
+    change by conditional updates on `generation` alone, which goes up with each: whoever comes late with
+    an older one writes nothing. `lease` and `started_at` are committed before a token request is sent;
+    `started_at` stays as long as it is not known what became of the first such request.
+
+    All times are the database's own.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    credential = models.OneToOneField(Credential, on_delete=models.CASCADE, related_name="grant")
+
+    token_url = models.CharField(max_length=2048)
+    authorization_url = models.CharField(max_length=2048, blank=True)
+    issuer = models.CharField(max_length=500, blank=True)
+    states_issuer = models.BooleanField(
+        default=False, help_text="The server promises to name itself in the reply to a sign-in (RFC 9207)."
+    )
+    client_id = models.CharField(max_length=500)
+    client_authentication = models.CharField(
+        max_length=10, choices=ClientAuthentication.choices, default=ClientAuthentication.BASIC
+    )
+    scope = models.CharField(max_length=2000, blank=True)
+    resource = models.CharField(max_length=2048, blank=True)
+    audience = models.CharField(max_length=500, blank=True)
+    parameters = models.JSONField(default=dict, blank=True)
+
+    generation = models.PositiveIntegerField(default=0)
+    access_token = SealedField(blank=True)
+    access_key_id = KeyIdField("access_token")
+    refresh_token = SealedField(blank=True)
+    refresh_key_id = KeyIdField("refresh_token")
+    obtained_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(
+        null=True, help_text="Empty with a token: it lives until it is refused."
+    )
+    renew_at = models.DateTimeField(null=True)
+    used_at = models.DateTimeField(null=True)
+    granted_scope = models.CharField(max_length=4000, blank=True)
+    signed_in_at = models.DateTimeField(null=True)
+    signed_in_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    lease = models.UUIDField(null=True)
+    lease_until = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+
+    failures = models.PositiveIntegerField(default=0)
+    retry_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+    error_code = models.CharField(max_length=40, blank=True)
+    error_message = models.CharField(max_length=1000, blank=True)
+    ended_at = models.DateTimeField(null=True, help_text="Since when a person has to sign in again.")
+    refused_at = models.DateTimeField(null=True, help_text="Since when a person has to look at this.")
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["renew_at"], condition=models.Q(ended_at=None, refused_at=None), name="grant_to_renew"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Grant for {self.credential}"
+
+
+class SignIn(models.Model):
+    """A sign-in under way, from our redirect to the authorization server's: for one person in one session.
+
+    What may not be guessed is kept as its SHA-256 (hexadecimal). The row goes with its first use.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    credential = models.ForeignKey(Credential, on_delete=models.CASCADE, related_name="sign_ins")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    session_digest = models.CharField(max_length=64)
+    state_digest = models.CharField(max_length=64, unique=True)
+    verifier = SealedField()
+    verifier_key_id = KeyIdField("verifier")
+    redirect_uri = models.CharField(max_length=2048)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [models.Index(fields=["created_at"], name="sign_in_created")]
+
+    def __str__(self) -> str:
+        return f"Sign-in for {self.credential}"
