@@ -66,7 +66,7 @@ class Tool(models.Model):
         indexes = [
             models.Index(Lower(Left("name", 100)), "id", name="tool_by_name"),
             models.Index(fields=["-changed_at", "-id"], name="tool_by_change"),
-            models.Index(fields=["endpoint", "id"], name="tool_by_endpoint"),
+            models.Index(fields=["endpoint", "id"], include=["status"], name="tool_by_endpoint"),
             models.Index(fields=["tokens", "id"], name="tool_by_tokens"),
             models.Index(fields=["id"], condition=models.Q(status="withdrawn"), name="tool_withdrawn"),
             GinIndex(fields=["tags"], name="tool_by_tag"),
