@@ -1,8 +1,11 @@
 """What every request and every reply must keep to, whatever view answers."""
 
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 
@@ -22,19 +25,67 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
-PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+ON_EVERY_REPLY = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+LONGEST_ADDRESS = 8_000  # bytes of path and query; the web server itself takes 8,190
+MOST_HEADERS = 100
 
 
-class ContentSecurityPolicyMiddleware:
+class SecurityHeadersMiddleware:
+    """The outermost one, so that files, redirects and errors carry the headers too."""
+
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
-        response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
+        for name, value in ON_EVERY_REPLY.items():
+            response.headers.setdefault(name, value)
         return response
+
+
+class BoundsMiddleware:
+    """How long an address, how many headers and how large a body may be, before anything reads them.
+
+    A view that takes more than a megabyte says so in `largest_body`, as API views do.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if len(request.META.get("QUERY_STRING", "")) + len(request.path_info) > LONGEST_ADDRESS:
+            return views.problem(
+                request, 414, "address_too_long", f"The address is longer than {LONGEST_ADDRESS:,} bytes."
+            )
+        if sum(name.startswith("HTTP_") for name in request.META) > MOST_HEADERS:
+            return views.problem(
+                request, 431, "too_many_headers", f"The request has more than {MOST_HEADERS} headers."
+            )
+        if _declared_size(request) > settings.LARGEST_BODY:
+            return views.too_large(request, settings.LARGEST_BODY)
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
+    ) -> HttpResponse | None:
+        view = getattr(view_func, "cls", view_func)
+        limit: int = getattr(view, "largest_body", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        return views.too_large(request, limit) if _declared_size(request) > limit else None
+
+
+def _declared_size(request: HttpRequest) -> int:
+    """Bytes; a body without a length is not read at all."""
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    return int(length) if length.isascii() and length.isdigit() else 0
 
 
 class RefuseNulMiddleware:
@@ -44,9 +95,13 @@ class RefuseNulMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if _is_unreadable(request):
-            return views.bad_request(request)
-        return self.get_response(request)
+        try:
+            is_unreadable = _is_unreadable(request)
+        except RequestDataTooBig:
+            return views.too_large(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        except (TooManyFieldsSent, TooManyFilesSent):
+            return views.problem(request, 400, "too_many_fields", "The form has too many fields or files.")
+        return views.bad_request(request) if is_unreadable else self.get_response(request)
 
 
 def _is_unreadable(request: HttpRequest) -> bool:

@@ -70,8 +70,9 @@ INSTALLED_APPS = [
     "pegboard",
 ]
 MIDDLEWARE = [
+    "pegboard.middleware.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "pegboard.middleware.ContentSecurityPolicyMiddleware",
+    "pegboard.middleware.BoundsMiddleware",
     "pegboard.middleware.RefuseNulMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -129,6 +130,9 @@ if STATIC_ROOT:
         "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
     }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 1_000
+DATA_UPLOAD_MAX_NUMBER_FILES = 10
+LARGEST_BODY = 12 * 1024**2  # where a document of 10 MB may be sent, which JSON makes longer
 
 # TLS ends at a proxy in front of us; it says so in this header. Set PEGBOARD_HTTPS=1 behind one.
 HTTPS = os.environ.get("PEGBOARD_HTTPS") == "1"

@@ -83,6 +83,11 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
     return problem(request, 404, "not_found", "There is nothing at this address.")
 
 
+def too_large(request: HttpRequest, limit: int) -> HttpResponse:
+    """`limit` is in bytes."""
+    return problem(request, 413, "too_large", f"The body is larger than {limit // 1024**2} MB.")
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     return problem(request, 500, "server_error", "Pegboard failed to answer. The error has been recorded.")
 
@@ -131,5 +136,6 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
     # A page that explains a failure must not need what may have failed: 400 and 500 use no database.
     with_person = request if status in (403, 404) else None
     template = loader.select_template([f"{status}.html", "400.html"])
-    context = {"message": message, "again": request.path}
+    # Two slashes at the start would lead to another site.
+    context = {"message": message, "again": f"/{request.path.lstrip('/')}"}
     return HttpResponse(template.render(context, with_person), status=status)

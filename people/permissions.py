@@ -23,15 +23,20 @@ PageView = TypeVar("PageView", bound=Callable[..., Any])
 public = login_not_required
 
 
-def requires(role: Role = Role.VIEWER, *, write: Role | None = None) -> Callable[[PageView], PageView]:
+def requires(
+    role: Role = Role.VIEWER, *, write: Role | None = None, largest_body: int | None = None
+) -> Callable[[PageView], PageView]:
     """`@requires(Role.DESIGNER)` covers reading and POST; `@requires(write=Role.DESIGNER)` lets viewers read.
 
     A page that only viewers' rights are asked for takes no POST, unless `write=Role.VIEWER` says so.
+    `largest_body`, in bytes, is for a page that takes a document.
     """
 
     def declare(view: PageView) -> PageView:
         view.read_role = role  # type: ignore[attr-defined]
         view.write_role = write or (None if role == Role.VIEWER else role)  # type: ignore[attr-defined]
+        if largest_body is not None:
+            view.largest_body = largest_body  # type: ignore[attr-defined]
         return view
 
     return declare

@@ -1,5 +1,6 @@
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -21,7 +22,7 @@ RUNS_SHOWN = 20
 
 
 @sensitive_post_parameters("secret")
-@requires(Role.ADMIN)
+@requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
     form = ConnectForm(
         request.POST or None, request.FILES or None, initial={"vendor": request.GET.get("vendor", "")}
@@ -75,7 +76,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm) -> dict[str, Any]:
     }
 
 
-@requires(write=Role.ADMIN)
+@requires(write=Role.ADMIN, largest_body=settings.LARGEST_BODY)
 def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     row = live_endpoint(pk)
     form = EndpointForm(request.POST or None, request.FILES or None, endpoint=row)

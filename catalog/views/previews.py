@@ -1,3 +1,4 @@
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.debug import sensitive_post_parameters
@@ -14,7 +15,7 @@ from people.permissions import requires
 
 
 @sensitive_post_parameters("secret")
-@requires(Role.ADMIN)
+@requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
 @require_POST
 def endpoint_preview(request: HttpRequest) -> HttpResponse:
     """Beside the form that it was asked from, or the whole page around it."""
@@ -30,7 +31,7 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
     return render(request, f"catalog/{template}", context)
 
 
-@requires(Role.ADMIN)
+@requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
 @require_POST
 def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
     """What an endpoint would bring after a change that is not saved yet."""
