@@ -7,10 +7,12 @@ Verdicts of the standard library such as `is_global` are not used: they changed 
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+import idna
 
 from catalog.protocols.errors import RefusedError
 
@@ -26,13 +28,16 @@ def _networks(text: str) -> tuple[IPNetwork, ...]:
     return tuple(ipaddress.ip_network(part) for part in text.split())
 
 
-# Where clouds and hosts keep their own credentials, and "this host" itself: no setting opens them.
+# Where clouds and hosts keep their own credentials, and "this host" itself: no setting opens them. Beside the
+# link-local ones: Alibaba, Azure, Oracle classic; AWS, Google, Oracle, Scaleway and Linode over IPv6.
 NEVER = _networks(
     "169.254.0.0/16 100.100.100.200 168.63.129.16 192.0.0.192 0.0.0.0/8"
-    " fe80::/10 fd00:ec2::254 fd20:ce::254 ::"
+    " fe80::/10 fd00:ec2::/32 fd20:ce::254 fd00:c1::a9fe:a9fe fd00:42::42 fd00:a9fe:a9fe::/48 ::"
 )
 LOOPBACK = _networks("127.0.0.0/8 ::1")
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# RFC 4291 2.5.5.1, RFC 7915 (SIIT), RFC 6052: the last 32 bits are an IPv4 address.
+ENDS_IN_IPV4 = _networks("::/96 ::ffff:0:0:0/96 64:ff9b::/96")
+LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")  # RFC 8215
 
 # The special-purpose registries of IANA, without any exception that they make inside a block.
 NOT_PUBLIC = _networks(
@@ -74,6 +79,10 @@ class AllowEntry:
             raise ValueError(f"{text!r} can never be allowed")
         return cls(network, _parse_ports(ports) if colon else ())
 
+    def __str__(self) -> str:
+        spans = [str(span.start) if len(span) == 1 else f"{span.start}-{span[-1]}" for span in self.ports]
+        return f"{self.network}:{','.join(spans)}" if spans else str(self.network)
+
     def takes_port(self, port: int) -> bool:
         return not self.ports or any(port in span for span in self.ports)
 
@@ -91,15 +100,20 @@ class Policy:
     ports: Ports = (range(80, 81), range(443, 444), range(8000, 10000))
 
     @classmethod
-    def parse(cls, text: str) -> "Policy":
-        """Reads the form of `PEGBOARD_OUTBOUND_ALLOW`. Raises ValueError that names the bad entry."""
+    def parse(cls, text: str, ports: str = "") -> "Policy":
+        """Reads `PEGBOARD_OUTBOUND_ALLOW` and `PEGBOARD_OUTBOUND_PORTS`. ValueError names the bad part."""
         entries = []
         for part in text.split():
             try:
                 entries.append(AllowEntry.parse(part))
             except ValueError as exc:
                 raise ValueError(f"PEGBOARD_OUTBOUND_ALLOW: {part!r}: {exc}") from exc
-        return cls(allow=tuple(entries))
+        if not ports.strip():
+            return cls(allow=tuple(entries))
+        try:
+            return cls(tuple(entries), _parse_ports(",".join(ports.replace(",", " ").split())))
+        except ValueError as exc:
+            raise ValueError(f"PEGBOARD_OUTBOUND_PORTS: {exc}") from exc
 
     def takes_port(self, port: int) -> bool:
         """Whether any address at all may be dialled on `port`."""
@@ -107,14 +121,24 @@ class Policy:
         return 0 < port < 65536 and (entries or any(port in span for span in self.ports))
 
     def permits(self, address: IPAddress, port: int, *, public: bool = True) -> bool:
-        """Whether `address` may be dialled. With `public` false an allow entry has to cover it."""
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-            address = address.ipv4_mapped
-        if any(_within(form, NEVER) for form in _forms(address)):
+        """Whether `address` may be dialled. With `public` false an allow entry has to cover it.
+
+        What a gateway may make of it has to be open as well: a tunnel is no way around the rule.
+        """
+        address = unmapped(address)
+        forms = (address, *_carried(address))
+        if any(_within(form, NEVER) for form in forms):
             return False
-        if any(entry.covers(address, port) for entry in self.allow):
+        if not all(is_public(form) or self.entry_for(form, port) for form in forms[1:]):
+            return False
+        if self.entry_for(address, port):
             return True
         return public and is_public(address) and any(port in span for span in self.ports)
+
+    def entry_for(self, address: IPAddress, port: int) -> AllowEntry | None:
+        """The first entry that opens `address`; None for a public one that needs none."""
+        address = unmapped(address)
+        return next((entry for entry in self.allow if entry.covers(address, port)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +192,26 @@ def check_url(url: str, policy: Policy) -> CheckedUrl:
         raise _bad_url(f"uses port {port}, which this deployment does not allow")
     if _second_reading(url) != (host, port):
         raise _bad_url("can be read in two ways")
+    if not policy.allow and "." not in host.rstrip(".") and ":" not in host:
+        raise _bad_url("needs a whole host name with a dot in it, such as api.example.com")
     return CheckedUrl(scheme, host, port, (match["path"] or "").rstrip("/"))
+
+
+def in_ascii(url: str) -> str:
+    """An international host name in its xn-- form; everything else as it is, for `check_url` to judge.
+
+    IDNA 2008 without any mapping but small letters: what only looks like a letter, digit or dot stays
+    outside ASCII and is refused.
+    """
+    scheme, mark, rest = url.partition("://")
+    host = re.split(r"[:/?#]", rest, maxsplit=1)[0]
+    if not mark or host.isascii():
+        return url
+    try:
+        written = idna.encode(host.lower()).decode("ascii")
+    except idna.IDNAError:
+        return url
+    return f"{scheme}://{written}{rest[len(host) :]}"
 
 
 def _how_to_start(policy: Policy) -> str:
@@ -229,17 +272,40 @@ def _permitted(host: str, port: int, policy: Policy, *, public: bool) -> bool:
     return policy.permits(address, port, public=public)
 
 
+def unmapped(address: IPAddress) -> IPAddress:
+    """`::ffff:a.b.c.d` is how a socket writes a.b.c.d; no other form is taken apart to open anything."""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
 def is_public(address: IPAddress) -> bool:
-    if isinstance(address, ipaddress.IPv6Address) and address not in PUBLIC_IPV6:
+    if isinstance(address, ipaddress.IPv6Address) and (address not in PUBLIC_IPV6 or _is_isatap(address)):
         return False
     return not _within(address, NOT_PUBLIC)
 
 
-def _forms(address: IPAddress) -> tuple[IPAddress, ...]:
-    """The address, and the IPv4 address behind it when a NAT64 gateway would translate it."""
-    if isinstance(address, ipaddress.IPv6Address) and address in NAT64:
-        return (address, ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return (address,)
+def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
+    """The IPv4 addresses that some gateway would read out of this one."""
+    if not isinstance(address, ipaddress.IPv6Address) or _within(address, LOOPBACK):
+        return
+    bits = int(address)
+    if _within(address, ENDS_IN_IPV4) or _is_isatap(address):
+        yield ipaddress.IPv4Address(bits & 0xFFFFFFFF)
+    if address in LOCAL_NAT64:
+        # RFC 6052 2.2 with prefixes of 48, 56, 64 and 96 bits; the shorter ones leave out bits 64 to 71.
+        without = (bits >> 64 << 56) | (bits & (1 << 56) - 1)
+        forms = (without >> 40, without >> 32, without >> 24, bits)
+        # Read with another length than it was written with, an address is mostly zeros.
+        yield from (ipaddress.IPv4Address(form & 0xFFFFFFFF) for form in forms if form >> 24 & 0xFF)
+    if address.sixtofour:
+        yield address.sixtofour
+    if address.teredo:
+        yield from address.teredo
+
+
+def _is_isatap(address: ipaddress.IPv6Address) -> bool:
+    """RFC 5214 6.1: the interface identifier is 0000:5efe or 0200:5efe and an IPv4 address."""
+    return int(address) >> 32 & 0xFDFFFFFF == 0x00005EFE
 
 
 def _within(address: IPAddress, networks: Iterable[IPNetwork]) -> bool:
