@@ -7,6 +7,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from pegboard import logs
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 TESTING = "pytest" in sys.modules
 DEBUG = os.environ.get("PEGBOARD_DEBUG") == "1"
@@ -70,6 +72,7 @@ INSTALLED_APPS = [
     "pegboard",
 ]
 MIDDLEWARE = [
+    "pegboard.tracing.TraceMiddleware",
     "pegboard.middleware.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "pegboard.middleware.BoundsMiddleware",
@@ -145,6 +148,11 @@ if HTTPS:
     SECURE_HSTS_PRELOAD = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# Counted from the sign-in: nobody stays signed in for ever by being active.
+SESSION_COOKIE_AGE = 3600 * int(os.environ.get("PEGBOARD_SESSION_HOURS", "24"))
+# How many proxies of ours stand in front, each of which appends to X-Forwarded-For whom it heard.
+NUM_PROXIES = int(os.environ.get("PEGBOARD_PROXIES", "0"))
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
@@ -217,16 +225,7 @@ OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
 KEYS = _words("PEGBOARD_KEYS")
 KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": "WARNING"},
-    "loggers": {
-        name: {"level": "INFO"} for name in ("pegboard", "people", "catalog", "designer", "django.request")
-    },
-}
+LOGGING = logs.configuration()
 if TESTING:
     PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     CELERY_TASK_ALWAYS_EAGER = False

@@ -1,0 +1,140 @@
+"""Log lines: for people, or as JSON for whoever collects them (PEGBOARD_LOG=json). One event, one line.
+
+What a vendor or a caller may have sent is escaped: no line break and no terminal code gets into a log.
+"""
+
+import inspect
+import json
+import logging
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from celery import Task, signals
+
+from people import trace
+
+OURS = ("pegboard", "people", "catalog", "designer", "django.request", "celery")
+HEADER = "pegboard_trace"
+LONGEST_MESSAGE = 8_000
+LONGEST_EXCEPTION = 30_000
+_TRACES: dict[str, Any] = {}
+
+
+def escaped(text: str, keep: str = "") -> str:
+    """Characters that draw nothing or move the cursor, as escapes; those of `keep` stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
+def _message(record: logging.LogRecord) -> str:
+    return escaped(record.getMessage()[:LONGEST_MESSAGE])
+
+
+def _exception(record: logging.LogRecord, formatter: logging.Formatter) -> str:
+    text = formatter.formatException(record.exc_info) if record.exc_info else ""
+    return escaped(text[-LONGEST_EXCEPTION:], keep="\n")
+
+
+class LineFormatter(logging.Formatter):
+    """For people. A traceback follows on lines that begin with a bar, so none looks like an event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(" ", "milliseconds")
+        known = "".join(f" {name}={fact}" for name, fact in _facts(record).items())
+        line = f"{at} {record.levelname} {record.name} {_message(record)}{known}"
+        if exception := _exception(record, self):
+            line += "\n  | " + exception.replace("\n", "\n  | ")
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """For programs: docs/operations.md lists the members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat("T", "milliseconds")
+        event: dict[str, object] = {
+            "time": at.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+            **_facts(record),
+            "process": record.process,
+        }
+        if exception := _exception(record, self):
+            event["exception"] = exception
+        return json.dumps(event, ensure_ascii=False)
+
+
+def _facts(record: logging.LogRecord) -> dict[str, object]:
+    """What the line is about: known from where it was written, or given as `extra={"facts": ...}`."""
+    stated: dict[str, object] = getattr(record, "facts", {})
+    facts = {**trace.facts(), **stated}
+    return {name: escaped(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
+
+
+def formatter() -> logging.Formatter:
+    return JsonFormatter() if os.environ.get("PEGBOARD_LOG") == "json" else LineFormatter()
+
+
+def configuration() -> dict[str, Any]:
+    """For `logging.config.dictConfig`, and so for Django."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"ours": {"()": formatter}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "ours"}},
+        "root": {"handlers": ["console"], "level": "WARNING"},
+        "loggers": {
+            **{name: {"level": "INFO"} for name in OURS},
+            # Without Django's own handlers, one of which mails whole stacks with their variables.
+            "django": {"level": "INFO", "handlers": []},
+            "django.server": {"handlers": [], "propagate": True},
+        },
+    }
+
+
+@signals.setup_logging.connect
+def keep_our_configuration(**_: object) -> None:
+    """Django has set up logging by now; that somebody listens here keeps Celery from doing it again."""
+
+
+@signals.before_task_publish.connect
+def hand_on(headers: dict[str, Any] | None = None, **_: object) -> None:
+    """The worker's lines carry the id of the request that asked for the work."""
+    if headers is not None:
+        facts = trace.facts()
+        headers[HEADER] = {name: facts[name] for name in ("request_id", "user_id") if name in facts}
+
+
+@signals.task_prerun.connect
+def begin_task(
+    task_id: str = "", task: Task[..., Any] | None = None, args: Any = (), kwargs: Any = None, **_: object
+) -> None:
+    if task is None:
+        return
+    handed = getattr(task.request, HEADER, None)
+    asked = handed if isinstance(handed, dict) else {}
+    facts = {"task": task.name, "task_id": task_id, **_ids(task.run, args, kwargs or {})}
+    _TRACES[task_id] = trace.begin({**asked, **facts})
+
+
+@signals.task_postrun.connect
+def end_task(task_id: str = "", **_: object) -> None:
+    if token := _TRACES.pop(task_id, None):
+        trace.end(token)
+
+
+def _ids(run: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+    """A task's arguments are ids with names: run_id, endpoint_id."""
+    try:
+        bound = inspect.signature(run).bind(*args, **kwargs)
+    except TypeError:
+        return {}  # the task itself will say so
+    return {
+        name: value
+        for name, value in bound.arguments.items()
+        if name.endswith("_id") and isinstance(value, str | int)
+    }

@@ -1,0 +1,75 @@
+"""What is known of every request: its number, how long it took, and one line in the log."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import LazyObject, empty
+
+from people import trace
+from people.counters import Counter, Histogram
+
+logger = logging.getLogger("pegboard.requests")
+
+HEADER = "X-Request-Id"
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+REQUESTS = Histogram(
+    "pegboard_request_seconds",
+    "How long requests took, by route and class of status.",
+    ("route", "status"),
+    SECONDS,
+)
+RATE_LIMITED = Counter(
+    "pegboard_requests_rate_limited_total", "Requests that came too fast and were answered 429.", ("route",)
+)
+# Asked every few seconds by machines: counted, but no news.
+QUIET = {"healthz", "readyz", "metrics"}
+
+
+class TraceMiddleware:
+    """The first of all, so that whatever answers is counted and can be asked about by its number."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        began = time.perf_counter()
+        number = trace.taken_request_id(request.headers.get(HEADER, ""))
+        facts = {
+            "request_id": number,
+            "user_id": lambda: known_user(request),
+            "route": lambda: route_of(request),
+        }
+        token = trace.begin(facts)
+        try:
+            response = self.get_response(request)
+            response.headers[HEADER] = number
+            _count(request, response, time.perf_counter() - began)
+        finally:
+            trace.end(token)
+        return response
+
+
+def _count(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    route, status = route_of(request) or "none", response.status_code
+    REQUESTS.observe(seconds, route, f"{status // 100}xx")
+    if status == 429:
+        RATE_LIMITED.add(route)
+    if route not in QUIET and logger.isEnabledFor(logging.INFO):
+        facts = {"method": request.method, "status": status, "ms": round(seconds * 1000, 1)}
+        logger.info("%s %s", request.method, request.path, extra={"facts": facts})
+
+
+def route_of(request: HttpRequest) -> str | None:
+    """The name of the address' pattern: there are as many as routes, whatever strangers ask for."""
+    match = request.resolver_match
+    return match.view_name if match else None
+
+
+def known_user(request: HttpRequest) -> int | None:
+    """Who asks, if anything has asked that before: a log line looks nobody up."""
+    user = request.__dict__.get("user")
+    if isinstance(user, LazyObject) and user.__dict__.get("_wrapped") is empty:
+        return None
+    return getattr(user, "pk", None)
