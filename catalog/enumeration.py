@@ -205,6 +205,7 @@ def _waiting() -> QuerySet[Run]:
 
 def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     """Read and record one queued run. Does nothing when another worker has claimed it or it is finished."""
+    crashpoint("received")
     run = _claim(run_id)
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)

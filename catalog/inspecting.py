@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from catalog import holds, inspection, policy
+from catalog.crashpoints import crashpoint
 from catalog.holds import Caught
 from catalog.inspection import REVISION, Alarm, links
 from catalog.inspection.letters import skeleton, spelling
@@ -57,6 +58,7 @@ def _inspect_run(run: Run) -> None:
     while rows := _rows("v.run_id = %s AND v.id > %s", [run.pk, last]):
         _inspect(run.endpoint, run, rows, may_stop=run.inspected == 0)
         last = rows[-1].version
+    crashpoint("inspected")
     Run.objects.filter(pk=run.pk).update(inspected=REVISION)
 
 
@@ -111,6 +113,7 @@ def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may
             each.alarms.append(strays)
     found = [_finding(endpoint, run, each, alarm) for each in rows for alarm in each.alarms]
     Finding.objects.bulk_create(found, ignore_conflicts=True, batch_size=2_000)
+    crashpoint("inspecting")
     if may_stop:
         holds.catch(endpoint, run, list(_caught(endpoint, rows)))
 

@@ -206,6 +206,7 @@ class _Reading:
                 self._stage()
         self._stage()
         self.stage.settle()
+        crashpoint("staged")
         self._conclude()
         return self.harvest
 
@@ -383,6 +384,7 @@ class _Reading:
     def _compare(self, tool: StagedTool, old: ToolVersion, new: Signature) -> frozenset[diff.Effect]:
         """What the change does, with a finding for each promise that it breaks."""
         known = old.decoded()
+        crashpoint("compare")
         comparison = diff.compare(known, new)
         update = promises.Update(known, new, old.label, tool.label, tool.digest, comparison)
         for breach in promises.broken(update, self.protocol.promises):

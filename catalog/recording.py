@@ -125,6 +125,7 @@ class Stage:
                     cursor.copy(f"COPY staged_tool ({COLUMNS}) FROM STDIN")
                 )
             self._rows.write("".join([_copy_line(tool) for tool in tools]))
+            crashpoint("staging")
 
     def settle(self) -> None:
         """Wait until everything is in the table; raises what went wrong with it."""
@@ -182,6 +183,7 @@ def record(run: Run, harvest: Harvest) -> None:
             has_new=harvest.added > 0,
             has_moved=bool(harvest.changed or harvest.returned),
         )
+        crashpoint("record-findings")
         _remember(run, harvest.known_pages)
         _succeed(run, harvest)
         crashpoint("record-commit")

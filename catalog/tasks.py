@@ -3,6 +3,7 @@
 from celery import shared_task
 
 from catalog import enumeration, history, inspecting, invocation, search
+from catalog.crashpoints import crashpoint
 from catalog.models.runs import RunStatus
 
 
@@ -13,6 +14,7 @@ def enumerate_endpoint(run_id: int) -> None:
         inspecting.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
         read_versions.delay(run.endpoint_id)
+        crashpoint("done")
 
 
 @shared_task

@@ -1,5 +1,6 @@
 """A vendor on loopback whose every reply a test can script."""
 
+import contextlib
 import json
 import threading
 import uuid
@@ -36,7 +37,8 @@ def tools(count: int) -> list[Document]:
 class Vendor:
     """`listed` is what the next listing shows; `script` may replace any page of it.
 
-    With an `etag`, whoever sends it back gets 304, whatever has become of the page.
+    With an `etag`, whoever sends it back gets 304, whatever has become of the page. `in_mid_body` gets
+    the path when half of a reply has been sent.
     """
 
     def __init__(self, listed: list[Document], page_size: int = 10) -> None:
@@ -44,6 +46,7 @@ class Vendor:
         self.page_size = page_size
         self.history: dict[str, list[Document]] = {}
         self.script: Script | None = None
+        self.in_mid_body: Callable[[str], None] | None = None
         self.etag = ""
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -85,7 +88,13 @@ def _handler(vendor: Vendor) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(ConnectionError):
+                if vendor.in_mid_body:
+                    half = len(body) // 2
+                    self.wfile.write(body[:half])
+                    vendor.in_mid_body(self.path)
+                    body = body[half:]
+                self.wfile.write(body)
 
         def log_message(self, *args: Any) -> None:
             """Quiet."""

@@ -69,6 +69,7 @@ class A2T(Protocol):
     promises = frozenset(
         {"locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"}
     )
+    outside_digest = frozenset({"currentVersion"})
     revision = 1
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:

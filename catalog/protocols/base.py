@@ -246,6 +246,8 @@ class Protocol(ABC):
     unshown: ClassVar[frozenset[str]] = frozenset()
     # What vendors of this protocol promise about their tools; catalog/promises.py says which there are.
     promises: ClassVar[frozenset[str]] = frozenset()
+    # Members of an item's document that may change inside a version, and are left out of its digest.
+    outside_digest: ClassVar[frozenset[str]] = frozenset()
     # Raise by one when reading changes, so that pages remembered from before are read afresh.
     revision: ClassVar[int] = 1
 

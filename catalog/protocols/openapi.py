@@ -35,7 +35,7 @@ PAGE_SIZE = 100
 LARGEST_DOCUMENT = 32 * 1024 * 1024  # of those in use, some hold more than a thousand operations
 _DOCUMENTS = "application/json, application/yaml;q=0.9, text/yaml;q=0.9, */*;q=0.5"
 _ETAG = re.compile(r"(?:W/)?[\x21-\x7e]{1,200}")
-_CHANGES_INSIDE_A_VERSION = ("info",)
+_CHANGES_INSIDE_A_VERSION = frozenset({"info"})
 
 # Statuses that say something about the call itself; the session judges all others.
 _ANSWERS = (*range(200, 207), *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
@@ -81,6 +81,7 @@ class OpenApi(Protocol):
         Setting(name="exclude_tags", label="Without these tags", help="One per line.", kind="lines"),
         Setting(name="exclude_paths", label="Without these paths", help="One per line.", kind="lines"),
     )
+    outside_digest = _CHANGES_INSIDE_A_VERSION
     revision = 1
 
     @classmethod

@@ -1,0 +1,209 @@
+"""What must hold in the database whatever was killed, was full or went away: one question for each claim.
+
+    for breach in invariants.check():
+        print(breach)
+
+`check` asks every claim of every app that has a module `invariants` with a tuple `CLAIMS`, reads only,
+and takes seconds where there are hundreds of thousands of versions (`only=` names claims that are
+wanted). `manage.py doctor`, the storms of `soak/` and the tests ask the same ones. A `Breach` says in
+plain English what is broken and what to do next, and names some of the rows.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+import msgspec
+from django.apps import apps
+from django.db import connection
+from django.utils.module_loading import module_has_submodule
+
+from catalog import protocols, sealing
+from catalog.models import ToolVersion
+from catalog.models.runs import ACTIVE
+from catalog.protocols import base
+
+EXAMPLES = 5
+# The scheduler takes up a run within seconds of its lease's end; later than this, nobody does.
+UNNOTICED_SECONDS = 60
+LONGEST_IDLE_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`says` is what must hold, `mend` the next step where it does not; `broken` yields what breaks it."""
+
+    name: str
+    says: str
+    mend: str
+    broken: Callable[[], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """`examples` are the first few of the `count` things that break the claim."""
+
+    claim: Claim
+    count: int
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = f" and {self.count - len(self.examples):,} more" if self.count > len(self.examples) else ""
+        return f"Not so: {self.claim.says} ({'; '.join(self.examples)}{more}). {self.claim.mend}"
+
+
+def claims() -> Iterator[Claim]:
+    for app in apps.get_app_configs():
+        if app.module is not None and module_has_submodule(app.module, "invariants"):
+            yield from import_module(f"{app.name}.invariants").CLAIMS
+
+
+def check(only: Collection[str] = ()) -> list[Breach]:
+    """The claims that do not hold now. Raises what the database raises."""
+    breaches = []
+    for claim in claims():
+        if only and claim.name not in only:
+            continue
+        broken = iter(claim.broken())
+        examples = tuple(islice(broken, EXAMPLES))
+        if examples:
+            breaches.append(Breach(claim, len(examples) + sum(1 for _ in broken), examples))
+    return breaches
+
+
+def rows(sql: str, *values: object) -> Callable[[], Iterator[str]]:
+    """A claim's question in SQL: each row it finds is one breach, named by its only column."""
+
+    def ask() -> Iterator[str]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, values)
+            found = cursor.fetchall()
+        return (str(name) for (name,) in found)
+
+    return ask
+
+
+def _altered_versions() -> Iterator[str]:
+    """Versions whose kept document is not the one that its digest names."""
+    versions = ToolVersion.objects.order_by("pk").values_list(
+        "pk", "tool__endpoint__protocol", "digest", "raw"
+    )
+    for pk, protocol, digest, raw in versions.iterator(chunk_size=500):
+        # Most documents are digested whole.
+        if hashlib.sha256(raw.encode()).hexdigest() != digest and _digest(protocol, raw) != digest:
+            yield f"version {pk}"
+
+
+def _digest(protocol: str, raw: str) -> str:
+    outside = protocols.get(protocol).outside_digest
+    try:
+        document = msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return ""
+    return base.digest({member: value for member, value in document.items() if member not in outside})
+
+
+def _unknown_keys() -> Iterator[str]:
+    """Sealed secrets whose key this installation does not have."""
+    try:
+        known = set(sealing.keyring().keys)
+    except sealing.KeyringError:
+        known = set()
+    for column in sealing.columns():
+        used = column.model._default_manager.exclude(**{column.sealed: ""})
+        for key in used.exclude(**{f"{column.key_id}__in": known}).values_list(column.key_id, flat=True):
+            yield f"a secret in {column.name} under the key “{key}”"
+
+
+CLAIMS = (
+    Claim(
+        "live_leases",
+        "every run that is being read has a worker that says so",
+        "Look whether a scheduler runs: it takes such runs up again.",
+        rows(
+            "SELECT 'run ' || id FROM catalog_run WHERE status = 'running'"
+            " AND (lease_until IS NULL OR lease_until < now() - make_interval(secs => %s)) ORDER BY id",
+            UNNOTICED_SECONDS,
+        ),
+    ),
+    Claim(
+        "one_active_run",
+        "an endpoint is read by one run at a time",
+        "Report this to Pegboard's makers: an index forbids it.",
+        rows(
+            "SELECT 'endpoint ' || endpoint_id FROM catalog_run WHERE status = ANY(%s)"
+            " GROUP BY endpoint_id HAVING count(*) > 1 ORDER BY endpoint_id",
+            list(ACTIVE),
+        ),
+    ),
+    Claim(
+        "finished_runs",
+        "a run that is over has an end and holds no lease, and one that failed says why",
+        "Read the endpoint again.",
+        rows(
+            "SELECT 'run ' || id FROM catalog_run WHERE status IN ('succeeded', 'failed') AND"
+            " (finished_at IS NULL OR lease_until IS NOT NULL OR (status = 'failed') <> (error_code <> ''))"
+            " ORDER BY id"
+        ),
+    ),
+    Claim(
+        "version_digests",
+        "the document of every version is the one that its digest names",
+        "Restore the database from a backup: somebody has changed what a vendor said.",
+        _altered_versions,
+    ),
+    Claim(
+        "version_numbers",
+        "the versions of every tool are counted without a gap",
+        "Restore the database from a backup: versions are missing.",
+        rows(
+            "SELECT 'tool ' || t.id FROM catalog_tool t"
+            " LEFT JOIN (SELECT tool_id, count(*) n, max(ordinal) last FROM catalog_toolversion"
+            " GROUP BY tool_id) v ON v.tool_id = t.id"
+            " WHERE t.version_count <> coalesce(v.n, 0) OR t.version_count <> coalesce(v.last, 0)"
+            " ORDER BY t.id"
+        ),
+    ),
+    Claim(
+        "current_versions",
+        "the current version of a tool is one of its own, and lists show its words",
+        "Read the tool's endpoint again.",
+        rows(
+            "SELECT 'tool ' || t.id FROM catalog_tool t"
+            " LEFT JOIN catalog_toolversion v ON v.id = t.current_id"
+            " LEFT JOIN catalog_toolversion s ON s.id = t.stopped_id"
+            " WHERE v.tool_id IS DISTINCT FROM t.id OR (s.id IS NOT NULL AND s.tool_id <> t.id)"
+            " OR t.name <> v.signature::json ->> 'name' ORDER BY t.id"
+        ),
+    ),
+    Claim(
+        "withdrawals",
+        "a tool counts as withdrawn exactly while a withdrawal of it is open",
+        "Read the tool's endpoint again.",
+        rows(
+            "SELECT 'tool ' || t.id FROM catalog_tool t WHERE (t.status = 'withdrawn') <> EXISTS ("
+            "SELECT FROM catalog_withdrawal w WHERE w.tool_id = t.id AND w.returned_run_id IS NULL)"
+            " ORDER BY t.id"
+        ),
+    ),
+    Claim(
+        "idle_transactions",
+        f"no connection sleeps inside a transaction for more than {LONGEST_IDLE_SECONDS} seconds",
+        "The database ends such a connection after half a minute; tell Pegboard's makers if it comes back.",
+        rows(
+            "SELECT 'process ' || pid || ' of ' || usename FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND state LIKE 'idle in transaction%%' AND state_change < now() - make_interval(secs => %s)",
+            LONGEST_IDLE_SECONDS,
+        ),
+    ),
+    Claim(
+        "secret_keys",
+        "this installation has the key of every secret that it keeps",
+        "Put the missing key back into PEGBOARD_KEYS, or enter these secrets again.",
+        _unknown_keys,
+    ),
+)

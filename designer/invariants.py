@@ -1,0 +1,55 @@
+"""What must hold about decisions and releases; see catalog/invariants.py."""
+
+from catalog.invariants import Claim, rows
+
+# What a person makes, the audit trail's kind and verb for it.
+_MADE = (
+    ("designer_release", "release", "publish"),
+    ("designer_pin", "pin", "pin"),
+)
+
+CLAIMS = (
+    Claim(
+        "release_digests",
+        "the document of every release is the one that its digest names",
+        "Restore the database from a backup: somebody has changed what was published.",
+        rows(
+            "SELECT 'release ' || id FROM designer_release"
+            " WHERE encode(sha256(convert_to(document, 'UTF8')), 'hex') <> digest ORDER BY id"
+        ),
+    ),
+    Claim(
+        "release_numbers",
+        "the releases of every agent are counted without a gap",
+        "Restore the database from a backup: releases are missing.",
+        rows(
+            "SELECT 'agent ' || agent_id FROM designer_release GROUP BY agent_id"
+            " HAVING count(*) <> max(number) ORDER BY agent_id"
+        ),
+    ),
+    Claim(
+        "pinned_versions",
+        "every pin holds a version of its own tool",
+        "Remove the pin and pin the tool again.",
+        rows(
+            "SELECT 'pin ' || p.id FROM designer_pin p JOIN catalog_toolversion v ON v.id = p.version_id"
+            " WHERE v.tool_id <> p.tool_id ORDER BY p.id"
+        ),
+    ),
+    *[
+        Claim(
+            f"audited_{kind}s",
+            f"the audit trail tells of every {kind}",
+            "Run manage.py verify_audit: rows of the trail may be missing.",
+            rows(
+                # The names stand above.
+                f"SELECT '{kind} ' || made.id FROM {table} made WHERE NOT EXISTS ("  # noqa: S608
+                "SELECT FROM people_auditentry a WHERE a.kind = %s AND a.action = %s"
+                " AND a.object_id = made.id::text) ORDER BY made.id",
+                kind,
+                verb,
+            ),
+        )
+        for table, kind, verb in _MADE
+    ],
+)
