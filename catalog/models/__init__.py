@@ -1,4 +1,5 @@
 from catalog.models.calls import Call, Example
+from catalog.models.circuit import Circuit
 from catalog.models.findings import Finding, Likeness
 from catalog.models.oauth import Grant, SignIn
 from catalog.models.runs import KnownPage, Rejection, Run, Withdrawal
@@ -15,6 +16,7 @@ from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendo
 
 __all__ = [
     "Call",
+    "Circuit",
     "Credential",
     "Endpoint",
     "EndpointDocument",

@@ -57,6 +57,11 @@ class Run(models.Model):
     returned = models.PositiveIntegerField(default=0)
     rejected = models.PositiveIntegerField(default=0)
     notes = models.JSONField(default=list)
+    reached = models.JSONField(
+        default=dict,
+        db_default=models.Value({}, output_field=models.JSONField()),
+        help_text="Private addresses that were dialled, and the deployment's entry that opens each.",
+    )
     error_code = models.CharField(max_length=40, blank=True)
     error_message = models.TextField(blank=True)
     inspected = models.PositiveSmallIntegerField(

@@ -121,7 +121,8 @@ class EndpointStatus(models.TextChoices):
 class Endpoint(models.Model):
     """One platform root of a vendor, spoken to in one protocol with one credential.
 
-    `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`.
+    `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`. `authorities`
+    are certificates (PEM) of whoever vouches for it; given, they alone are trusted.
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")
@@ -137,6 +138,13 @@ class Endpoint(models.Model):
         default=60, validators=[MinValueValidator(1), MaxValueValidator(10_080)]
     )
     policy = models.JSONField(default=dict, blank=True)
+    requests_per_second = models.PositiveSmallIntegerField(
+        default=20, db_default=20, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
+    )
+    requests_at_once = models.PositiveSmallIntegerField(
+        default=8, db_default=8, validators=[MinValueValidator(1), MaxValueValidator(100)]
+    )
+    authorities = models.TextField(blank=True, default="", db_default="")
     is_paused = models.BooleanField(default=False)
     next_due_at = models.DateTimeField(default=timezone.now)
     failures = models.PositiveIntegerField(default=0)
