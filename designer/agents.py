@@ -37,7 +37,7 @@ def create_agent(
     _apply(agent, {"name": name, "description": description, "parent": parent})
     agent.slug = _checked_slug(slug) if slug else _free_slug(agent.name)
     _save(agent)
-    audit.record(actor, "create", agent, after=facts(agent))
+    audit.record(actor, "create", agent, after=facts(agent), agent=agent.pk)
     return agent
 
 
@@ -52,7 +52,7 @@ def update_agent(agent: Agent, *, actor: User, **changes: Unpack[Changes]) -> Ag
         agent.slug = _checked_slug(changes["slug"])
     if facts(agent) != before:
         _save(agent)
-        audit.record(actor, "edit", agent, before=before, after=facts(agent))
+        audit.record(actor, "edit", agent, before=before, after=facts(agent), agent=agent.pk)
     return agent
 
 
@@ -67,7 +67,7 @@ def remove_agent(agent: Agent, *, actor: User) -> None:
         )
     agent.removed_at = timezone.now()
     agent.save(update_fields=["removed_at"])
-    audit.record(actor, "remove", agent, before=facts(agent))
+    audit.record(actor, "remove", agent, before=facts(agent), agent=agent.pk)
 
 
 def locked(agent: Agent) -> Agent:

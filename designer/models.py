@@ -8,15 +8,20 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from catalog.models import Tool, ToolVersion
+from people.models import Team, User, everyone_pk, teams_of
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
     def live(self) -> "AgentQuerySet":
         return self.filter(removed_at=None)
 
+    def visible_to(self, user: User) -> "AgentQuerySet":
+        """Those of somebody's teams; an administrator sees all. Nothing else decides who sees an agent."""
+        return self if user.can_administer else self.filter(team__in=teams_of(user))
+
 
 class Agent(models.Model):
-    """What a designer builds. A sub-agent is an agent with a parent."""
+    """What a designer builds. A sub-agent is an agent with a parent, and of its parent's team."""
 
     slug = models.SlugField(max_length=60)
     name = models.CharField(max_length=120)
@@ -24,6 +29,7 @@ class Agent(models.Model):
     parent = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
     )
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, default=everyone_pk, related_name="agents")
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -47,6 +53,9 @@ class Agent(models.Model):
 class PinQuerySet(models.QuerySet["Pin"]):
     def live(self) -> "PinQuerySet":
         return self.filter(removed_at=None, agent__removed_at=None)
+
+    def visible_to(self, user: User) -> "PinQuerySet":
+        return self if user.can_administer else self.filter(agent__in=Agent.objects.visible_to(user))
 
 
 class Pin(models.Model):

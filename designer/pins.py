@@ -32,7 +32,7 @@ def pin_tool(agent: Agent, *, actor: User, tool: Tool, ordinal: int | None = Non
     pin = Pin.objects.create(
         agent=agent, tool=tool, version=version, alias=alias, name=name, created_by=actor
     )
-    audit.record(actor, "pin", pin, after=facts(pin))
+    audit.record(actor, "pin", pin, after=facts(pin), agent=pin.agent_id)
     return pin
 
 
@@ -49,7 +49,7 @@ def move_pin(pin: Pin, *, actor: User, ordinal: int) -> Pin:
     if is_renamed and not pin.alias:
         pin.name = _name(pin.agent, version, "", besides=pin)
     pin.save(update_fields=["version", "name"])
-    audit.record(actor, "move", pin, before=before, after=facts(pin))
+    audit.record(actor, "move", pin, before=before, after=facts(pin), agent=pin.agent_id)
     return pin
 
 
@@ -64,7 +64,7 @@ def set_alias(pin: Pin, *, actor: User, alias: str) -> Pin:
     pin.name = _name(pin.agent, pin.version, alias, besides=pin)
     pin.alias = alias
     pin.save(update_fields=["alias", "name"])
-    audit.record(actor, "rename", pin, before=before, after=facts(pin))
+    audit.record(actor, "rename", pin, before=before, after=facts(pin), agent=pin.agent_id)
     return pin
 
 
@@ -73,7 +73,7 @@ def remove_pin(pin: Pin, *, actor: User) -> None:
     pin = _locked(pin)
     pin.removed_at = timezone.now()
     pin.save(update_fields=["removed_at"])
-    audit.record(actor, "unpin", pin, before=facts(pin))
+    audit.record(actor, "unpin", pin, before=facts(pin), agent=pin.agent_id)
 
 
 def facts(pin: Pin) -> dict[str, Any]:

@@ -61,9 +61,8 @@ def publish(agent: Agent, *, actor: User, note: str = "") -> Release:
         created_by=actor,
     )
     Export.objects.bulk_create(_written(release, document))
-    audit.record(
-        actor, "publish", release, after={"number": release.number, "digest": release.digest, "note": note}
-    )
+    facts = {"number": release.number, "digest": release.digest, "note": note}
+    audit.record(actor, "publish", release, after=facts, why=note, agent=agent.pk)
     return release
 
 

@@ -53,7 +53,7 @@ def tune(
     if new is None and old:
         old.delete()
     if facts(old) != facts(new):
-        audit.record(actor, "tune", target, before=facts(old), after=facts(new))
+        audit.record(actor, "tune", target, before=facts(old), after=facts(new), agent=_agent(target))
     return new
 
 
@@ -65,7 +65,7 @@ def revert(target: Pin | Tool, *, actor: User, expected: str = ANY_STATE) -> Non
     _check_unchanged(old, expected)
     if old:
         old.delete()
-        audit.record(actor, "revert", target, before=facts(old), after=facts(None))
+        audit.record(actor, "revert", target, before=facts(old), after=facts(None), agent=_agent(target))
 
 
 def history(target: Pin | Tool) -> QuerySet[AuditEntry]:
@@ -213,6 +213,10 @@ def _saved(target: Pin | Tool, version: ToolVersion, words: Words, actor: User, 
     tuning.updated_at = timezone.now()
     tuning.save()
     return tuning
+
+
+def _agent(target: Pin | Tool) -> int | None:
+    return target.agent_id if isinstance(target, Pin) else None
 
 
 def _key(target: Pin | Tool) -> dict[str, Pin | Tool]:

@@ -1,11 +1,20 @@
-"""The audit trail: one row for each change a person makes, in the transaction of the change."""
+"""The audit trail: one row for each change by a person or a worker, in the transaction of the change."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
+from django.utils import timezone
 
+from people.chain import CONTENT, digest_of
 from people.models import AuditEntry, User, kind_names
+
+# Kinds that administrators alone look after, so that they alone read about them.
+ADMINISTRATORS_ONLY = ("team",)
+# The primary keys of the agents that somebody may see; agents lie above people, so they say it themselves.
+AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
+_agents_seen_by: list[AgentsSeenBy] = []
 
 # DISTINCT would read every row of a trail that only grows; this goes from one kind to the next in the index.
 KINDS = """
@@ -18,6 +27,11 @@ SELECT kind FROM kinds WHERE kind IS NOT NULL
 """
 
 
+def agents_are_seen_by(rule: AgentsSeenBy) -> None:
+    """Said once, when the product starts."""
+    _agents_seen_by[:] = [rule]
+
+
 def record(
     actor: User | None,
     action: str,
@@ -25,29 +39,55 @@ def record(
     *,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
+    why: str = "",
+    agent: int | None = None,
 ) -> AuditEntry:
     """`action` is a verb ("pin", "publish"); `before` and `after` hold only the members that differ.
 
-    Must be called inside `transaction.atomic()`; `actor` is None for what the product did by itself.
+    Must be called inside `transaction.atomic()`; `actor` is None for what a worker did by itself, and
+    then `why` says which run or rule made it do so. `agent` is the one that the change is about: whoever
+    may not see it does not read of it.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("an audit row belongs into the transaction of its change")
     before, after = _differing(before, after)
-    return AuditEntry.objects.create(
+    entry = AuditEntry(
+        at=timezone.now(),
         actor=actor,
         actor_name=str(actor) if actor else "Pegboard",
         action=action,
         kind=target._meta.model_name or "",
         object_id=str(target.pk),
         label=str(target)[:300],
+        agent=agent,
         before=before,
         after=after,
+        why=why,
+    )
+    entry.digest = digest_of(content_of(entry))
+    entry.save(force_insert=True)
+    return entry
+
+
+def content_of(entry: AuditEntry) -> dict[str, Any]:
+    """What the digest of an entry is taken over."""
+    return {name: entry.actor_id if name == "actor" else getattr(entry, name) for name in CONTENT}
+
+
+def visible_to(user: User) -> QuerySet[AuditEntry]:
+    """Without what is about other teams' agents, and about the teams themselves."""
+    rows = AuditEntry.objects.all()
+    if user.can_administer:
+        return rows
+    (agents_seen_by,) = _agents_seen_by
+    return rows.exclude(kind__in=ADMINISTRATORS_ONLY).filter(
+        Q(agent=None) | Q(agent__in=agents_seen_by(user))
     )
 
 
-def entries(*, actor: User | None = None, kind: str = "", q: str = "") -> QuerySet[AuditEntry]:
-    """Those by one person, of one kind, with `q` in their label."""
-    rows = AuditEntry.objects.all()
+def entries(reader: User, *, actor: User | None = None, kind: str = "", q: str = "") -> QuerySet[AuditEntry]:
+    """Those that `reader` may see: by one person, of one kind, with `q` in their label."""
+    rows = visible_to(reader)
     if actor:
         rows = rows.filter(actor=actor)
     if kind:

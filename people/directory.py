@@ -35,8 +35,8 @@ def update_user(user: User, *, actor: User | None, **changes: Any) -> None:
         # Locked first and always in this order: two administrators who demote one another wait here,
         # and the second finds itself the last.
         administrators = User.objects.filter(role=Role.ADMIN, is_active=True).order_by("pk")
-        others = [row for row in administrators.select_for_update() if row.pk != user.pk]
-        user.refresh_from_db(from_queryset=User.objects.select_for_update())
+        others = [row for row in administrators.select_for_update(no_key=True) if row.pk != user.pk]
+        user.refresh_from_db(from_queryset=User.objects.select_for_update(no_key=True))
         before, was_administrator = _facts(user), user.can_administer
         for field in CHANGEABLE:
             setattr(user, field, changes.get(field, before[field]))

@@ -11,6 +11,7 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Lower, Upper
 from django.utils import timezone
 
@@ -90,6 +91,84 @@ class User(AbstractBaseUser):
         return self.can_administer
 
 
+class TeamQuerySet(models.QuerySet["Team"]):
+    def live(self) -> "TeamQuerySet":
+        return self.filter(removed_at=None)
+
+    def open_to(self, user: User) -> "TeamQuerySet":
+        """The teams whose agents somebody works on. An administrator works on all of them."""
+        rows = self.live()
+        return rows if user.can_administer else rows.filter(pk__in=teams_of(user))
+
+
+# The one rule about who belongs where, for querysets and for queries whose text is constant.
+TEAMS_OF = """
+    SELECT id FROM people_team WHERE is_everyone
+    UNION ALL SELECT team_id FROM people_membership WHERE user_id = %s
+"""
+
+
+def teams_of(user: User) -> RawSQL:
+    return RawSQL(TEAMS_OF, [user.pk])  # noqa: S611 - constant text, the number as a parameter
+
+
+class Team(models.Model):
+    """Who works on which agents. To the team `is_everyone` everybody belongs, without a row for each."""
+
+    slug = models.SlugField(max_length=60)
+    name = models.CharField(max_length=120)
+    is_everyone = models.BooleanField(default=False)
+    members = models.ManyToManyField(User, through="Membership", related_name="teams")
+    created_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TeamQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["slug"], condition=models.Q(removed_at=None), name="one_live_team_per_slug"
+            ),
+            models.UniqueConstraint(
+                fields=["is_everyone"], condition=models.Q(is_everyone=True), name="one_team_of_everyone"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(is_everyone=False) | models.Q(removed_at=None), name="everyone_stays"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def everyone() -> Team:
+    """The team of everybody; made when it is first asked for, should an empty database lack it."""
+    team = Team.objects.filter(is_everyone=True).first()
+    if team is None:
+        team, _ = Team.objects.get_or_create(
+            is_everyone=True, defaults={"slug": "everyone", "name": "Everyone"}
+        )
+    return team
+
+
+def everyone_pk() -> int:
+    return everyone().pk
+
+
+class Membership(models.Model):
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    since = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["user", "team"], name="one_membership")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team}"
+
+
 class FailedSignIn(models.Model):
     """One wrong password, kept for as long as it counts against the next try."""
 
@@ -158,7 +237,13 @@ def kind_names() -> dict[str, str]:
 
 
 class AuditEntry(models.Model):
-    """One change that a person made, written in the same transaction as the change. Never changed itself."""
+    """One change by a person or by a worker, written in the transaction of the change. Never changed itself.
+
+    `agent` is the agent that a change is about, for those who may see it; no foreign key, because agents
+    lie above people. `why` is what a person noted, or the run or rule that made a worker do it.
+    `digest` names the content. `position`, `previous` and `hash` are the chain, which the database writes
+    when the transaction commits (people.chain).
+    """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
     actor = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
@@ -167,8 +252,14 @@ class AuditEntry(models.Model):
     kind = models.CharField(max_length=30)
     object_id = models.CharField(max_length=64)
     label = models.CharField(max_length=300)
+    agent = models.BigIntegerField(null=True)
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
+    why = models.TextField(blank=True)
+    digest = models.CharField(max_length=64, default="", editable=False)
+    position = models.BigIntegerField(null=True, editable=False)
+    previous = models.CharField(max_length=64, default="", editable=False)
+    hash = models.CharField(max_length=64, default="", editable=False)
 
     class Meta:
         ordering = ["-id"]
@@ -177,6 +268,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["kind", "object_id", "-id"], name="audit_by_object"),
             models.Index(fields=["kind", "-id"], name="audit_by_kind"),
             models.Index(fields=["actor", "-id"], name="audit_by_actor"),
+            models.Index(fields=["agent", "-id"], name="audit_by_agent"),
             GinIndex(OpClass(Upper("label"), name="gin_trgm_ops"), name="audit_by_label"),
         ]
 
@@ -193,3 +285,19 @@ class AuditEntry(models.Model):
     @property
     def kind_name(self) -> str:
         return kind_names().get(self.kind, self.kind)
+
+
+class AuditHead(models.Model):
+    """Where the chain ends: one row, which only the database's own trigger writes.
+
+    Its lock is what puts commits into one order, and it shows when the last entries are missing.
+    """
+
+    position = models.BigIntegerField()
+    hash = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(pk=1), name="one_audit_head")]
+
+    def __str__(self) -> str:
+        return f"{self.position}:{self.hash}"

@@ -7,6 +7,7 @@ from rest_framework.response import Response
 
 from people import audit
 from people.models import AuditEntry, User
+from people.permissions import person
 
 
 class AuditFilter(serializers.Serializer[AuditEntry]):
@@ -30,12 +31,18 @@ class AuditOutput(serializers.ModelSerializer[AuditEntry]):
 
     class Meta:
         model = AuditEntry
-        fields = ["id", "at", "actor", "action", "kind", "object_id", "label", "before", "after"]
+        fields = [
+            *("id", "at", "actor", "action", "kind", "object_id", "label", "before", "after", "why"),
+            *("position", "previous", "hash"),
+        ]
         read_only_fields = fields
 
 
 class AuditList(ListAPIView[AuditEntry]):
-    """What people changed, newest first, with the members that differ before and after."""
+    """What people and workers changed, newest first, with the members that differ before and after.
+
+    `position`, `previous` and `hash` are the chain that shows when an entry was changed or taken away.
+    """
 
     serializer_class = AuditOutput
     ordering = ("-id",)
@@ -43,7 +50,7 @@ class AuditList(ListAPIView[AuditEntry]):
     def get_queryset(self) -> QuerySet[AuditEntry]:
         given = AuditFilter(data=self.request.query_params.dict())
         given.is_valid(raise_exception=True)
-        return audit.entries(**given.validated_data)
+        return audit.entries(person(self.request), **given.validated_data)
 
     @extend_schema(parameters=[AuditFilter])
     def get(self, request: Request) -> Response:

@@ -5,7 +5,7 @@ from people import audit
 from people.forms import AuditFilterForm
 from people.keyset import Keyset
 from people.models import AuditEntry, Role
-from people.permissions import requires
+from people.permissions import person, requires
 
 PAGE_SIZE = 50
 
@@ -13,7 +13,9 @@ PAGE_SIZE = 50
 @requires(Role.VIEWER)
 def audit_list(request: HttpRequest) -> HttpResponse:
     form = AuditFilterForm(request.GET, kinds=audit.kinds())
-    rows = audit.entries(**form.cleaned_data) if form.is_valid() else AuditEntry.objects.none()
+    rows = (
+        audit.entries(person(request), **form.cleaned_data) if form.is_valid() else AuditEntry.objects.none()
+    )
     page = Keyset(rows, "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     is_filtered = any(request.GET.get(name) for name in form.fields)
     return render(request, "people/audit.html", {"form": form, "page": page, "is_filtered": is_filtered})
@@ -21,4 +23,5 @@ def audit_list(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def audit_entry(request: HttpRequest, pk: int) -> HttpResponse:
-    return render(request, "people/audit_entry.html", {"entry": get_object_or_404(AuditEntry, pk=pk)})
+    entry = get_object_or_404(audit.visible_to(person(request)), pk=pk)
+    return render(request, "people/audit_entry.html", {"entry": entry})

@@ -1,0 +1,44 @@
+"""The chain through the audit trail: what is hashed, and how. Pure; docs/decisions/0017-audit-chain.md.
+
+`digest` is SHA-256 over the canonical JSON of an entry's content, computed where the entry is written.
+`hash` is SHA-256 over the entry's place in the chain, the hash before it and that digest; the database
+computes it when the transaction commits. Neither rule can change without breaking every chain there is.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+# What stands before the first entry.
+GENESIS = "0" * 64
+CONTENT = (
+    *("at", "actor", "actor_name", "action", "kind", "object_id", "label", "agent"),
+    *("before", "after", "why"),
+)
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """`content` has the members CONTENT; `at` as an aware datetime, the rest as JSON."""
+    at: datetime = content["at"]
+    told = {name: _plain(content[name]) for name in CONTENT if name != "at"}
+    told["at"] = at.astimezone(UTC).isoformat(timespec="microseconds")
+    written = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(written.encode()).hexdigest()
+
+
+def hash_of(position: int, previous: str, digest: str) -> str:
+    """All three as text, with a line end between them; the trigger `audit_link` writes the same."""
+    return hashlib.sha256(f"{position}\n{previous}\n{digest}".encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """As the database gives it back: to it, 1e2, 100.0 and 100 are one number."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(below) for key, below in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(below) for below in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
