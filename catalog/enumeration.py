@@ -9,6 +9,7 @@ neither the broker nor the worker that died. docs/decisions/0004-enumeration.md 
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -28,7 +29,8 @@ from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.protocols.errors import ProtocolError
 from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
-from people import audit
+from people import audit, trace
+from people.counters import Histogram
 from people.models import User
 
 logger = logging.getLogger(__name__)
@@ -43,6 +45,12 @@ BACK_OFF = (timedelta(seconds=30), timedelta(minutes=5), timedelta(minutes=30), 
 STARTS_PER_TICK = 100
 LONGEST_WAIT = timedelta(hours=24)
 TASK = "catalog.tasks.enumerate_endpoint"
+RUN_SECONDS = Histogram(
+    "pegboard_run_seconds",
+    "How long the reading of an endpoint took.",
+    ("protocol",),
+    (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0),
+)
 
 OnProgress = Callable[[int, int, int], None]
 # A run that is taken up again reads from the first page.
@@ -209,6 +217,15 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     run = _claim(run_id)
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
+    began = time.monotonic()
+    with trace.about(run_id=run.pk, endpoint_id=run.endpoint_id):
+        _perform(run, on_progress)
+    RUN_SECONDS.observe(time.monotonic() - began, run.endpoint.protocol)
+    run.refresh_from_db()
+    return run
+
+
+def _perform(run: Run, on_progress: OnProgress | None) -> None:
     crashpoint("claimed")
     heart = _Heartbeat(run)
     try:
@@ -228,8 +245,6 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
             raise  # The lease runs out, and the run is taken up again.
         message = "Pegboard itself failed here; its log says more. The catalog is as it was."
         _fail(run, "INTERNAL", message, progress=heart.progress)
-    run.refresh_from_db()
-    return run
 
 
 @transaction.atomic

@@ -8,6 +8,7 @@ written once. No statement here runs per tool.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 
 import psycopg
@@ -21,8 +22,14 @@ from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
+from people.counters import Counter
 
 REJECTIONS_KEPT = 1_000
+RUNS = Counter(
+    "pegboard_runs_total",
+    "Readings of endpoints that ended: “ok” or the code of what went wrong.",
+    ("protocol", "outcome"),
+)
 
 
 class LostLeaseError(Exception):
@@ -285,7 +292,7 @@ MERGE_ADDED = (
 MERGE_CHANGED = (
     # Versions that another reader of the same tool is adding wait here.
     """
-    SELECT t.id FROM catalog_tool t JOIN staged_tool s ON s.tool_pk = t.id ORDER BY t.id FOR UPDATE OF t
+    SELECT t.id FROM catalog_tool t JOIN staged_tool s ON s.tool_pk = t.id ORDER BY t.id FOR NO KEY UPDATE OF t
     """,
     # The vendor went back to bytes that we already hold: that version becomes current again.
     """
@@ -371,8 +378,9 @@ def _return(run: Run, tools: Sequence[int]) -> None:
 
 def finish(run: Run, **changes: object) -> bool:
     """The last word on a run, if it is still ours."""
-    return bool(
-        Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING).update(
-            finished_at=Now(), lease_until=None, **changes
-        )
-    )
+    ours = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
+    is_ours = bool(ours.update(finished_at=Now(), lease_until=None, **changes))
+    if is_ours:
+        outcome = str(changes.get("error_code", "ok"))
+        transaction.on_commit(partial(RUNS.add, run.endpoint.protocol, outcome))
+    return is_ours

@@ -1,8 +1,16 @@
-"""/metrics: a few counts in the text format of Prometheus, each from an index or a small table."""
+"""/metrics in the text format of Prometheus.
 
-from collections.abc import Iterable, Iterator
+What is true now comes from the database, each figure from an index or a small table; what happened comes
+from the counters that all processes share (people/counters.py).
+"""
 
-from django.db.models import Count, Min
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db.models import Count, Min, QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.negotiation import BaseContentNegotiation
@@ -11,11 +19,16 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from catalog.models import Endpoint, Finding, Run, Tool
+from catalog import sealing
+from catalog.models import Call, Credential, Endpoint, Finding, Run, Tool
+from catalog.models.calls import CallStatus
 from catalog.models.findings import FindingState
-from catalog.models.runs import ACTIVE
+from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.vendors import EndpointStatus
+from people import broker, counters
 from people.models import Role
+
+Figures = Mapping[str, float]
 
 
 class AnyAccepted(BaseContentNegotiation):
@@ -46,34 +59,82 @@ class Metrics(APIView):
 
 
 def _lines() -> Iterator[str]:
-    yield from _gauge("pegboard_tools", "Tools in the catalog.", _by_status(Tool))
-    runs = {"queued": 0, "running": 0, **_by_status(Run, status__in=ACTIVE)}
-    yield from _gauge("pegboard_runs_active", "Enumerations that wait or read.", runs)
-    queued = Run.objects.filter(status="queued").aggregate(oldest=Min("queued_at"))["oldest"]
-    waited = (timezone.now() - queued).total_seconds() if queued else 0
-    yield from _gauge("pegboard_queue_oldest_seconds", "How long the oldest has waited.", round(waited, 1))
-    yield from _gauge("pegboard_endpoints", "Endpoints by the status that pages show.", _endpoints())
-    waiting = Finding.objects.filter(state=FindingState.OPEN).count()
-    yield from _gauge("pegboard_findings_open", "Findings waiting for a person.", waiting)
+    for name, says, label, figures in GAUGES:
+        yield f"# HELP {name} {says}"
+        yield f"# TYPE {name} gauge"
+        labels = (label,) if label else ()
+        for value, figure in figures().items():
+            yield f"{name}{counters.braces(labels, (value,) if label else ())} {figure:g}"
+    with suppress(redis.RedisError):  # pegboard_broker_up has said so
+        yield from counters.lines()
 
 
-def _by_status(model: type[Tool] | type[Run], **conditions: object) -> dict[str, int]:
-    rows = model.objects.filter(**conditions).order_by().values_list("status")
-    return dict(rows.annotate(count=Count("pk")))
+def _by(rows: QuerySet[Any], column: str) -> dict[str, float]:
+    return dict(rows.order_by().values_list(column).annotate(count=Count("pk")))
 
 
-def _endpoints() -> dict[str, int]:
+def _tools() -> Figures:
+    return _by(Tool.objects.all(), "status")
+
+
+def _active_runs() -> Figures:
+    return {"queued": 0, "running": 0, **_by(Run.objects.filter(status__in=ACTIVE), "status")}
+
+
+def _oldest_run() -> Figures:
+    queued = Run.objects.filter(status=RunStatus.QUEUED)
+    return {"": _seconds_since(queued.aggregate(oldest=Min("queued_at"))["oldest"])}
+
+
+def _waiting_calls() -> Figures:
+    return {"": Call.objects.filter(status=CallStatus.QUEUED).count()}
+
+
+def _endpoints() -> Figures:
     counts = dict.fromkeys(EndpointStatus.values, 0)
-    for endpoint in Endpoint.objects.live():
+    shown = ("removed_at", "held_run", "failures", "is_paused", "last_success_at")
+    for endpoint in Endpoint.objects.live().only(*shown):
         counts[endpoint.status] += 1
     del counts[EndpointStatus.REMOVED]
-    return counts
+    return {str(status): count for status, count in counts.items()}
 
 
-def _gauge(name: str, says: str, value: float | dict[str, int]) -> Iterator[str]:
-    yield f"# HELP {name} {says}"
-    yield f"# TYPE {name} gauge"
-    if isinstance(value, dict):
-        yield from (f'{name}{{status="{label}"}} {count}' for label, count in value.items())
-    else:
-        yield f"{name} {value}"
+def _open_findings() -> Figures:
+    severities = dict.fromkeys(("low", "medium", "high"), 0)
+    return {**severities, **_by(Finding.objects.filter(state=FindingState.OPEN), "severity")}
+
+
+def _credentials() -> Figures:
+    return _by(Credential.objects.filter(removed_at=None), "kind")
+
+
+def _messages() -> Figures:
+    try:
+        return {"": float(broker.client().llen(settings.CELERY_TASK_DEFAULT_QUEUE))}
+    except redis.RedisError:
+        return {}
+
+
+def _broker() -> Figures:
+    try:
+        return {"": float(bool(broker.client().ping()))}
+    except redis.RedisError:
+        return {"": 0}
+
+
+def _seconds_since(moment: object) -> float:
+    return round((timezone.now() - moment).total_seconds(), 1) if moment else 0  # type: ignore[operator]
+
+
+GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
+    ("pegboard_tools", "Tools in the catalog.", "status", _tools),
+    ("pegboard_runs_active", "Readings of endpoints that wait or run.", "status", _active_runs),
+    ("pegboard_queue_oldest_seconds", "How long the oldest waiting reading has waited.", "", _oldest_run),
+    ("pegboard_queue_messages", "Messages that no worker has taken yet.", "", _messages),
+    ("pegboard_calls_waiting", "Calls of tools that no worker has taken yet.", "", _waiting_calls),
+    ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _endpoints),
+    ("pegboard_findings_open", "Findings waiting for a person.", "severity", _open_findings),
+    ("pegboard_credentials", "Credentials by kind.", "kind", _credentials),
+    ("pegboard_secrets", "Stored secrets by the key that opens them.", "key", sealing.secrets_by_key),
+    ("pegboard_broker_up", "Whether the broker answers; without it no counters are shown.", "", _broker),
+]
