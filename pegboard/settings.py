@@ -156,12 +156,16 @@ NUM_PROXIES = int(os.environ.get("PEGBOARD_PROXIES", "0"))
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
+# For one key; all keys and browsers of one person together may make twice as many.
+CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "60000"))
+WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "6000"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "people.authentication.TokenAuthentication",
         "people.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["people.permissions.RolePermission"],
+    "DEFAULT_THROTTLE_CLASSES": ["people.throttling.CallLimit"],
     "DEFAULT_PARSER_CLASSES": ["pegboard.rest.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "pegboard.rest.paging.KeysetPagination",

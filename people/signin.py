@@ -1,31 +1,80 @@
-"""How many wrong passwords a person may type before Pegboard asks them to wait."""
+"""How many wrong passwords may be typed before Pegboard asks to wait.
+
+Three counts over the same window. One account from one address: somebody who guesses, or forgot. One
+address over all accounts: one password sprayed over many names. One account over all addresses: many
+machines that guess together; a browser that has signed in to this account before is not counted among
+them, so that strangers cannot lock a person out.
+"""
 
 from datetime import timedelta
 
+from django.conf import settings
+from django.core import signing
+from django.db.models import Count, Q
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from people.models import FailedSignIn
+from people.addresses import client_address
+from people.models import FailedSignIn, User
 
 MOST = 10
+MOST_OF_AN_ADDRESS = 50
+MOST_ON_AN_ACCOUNT = 50
 WINDOW = timedelta(minutes=15)
 WAIT = "Too many wrong passwords. Wait 15 minutes, then try again."
+KNOWN_BROWSER = "known_browser"
+KNOWN_FOR = timedelta(days=180)
+_SALT = "people.signin.known_browser"
 
 
-def must_wait(username: str, address: str) -> bool:
-    since = timezone.now() - WINDOW
-    return FailedSignIn.objects.filter(**_who(username, address), at__gt=since).count() >= MOST
+def must_wait(request: HttpRequest, username: str) -> bool:
+    who = _who(request, username)
+    account, address = Q(username=who["username"]), Q(address=who["address"])
+    recent = FailedSignIn.objects.filter(at__gt=timezone.now() - WINDOW)
+    counts = recent.aggregate(
+        both=Count("pk", filter=account & address),
+        of_address=Count("pk", filter=address),
+        on_account=Count("pk", filter=account),
+    )
+    if counts["both"] >= MOST or counts["of_address"] >= MOST_OF_AN_ADDRESS:
+        return True
+    return counts["on_account"] >= MOST_ON_AN_ACCOUNT and not _is_known(request, who["username"])
 
 
-def note_failure(username: str, address: str) -> None:
+def note_failure(request: HttpRequest, username: str) -> None:
     """Also forgets every failure that no longer counts, so that the table stays small."""
     FailedSignIn.objects.filter(at__lte=timezone.now() - WINDOW).delete()
-    FailedSignIn.objects.create(**_who(username, address))
+    FailedSignIn.objects.create(**_who(request, username))
 
 
-def forget(username: str, address: str) -> None:
-    FailedSignIn.objects.filter(**_who(username, address)).delete()
+def forget(request: HttpRequest, username: str) -> None:
+    FailedSignIn.objects.filter(**_who(request, username)).delete()
 
 
-def _who(username: str, address: str) -> dict[str, str]:
-    """By account and address: a stranger can lock out neither everybody nor one person everywhere."""
-    return {"username": username.casefold()[:150], "address": address[:45]}
+def remember_browser(response: HttpResponse, user: User) -> None:
+    """A cookie that lets nobody in; it says that this browser has signed in to this account before."""
+    response.set_cookie(
+        KNOWN_BROWSER,
+        signing.dumps(_name(user.username), salt=_SALT),
+        max_age=KNOWN_FOR,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+        path="/accounts/",
+    )
+
+
+def _is_known(request: HttpRequest, username: str) -> bool:
+    given = request.COOKIES.get(KNOWN_BROWSER, "")
+    try:
+        return bool(signing.loads(given, salt=_SALT, max_age=KNOWN_FOR) == username)
+    except signing.BadSignature:
+        return False
+
+
+def _who(request: HttpRequest, username: str) -> dict[str, str]:
+    return {"username": _name(username), "address": client_address(request)[:45]}
+
+
+def _name(username: str) -> str:
+    return username.strip().casefold()[:150]

@@ -1,6 +1,7 @@
 """Every error of the API has one shape: {code, message, fields?}."""
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
@@ -8,7 +9,7 @@ from django.core.exceptions import ValidationError as ModelValidationError
 from django.db import DataError, IntegrityError, OperationalError
 from django.http import Http404
 from psycopg.errors import UniqueViolation
-from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.exceptions import APIException, Throttled, ValidationError
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
@@ -38,6 +39,9 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
             return _from_fields(_flatten(exc.detail))
         case ModelValidationError():
             return _from_fields(_flatten(getattr(exc, "message_dict", None) or exc.messages))
+        case Throttled():
+            sentence = f"Too many calls in this minute. Go on in {_wait(exc)} seconds."
+            return DomainError("throttled", sentence, status=429)
         case APIException():
             return DomainError(_code(exc), str(exc.detail), status=exc.status_code)
         case Http404():
@@ -89,6 +93,11 @@ def _headers(exc: Exception) -> dict[str, str]:
     headers = {}
     if authenticate := getattr(exc, "auth_header", None):
         headers["WWW-Authenticate"] = authenticate
-    if wait := getattr(exc, "wait", None):
-        headers["Retry-After"] = str(int(wait))
+    if isinstance(exc, Throttled):
+        headers["Retry-After"] = str(_wait(exc))
     return headers
+
+
+def _wait(exc: Throttled) -> int:
+    """Whole seconds, never none."""
+    return max(1, ceil(exc.wait or 1))

@@ -19,7 +19,9 @@ ERRORS = {
     "409": "It disagrees with what is already there.",
     "413": "The body is larger than this call takes: 1 MB, or 12 MB where a document may be sent.",
     "415": "The body must be application/json.",
+    "429": "Too many calls in this minute; Retry-After says in how many seconds to go on.",
 }
+RETRY_AFTER = {"description": "In seconds.", "schema": {"type": "integer", "minimum": 1, "maximum": 60}}
 ONLY_WITH_BODY = {"413", "415"}
 
 
@@ -36,7 +38,10 @@ class Schema(AutoSchema):
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         error = {"application/json": {"schema": self.resolve_serializer(ErrorSerializer, direction).ref}}
         for code in self._possible_errors():
-            bodies.setdefault(code, {"description": ERRORS[code], "content": error})
+            reply: dict[str, Any] = {"description": ERRORS[code], "content": error}
+            if code == "429":
+                reply["headers"] = {"Retry-After": RETRY_AFTER}
+            bodies.setdefault(code, reply)
         return bodies
 
     def get_extensions(self) -> dict[str, Any]:

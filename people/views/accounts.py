@@ -17,6 +17,8 @@ from people.forms import OwnPasswordForm, SignInForm
 from people.models import Role
 from people.permissions import person, requires
 
+_WINDOW_SECONDS = str(int(signin.WINDOW.total_seconds()))
+
 
 @method_decorator(sensitive_post_parameters("password"), name="dispatch")
 class SignIn(LoginView):
@@ -25,24 +27,25 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if signin.must_wait(*self._who()):
-            form = SignInForm(request, initial={"username": request.POST.get("username", "")})
+        if signin.must_wait(request, self._username()):
+            form = SignInForm(request, initial={"username": self._username()})
             context = self.get_context_data(form=form, must_wait=signin.WAIT)
-            return self.render_to_response(context, status=429)
+            return self.render_to_response(context, status=429, headers={"Retry-After": _WINDOW_SECONDS})
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        signin.forget(*self._who())
-        return super().form_valid(form)
+        signin.forget(self.request, self._username())
+        response = super().form_valid(form)
+        signin.remember_browser(response, person(self.request))
+        return response
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         if form.has_error("__all__", "invalid_login"):
-            signin.note_failure(*self._who())
+            signin.note_failure(self.request, self._username())
         return super().form_invalid(form)
 
-    def _who(self) -> tuple[str, str]:
-        # REMOTE_ADDR, never X-Forwarded-For: anybody can write that header.
-        return self.request.POST.get("username", ""), self.request.META.get("REMOTE_ADDR", "")
+    def _username(self) -> str:
+        return self.request.POST.get("username", "")
 
 
 @sensitive_post_parameters("old", "password")

@@ -1,0 +1,22 @@
+"""Where a request comes from. Anybody can write X-Forwarded-For; only our own proxies are believed."""
+
+from ipaddress import ip_address
+
+from django.conf import settings
+from django.http import HttpRequest
+
+
+def client_address(request: HttpRequest) -> str:
+    """With NUM_PROXIES proxies in front, each of which appends whom it heard, the one the first of them heard.
+
+    Without proxies, and when there are fewer entries than proxies, it is who opened the connection.
+    """
+    direct: str = request.META.get("REMOTE_ADDR", "")
+    heard = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
+    proxies: int = settings.NUM_PROXIES
+    if not 0 < proxies <= len(heard):
+        return direct
+    try:
+        return str(ip_address(heard[-proxies].strip()))
+    except ValueError:
+        return direct

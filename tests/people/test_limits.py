@@ -1,0 +1,107 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+import time_machine
+from django.test import Client
+
+from people import limits, tokens
+from people.models import Role
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+SPOOFS = ("X-Forwarded-For", "X-Real-Ip", "Forwarded", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip")
+
+
+@pytest.fixture(autouse=True)
+def few_calls(settings, monkeypatch):
+    settings.CALLS_PER_MINUTE, settings.WRITES_PER_MINUTE = 5, 2
+    monkeypatch.setattr(limits, "_KEY", f"test:limit:{time.time_ns()}")
+    with time_machine.travel(1_800_000_030, tick=False):
+        yield
+
+
+@pytest.fixture
+def no_server(monkeypatch):
+    def fail(keys):
+        asked.append(keys)
+        raise redis.ConnectionError
+
+    asked: list[list[str]] = []
+    monkeypatch.setattr(limits, "_count_in_server", fail)
+    monkeypatch.setattr(limits, "_away_until", 0.0)
+    yield asked
+    limits._own.clear()
+
+
+def statuses(client, times, path="/api/v1/keys/", **extra) -> list[int]:
+    return [client.get(path, **extra).status_code for _ in range(times)]
+
+
+def test_key_that_asks_too_often_is_told_when_to_go_on(program):
+    client = program(make_user())
+    assert statuses(client, 6) == [200] * 5 + [429]
+    answer = client.get("/api/v1/keys/")
+    assert answer.headers["Retry-After"] == "30"
+    assert answer.json() == {
+        "code": "throttled",
+        "message": "Too many calls in this minute. Go on in 30 seconds.",
+    }
+
+
+def test_next_minute_is_a_new_one(program):
+    client = program(make_user())
+    statuses(client, 6)
+    with time_machine.travel(1_800_000_060, tick=False):
+        assert statuses(client, 1) == [200]
+
+
+def test_writing_is_counted_apart(program):
+    client = program(make_user())
+    made = [client.post("/api/v1/keys/", {"name": "a", "scopes": ["read"]}).status_code for _ in range(3)]
+    assert made == [201, 201, 429]
+    assert statuses(client, 1) == [200]
+
+
+def test_one_key_leaves_room_for_the_others_and_all_together_have_an_end(program):
+    owner = make_user()
+    assert statuses(program(owner), 6).count(200) == 5
+    assert statuses(program(owner), 6).count(200) == 4  # the refused call of the first one counts too
+    assert statuses(program(make_user()), 5).count(200) == 5
+
+
+def test_browser_counts_with_its_person(program):
+    owner, browser = make_user(Role.VIEWER), Client()
+    browser.force_login(owner)
+    assert statuses(browser, 11) == [200] * 10 + [429]
+    assert statuses(program(owner), 1) == [429]
+
+
+@pytest.mark.parametrize("header", SPOOFS)
+def test_pretended_address_changes_nothing(program, header):
+    client = program(make_user())
+    pretended = [
+        client.get("/api/v1/keys/", headers={header: f"10.0.0.{number}"}).status_code for number in range(7)
+    ]
+    assert pretended == [200] * 5 + [429] * 2
+
+
+def test_other_processes_count_too(program):
+    """Another process is another thread here: what they share is the server."""
+    owner = make_user()
+    _, plain = tokens.issue(owner, actor=None, name="x", scopes=["read"])
+    names = ["read:key:0"]
+    with ThreadPoolExecutor(4) as pool:
+        counts = list(pool.map(lambda _: limits.count(names, time.time())[0], range(100)))
+    assert sorted(counts) == list(range(1, 101))
+
+
+def test_each_process_counts_alone_while_the_server_is_away(program, no_server):
+    client = program(make_user())
+    assert statuses(client, 7) == [200] * 5 + [429] * 2
+    assert len(no_server) == 1  # and it is not asked again and again
+
+
+def test_stranger_is_refused_before_anything_is_counted(client):
+    assert statuses(client, 8) == [401] * 8
