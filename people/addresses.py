@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 
 def client_address(request: HttpRequest) -> str:
-    """With NUM_PROXIES proxies in front, each of which appends whom it heard, the one the first of them heard.
+    """With NUM_PROXIES proxies in front, each of which appends whom it heard: whom the first one heard.
 
     Without proxies, and when there are fewer entries than proxies, it is who opened the connection.
     """

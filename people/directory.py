@@ -30,7 +30,10 @@ def add_user(
 
 
 def update_user(user: User, *, actor: User | None, **changes: Any) -> None:
-    """Changes `name`, `role` or `is_active`. The last active administrator stays one."""
+    """Changes `name`, `role` or `is_active`. The last active administrator stays one.
+
+    With another role, or deactivated, a person's sessions end.
+    """
     with transaction.atomic():
         # Locked first and always in this order: two administrators who demote one another wait here,
         # and the second finds itself the last.
@@ -44,7 +47,9 @@ def update_user(user: User, *, actor: User | None, **changes: Any) -> None:
         if was_administrator and not user.can_administer and not others:
             raise DomainError("last_administrator", "Pegboard needs at least one administrator.", status=409)
         if _facts(user) != before:
-            user.save(update_fields=CHANGEABLE)
+            if (before["role"], before["is_active"]) != (user.role, user.is_active):
+                user.sessions_ended += 1
+            user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
             audit.record(actor, "change person", user, before=before, after=_facts(user))
 
 

@@ -1,11 +1,13 @@
 """Who may do what, with which key, and what they did."""
 
 import hashlib
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.contrib.postgres.fields import ArrayField
@@ -14,6 +16,7 @@ from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Lower, Upper
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 
 class Role(models.TextChoices):
@@ -49,6 +52,8 @@ class User(AbstractBaseUser):
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.VIEWER)
     is_active = models.BooleanField(default=True)
     date_joined = models.DateTimeField(default=timezone.now)
+    # Counts up when what they may do changes; sessions that began under another number are over.
+    sessions_ended = models.PositiveIntegerField(default=0, editable=False)
 
     objects = UserManager()
     USERNAME_FIELD = "username"
@@ -70,6 +75,17 @@ class User(AbstractBaseUser):
 
     def has_role(self, role: Role) -> bool:
         return self.is_active and Role(self.role).includes(role)
+
+    def get_session_auth_hash(self) -> str:
+        """Of the password too, as in Django: a session ends when it no longer has this hash."""
+        return self._hash_of_sessions(None)
+
+    def get_session_auth_fallback_hash(self) -> Iterator[str]:
+        return (self._hash_of_sessions(secret) for secret in settings.SECRET_KEY_FALLBACKS)
+
+    def _hash_of_sessions(self, secret: str | None) -> str:
+        of = f"{self.password}:{self.sessions_ended}"
+        return salted_hmac("people.User.session", of, secret=secret, algorithm="sha256").hexdigest()
 
     @property
     def can_design(self) -> bool:
@@ -167,6 +183,22 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} in {self.team}"
+
+
+class Identity(models.Model):
+    """How an identity provider names a person: by issuer and subject, which it never gives to another."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255)
+    linked_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        verbose_name_plural = "identities"
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="one_person_per_subject")]
+
+    def __str__(self) -> str:
+        return f"{self.subject} at {self.issuer}"
 
 
 class FailedSignIn(models.Model):
