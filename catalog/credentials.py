@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 
-from catalog import sealing
+from catalog import pacing, sealing
 from catalog.addresses import Policy, check_url
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
@@ -98,13 +98,16 @@ def _in_base64url(text: bytes) -> str:
 
 
 def open_session(
-    endpoint: Endpoint, exchanges: list[Exchange] | None = None, limits: Limits = DEFAULT_LIMITS
+    endpoint: Endpoint,
+    exchanges: list[Exchange] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    reached: dict[str, str] | None = None,
 ) -> AbstractContextManager[Session]:
-    """The only way to speak with an endpoint: its address rule, and its credential if it is bound there.
+    """The only way to speak with an endpoint: its address rule and pace, its credential if it is bound there.
 
     What the protocol finds out about the endpoint meanwhile is kept for the next session.
     """
-    return _remembering(endpoint, _session(endpoint, exchanges, limits))
+    return _remembering(endpoint, _session(endpoint, exchanges, limits, reached))
 
 
 @contextmanager
@@ -118,7 +121,12 @@ def _remembering(endpoint: Endpoint, session: Session) -> Iterator[Session]:
                 Endpoint.objects.filter(pk=endpoint.pk).update(memory=session.memory)
 
 
-def _session(endpoint: Endpoint, exchanges: list[Exchange] | None, limits: Limits) -> Session:
+def _session(
+    endpoint: Endpoint,
+    exchanges: list[Exchange] | None,
+    limits: Limits,
+    reached: dict[str, str] | None,
+) -> Session:
     carried, origin = NO_PROOF, None
     if credential := endpoint.credential:
         origin = origin_of(endpoint.credential_url)
@@ -138,7 +146,10 @@ def _session(endpoint: Endpoint, exchanges: list[Exchange] | None, limits: Limit
         secrets=carried.secrets,
         memory=copy.deepcopy(endpoint.memory),
         exchanges=exchanges,
+        reached=reached,
+        turns=pacing.turns(endpoint),
         limits=limits,
+        authorities=endpoint.authorities,
     )
 
 

@@ -9,8 +9,8 @@ import json as jsonlib
 import random
 import re
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -53,10 +53,16 @@ _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+# Waits, for up to so many seconds, until a request that takes up to so many may leave.
+Turns = Callable[[float, float], AbstractContextManager[None]]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 LONGEST_RECORDED = 64 * 1024
 GLIMPSE_SECONDS = 2.0
 _SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
+
+
+def no_turns(patience: float, longest: float) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,8 @@ class Session:
     They go to `authorized_for` (an origin) alone; None: to the root's. So does `authorization_query`,
     which is added to every address on its way out and to none that is shown or kept. A reply that
     holds one of `secrets` is refused, so that nothing that is kept or shown can hold it. `exchanges`
-    is None, or the list to which every exchange is added.
+    is None, or the list to which every exchange is added; `reached` likewise learns through which entry
+    of the policy a private address was dialled. Each request waits for its turn.
     """
 
     def __init__(
@@ -96,6 +103,8 @@ class Session:
         secrets: Sequence[str] = (),
         memory: dict[str, Any] | None = None,
         exchanges: list[Exchange] | None = None,
+        reached: dict[str, str] | None = None,
+        turns: Turns = no_turns,
         limits: Limits = DEFAULT_LIMITS,
         resolver: Resolver = system_resolver,
         authorities: str = "",
@@ -111,8 +120,9 @@ class Session:
         self._query = urlencode(authorization_query, quote_via=quote) if self._is_authorized else ""
         self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
         self._limits = limits
+        self._turns = turns
         self._ends: float | None = None
-        self._connection = Connection(url, policy, resolver, authorities)
+        self._connection = Connection(url, policy, resolver, authorities, reached)
         self._elsewhere = partial(
             Session,
             policy=policy,
@@ -122,6 +132,8 @@ class Session:
             secrets=secrets,
             memory=self.memory,
             exchanges=exchanges,
+            reached=reached,
+            turns=turns,
             limits=limits,
             resolver=resolver,
             authorities=authorities,
@@ -216,7 +228,8 @@ class Session:
 
     def _exchange(self, request: "_Request") -> Reply:
         try:
-            reply = self._ask(request)
+            with self._turns(self._time_left(), self._limits.request):
+                reply = self._ask(request)
         except ProtocolError as error:
             if any(secret in error.message for secret in self._secrets):
                 raise self._echo() from None
@@ -285,11 +298,15 @@ class Session:
         sent["Accept-Encoding"] = "gzip"
         return sent
 
-    def _budget(self, largest: int | None) -> Budget:
+    def _time_left(self) -> float:
         if self._ends is None:
             self._ends = time.monotonic() + self._limits.session
+        return self._ends - time.monotonic()
+
+    def _budget(self, largest: int | None) -> Budget:
+        ends = time.monotonic() + self._time_left()
         limits = replace(self._limits, body=largest) if largest else self._limits
-        return Budget(self._url.authority, limits, self._ends)
+        return Budget(self._url.authority, limits, ends)
 
     def _read(
         self, response: BaseHTTPResponse, budget: Budget, is_enough: IsEnough | None

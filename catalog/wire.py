@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from time import monotonic
 from typing import Any, cast
 
@@ -143,7 +144,7 @@ class BoundedTlsSocket(BoundedSocket, ssl.SSLSocket):  # type: ignore[misc]  # A
     """The same over TLS; `tls_context` makes the ssl module create these."""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def tls_context(authorities: str = "") -> ssl.SSLContext:
     """Trusts `authorities` (PEM) alone when given, else the system's; SSL_CERT_FILE has no say."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -190,12 +191,21 @@ def look_up(url: CheckedUrl, resolver: Resolver, budget: Budget) -> Sequence[Row
 class Connection(HTTPConnection):
     """Keeps one connection to one origin and dials only addresses that the policy has judged."""
 
-    def __init__(self, url: CheckedUrl, policy: Policy, resolver: Resolver, authorities: str = "") -> None:
+    def __init__(
+        self,
+        url: CheckedUrl,
+        policy: Policy,
+        resolver: Resolver,
+        authorities: str = "",
+        reached: dict[str, str] | None = None,
+    ) -> None:
+        """`reached` learns which entry of the policy opened which private address."""
         super().__init__(url.host, url.port)
         self._url = url
         self._policy = policy
         self._resolver = resolver
         self._authorities = authorities
+        self._reached = {} if reached is None else reached
         self._dialled: BoundedSocket | None = None
         self._budget: Budget
 
@@ -264,6 +274,8 @@ class Connection(HTTPConnection):
         except OSError:
             sock.close()
             raise
+        if entry := self._policy.entry_for(ip_address(row[4][0]), self._url.port):
+            self._reached[row[4][0]] = str(entry)
         return sock
 
     def _secured(self, sock: BoundedSocket) -> BoundedSocket:
