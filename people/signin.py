@@ -9,6 +9,7 @@ them, so that strangers cannot lock a person out.
 from datetime import timedelta
 
 from django.conf import settings
+from django.contrib.auth import login
 from django.core import signing
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
@@ -49,6 +50,13 @@ def note_failure(request: HttpRequest, username: str) -> None:
 
 def forget(request: HttpRequest, username: str) -> None:
     FailedSignIn.objects.filter(**_who(request, username)).delete()
+
+
+def begin_session(request: HttpRequest, user: User, *, backend: str | None = None) -> None:
+    """Under a new key, and over after a time that no click makes longer."""
+    login(request, user, backend=backend)
+    ends = timezone.now() + timedelta(seconds=settings.SESSION_COOKIE_AGE)
+    request.session.set_expiry(ends)
 
 
 def remember_browser(response: HttpResponse, user: User) -> None:

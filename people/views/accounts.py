@@ -35,7 +35,8 @@ class SignIn(LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         signin.forget(self.request, self._username())
-        response = super().form_valid(form)
+        signin.begin_session(self.request, form.get_user())
+        response = redirect(self.get_success_url())
         signin.remember_browser(response, person(self.request))
         return response
 

@@ -47,7 +47,7 @@ def user(request: HttpRequest, pk: int) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"Saved. It holds from {row}'s next click.")
+            messages.success(request, f"Saved. With another role, {row} has to sign in again.")
             return redirect("user-list")
     return _user_page(request, row, form, PasswordForm())
 

@@ -125,3 +125,58 @@ def test_part_of_a_page_sends_a_stranger_to_the_sign_in_page(client):
     answer = client.get("/keys/", headers={"HX-Request": "true", "HX-Current-URL": "http://testserver/keys/"})
     assert answer.status_code == 401
     assert answer.headers["HX-Redirect"] == "/accounts/login/?next=%2Fkeys%2F"
+
+
+def test_one_password_tried_on_many_accounts_is_stopped_at_its_address(client):
+    for number in range(50):
+        assert sign_in(client, f"person{number}", "spring2026", REMOTE_ADDR="10.0.0.1").status_code == 200
+    make_user(username="ada")
+    assert sign_in(client, "ada", REMOTE_ADDR="10.0.0.1").status_code == 429
+    assert sign_in(client, "ada", REMOTE_ADDR="10.0.0.2").status_code == 302
+
+
+def test_many_addresses_on_one_account_are_stopped_and_its_owner_is_not(client):
+    make_user(username="ada")
+    sign_in(client, "ada", REMOTE_ADDR="192.0.2.1")
+    client.post("/accounts/logout/")
+    for number in range(50):
+        sign_in(Client(), "Ada", "guess", REMOTE_ADDR=f"10.0.0.{number}")
+    answer = sign_in(Client(), "ada", REMOTE_ADDR="10.0.1.1")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "900")
+    assert sign_in(client, "ada", REMOTE_ADDR="192.0.2.77").status_code == 302
+
+
+def test_mark_of_a_known_browser_is_of_one_account_and_cannot_be_made_up(client):
+    for name in ("ada", "eve"):
+        make_user(username=name)
+    sign_in(client, "eve")
+    client.post("/accounts/logout/")
+    forged = Client()
+    forged.cookies["known_browser"] = "ImFkYSI:1vM:forged"
+    for number in range(50):
+        sign_in(Client(), "ada", "guess", REMOTE_ADDR=f"10.0.0.{number}")
+    assert [sign_in(each, "ada", REMOTE_ADDR="10.0.1.1").status_code for each in (client, forged)] == [
+        429,
+        429,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("proxies", "header", "address"),
+    [
+        (0, "203.0.113.9", "127.0.0.1"),
+        (1, "203.0.113.9", "203.0.113.9"),
+        (1, "10.9.9.9, 203.0.113.9", "203.0.113.9"),
+        (2, "10.9.9.9, 203.0.113.9, 10.0.0.1", "203.0.113.9"),
+        (3, "203.0.113.9", "127.0.0.1"),
+        (1, "", "127.0.0.1"),
+        (1, "nonsense", "127.0.0.1"),
+        (1, "203.0.113.9, ", "127.0.0.1"),
+        (1, "2001:DB8::1", "2001:db8::1"),
+        (1, "203.0.113.9:4711", "127.0.0.1"),
+    ],
+)
+def test_address_is_what_our_own_proxies_heard(client, settings, proxies, header, address):
+    settings.NUM_PROXIES = proxies
+    sign_in(client, "ada", "wrong", HTTP_X_FORWARDED_FOR=header)
+    assert FailedSignIn.objects.get().address == address
