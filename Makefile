@@ -8,7 +8,8 @@ WORKERS ?= auto
 
 # Settings as they are in production, for the checks that ask about them.
 PRODUCTION := PEGBOARD_HTTPS=1 PEGBOARD_HOSTS=pegboard.example \
-	PEGBOARD_SECRET_KEY=only-for-the-check-of-these-settings-0123456789-abcdefghijklmnopqrstuvwxyz
+	PEGBOARD_SECRET_KEY=only-for-the-check-of-these-settings-0123456789-abcdefghijklmnopqrstuvwxyz \
+	PEGBOARD_KEYS=check:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format bench soak requirements clean

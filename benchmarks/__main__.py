@@ -44,7 +44,7 @@ def environment(url: str, redis_url: str) -> dict[str, str]:
         "DATABASE_URL": url,
         "REDIS_URL": redis_url,
         "DJANGO_SETTINGS_MODULE": "pegboard.settings",
-        "PEGBOARD_SECRET_KEY": "benchmarks have no secrets",
+        "PEGBOARD_SECRET_KEY": "benchmarks have no secrets, and this is none",
         "PEGBOARD_KEYS": "k1:" + base64.b64encode(bytes(32)).decode(),
         "PEGBOARD_OUTBOUND_ALLOW": "127.0.0.0/8",
     }

@@ -18,6 +18,7 @@ import hmac
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +32,7 @@ from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.db import models
-from django.db.models import F, Func, Value
+from django.db.models import Count, F, Func, Value
 
 from catalog.errors import CatalogError
 
@@ -262,3 +263,23 @@ def columns() -> list[SealedColumn]:
         for model in apps.get_models()
         for field in _key_id_fields(model)
     ]
+
+
+def secrets_by_key() -> dict[str, int]:
+    """How many secrets are sealed under each key, by its id, in one question to the database."""
+    first, *others = (
+        column.model._default_manager.exclude(**{column.key_id: ""})
+        .order_by()
+        .values_list(column.key_id)
+        .annotate(count=Count("pk"))
+        for column in columns()
+    )
+    found: Counter[str] = Counter()
+    for key_id, count in first.union(*others, all=True):
+        found[key_id] += count
+    return dict(found)
+
+
+def missing_keys(ring: Keyring) -> dict[str, int]:
+    """Keys that are not in the ring although secrets are sealed under them, and how many."""
+    return {key_id: count for key_id, count in secrets_by_key().items() if key_id not in ring.keys}

@@ -1,12 +1,15 @@
+from celery import signals
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 
-from pegboard import checks
+from pegboard import checks, starting
 
 
 class PegboardConfig(AppConfig):
     name = "pegboard"
 
     def ready(self) -> None:
-        for check in (checks.crash_points, checks.open_networks):
+        for check in (checks.crash_points, checks.open_networks, checks.keys):
             register(check, Tags.security, deploy=True)
+        for signal in (signals.worker_init, signals.beat_init):
+            signal.connect(starting.refuse_with_problems, weak=False)

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error
 
 from catalog.addresses import Policy
+from pegboard import starting
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
@@ -29,6 +30,10 @@ def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> li
         for entry in Policy.parse(settings.OUTBOUND_ALLOW).allow
         if entry.network.prefixlen == 0 or any(_touches(entry.network, each) for each in LOOPBACK)
     ]
+
+
+def keys(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    return [Error(problem, id="pegboard.E003") for problem in starting.problems()]
 
 
 def _touches(network: Any, other: Any) -> bool:

@@ -2,11 +2,24 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
-if not os.environ.get("PEGBOARD_SECRET_KEY"):
-    raise SystemExit("Set PEGBOARD_SECRET_KEY: sessions are signed with it.")
+from gunicorn.glogging import Logger
+
+from pegboard import logs, starting
+
+
+class LoggerOfOurs(Logger):
+    """The web server's own lines look like all others."""
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        for handler in self.error_log.handlers:
+            handler.setFormatter(logs.formatter())
+
 
 wsgi_app = "pegboard.wsgi:application"
+logger_class = LoggerOfOurs
 # Threads, because an invocation waits for a vendor while pages want to be served; an ASGI server
 # would be several times slower for this code (docs/decisions/).
 worker_class = "gthread"
@@ -21,3 +34,7 @@ limit_request_line = 8190
 # The heartbeat file on a slow disk makes healthy workers look dead.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a directory for gunicorn
 control_socket_disable = True
+
+
+def on_starting(server: object) -> None:
+    starting.refuse_with_problems()

@@ -1,0 +1,62 @@
+"""`manage.py rotate_keys`: seal every secret under the first of PEGBOARD_KEYS, so that older keys can go."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from catalog import rotation, sealing
+from catalog.errors import CatalogError
+from catalog.sealing import Keyring, KeyringError
+
+
+class Command(BaseCommand):
+    help = "Seals every secret under the first of PEGBOARD_KEYS. The product may run meanwhile."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--forget",
+            metavar="KEY",
+            help="give up the secrets of a key that is lost; people enter them again",
+        )
+
+    def handle(self, *args: Any, forget: str | None, **options: Any) -> None:
+        try:
+            if forget:
+                self.stdout.write(f"{_secrets(rotation.forget(forget))} forgotten.")
+            ring = sealing.keyring()
+            progress = rotation.rotate()
+        except (KeyringError, CatalogError) as exc:
+            raise CommandError(str(exc)) from exc
+        self.stdout.write(f"{_secrets(progress.sealed)} sealed again under “{ring.first}”.")
+        counts = sealing.secrets_by_key()
+        for key_id in {**ring.keys, **counts}:
+            self.stdout.write(
+                f"  {key_id}: {_secrets(counts.get(key_id, 0))}. {_advice(key_id, ring, counts)}"
+            )
+        if progress.unopened:
+            raise CommandError(
+                f"{_secrets(progress.unopened)} do not open, although the key is there: they are damaged. "
+                "The log names the rows. Enter these secrets again."
+            )
+        if left := [key_id for key_id in counts if key_id != ring.first]:
+            raise CommandError(
+                f"Not everything is sealed under “{ring.first}” yet; see {', '.join(left)} above."
+            )
+
+
+def _secrets(count: int) -> str:
+    return f"{count:,} secret{'' if count == 1 else 's'}"
+
+
+def _advice(key_id: str, ring: Keyring, counts: dict[str, int]) -> str:
+    if key_id == ring.first:
+        return "New ones are sealed under this key."
+    if key_id not in ring.keys:
+        return (
+            "This key is not in PEGBOARD_KEYS. Put it back; if it is lost, "
+            f"give its secrets up: manage.py rotate_keys --forget {key_id}"
+        )
+    if counts.get(key_id):
+        return "Run this command again."
+    return f"Once every process runs with “{ring.first}” in front, take this key out of PEGBOARD_KEYS."

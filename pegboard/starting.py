@@ -1,0 +1,48 @@
+"""What must be right before anything is served: the keys. A process that lacks one says so and ends."""
+
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+
+from catalog import sealing
+from catalog.sealing import KeyringError
+
+SHORTEST_SECRET_KEY = 32
+KNOWN_TO_EVERYBODY = ("unsafe-", "django-insecure-")  # the first one is our own default
+
+
+def problems() -> Iterator[str]:
+    """Each with what to do about it. Asks the database, and says nothing about one that does not answer."""
+    if settings.SECRET_KEY.startswith(KNOWN_TO_EVERYBODY) or len(settings.SECRET_KEY) < SHORTEST_SECRET_KEY:
+        yield (
+            "PEGBOARD_SECRET_KEY is missing, too short, or one that everybody knows. "
+            "Give it 50 random characters or more: sessions are signed with it."
+        )
+    try:
+        ring = sealing.keyring()
+    except KeyringError as exc:
+        yield str(exc)
+        return
+    for key_id, count in sorted(_missing_keys(ring).items()):
+        yield (
+            f"The key “{key_id}” is not in PEGBOARD_KEYS, and {count:,} stored secrets open with no other. "
+            "Put it back. If it is lost, give these secrets up and enter them again: "
+            f"manage.py rotate_keys --forget {key_id}"
+        )
+
+
+def refuse_with_problems(**_: object) -> None:
+    """For a process that serves, before it forks; raises SystemExit."""
+    found = list(problems())
+    connections.close_all()  # children open their own
+    if found:
+        raise SystemExit("Pegboard does not start.\n" + "\n".join(found))
+
+
+def _missing_keys(ring: sealing.Keyring) -> dict[str, int]:
+    """None without a database, or before the first migration: then there is no secret to open either."""
+    try:
+        return sealing.missing_keys(ring)
+    except DatabaseError:
+        return {}

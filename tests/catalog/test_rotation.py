@@ -1,0 +1,384 @@
+"""Changing the key of an installation: online, resumable, and refused where it would lose something."""
+
+import base64
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+
+from catalog import connections, credentials, rotation, sealing
+from catalog.credentials import FIELD
+from catalog.models import Credential
+from catalog.sealing import KeyringError, Secret, UndecryptableError
+from pegboard import checks, starting
+from people.models import AuditEntry
+from tests.factories import make_user
+
+ROOT = Path(__file__).resolve().parents[2]
+OLD, NEW, THIRD = (
+    f"{name}:{base64.b64encode(bytes(range(start, start + 32))).decode()}"
+    for name, start in (("k1", 0), ("k2", 40), ("k3", 80))
+)
+
+
+def make_credential(secret: str = "s3cret", **fields) -> Credential:
+    given = {"name": "Key", "kind": "bearer", "url": "https://api.acme.example/", "secret": secret}
+    return connections.create_credential(actor=make_user(), **given | fields)
+
+
+def store(count: int) -> dict[object, str]:
+    """Many credentials at once: what each of them opens to, by its id."""
+    expected = {uuid4(): f"secret {number}" for number in range(count)}
+    Credential.objects.bulk_create(
+        Credential(
+            id=pk,
+            name=text,
+            kind="bearer",
+            origin="https://api.acme.example",
+            sealed=sealing.seal(Secret(text), row=pk, field=FIELD),
+        )
+        for pk, text in expected.items()
+    )
+    return expected
+
+
+def rotate(*arguments: str) -> str:
+    said = StringIO()
+    call_command("rotate_keys", *arguments, stdout=said)
+    return said.getvalue()
+
+
+def opened() -> dict[object, str]:
+    return {row.pk: credentials.unseal(row).reveal() for row in Credential.objects.all()}
+
+
+@pytest.mark.django_db
+def test_every_secret_moves_to_the_first_key_and_the_old_one_can_go(settings):
+    credential = make_credential()
+    before = credential.fingerprint
+    settings.KEYS = [NEW, OLD]
+
+    assert sealing.secrets_by_key() == {"k1": 2}  # the credential's, and what fingerprints are made with
+    said = rotate()
+
+    assert "2 secrets sealed again under “k2”." in said
+    assert "k1: 0 secrets. Once every process runs with “k2” in front, take this key out" in said
+    assert sealing.secrets_by_key() == {"k2": 2}
+    settings.KEYS = [NEW]
+    assert opened() == {credential.pk: "s3cret"}
+    assert sealing.fingerprint(Secret("s3cret")) == before
+    assert "0 secrets sealed again" in rotate()
+
+
+@pytest.mark.django_db
+def test_secret_of_another_row_or_another_field_does_not_open():
+    row, other = uuid4(), uuid4()
+    sealed = sealing.seal(Secret("s3cret"), row=row, field=FIELD)
+
+    assert sealing.unseal(sealed, row=row, field=FIELD, name="x").reveal() == "s3cret"
+    for where in ({"row": other, "field": FIELD}, {"row": row, "field": "catalog.credential.refresh"}):
+        with pytest.raises(UndecryptableError):
+            sealing.unseal(sealed, name="x", **where)
+
+
+@pytest.mark.django_db
+def test_rotation_does_not_heal_a_swap(settings):
+    """What does not open is named and left alone; the rest moves."""
+    mine, other = make_credential("mine"), make_credential("other")
+    swapped = [mine.sealed, other.sealed]
+    for row, sealed in zip((other, mine), swapped, strict=True):
+        Credential.objects.filter(pk=row.pk).update(sealed=sealed)
+    make_credential("third")
+    settings.KEYS = [NEW, OLD]
+
+    with pytest.raises(CommandError, match="2 secrets do not open"):
+        rotate()
+
+    assert sealing.secrets_by_key() == {"k1": 2, "k2": 2}
+    assert set(Credential.objects.values_list("sealed", flat=True)) >= set(swapped)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_row_that_somebody_holds_is_sealed_once_it_is_free(settings):
+    held, free = make_credential("held"), make_credential("free")
+    settings.KEYS = [NEW, OLD]
+    passes = []
+
+    def release(progress: rotation.Progress) -> None:
+        passes.append(progress.sealed)
+        if len(passes) > 10:
+            letting_go.set()
+
+    letting_go, holding = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Credential.objects.select_for_update().get(pk=held.pk)
+            holding.set()
+            letting_go.wait(20)
+        connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    holding.wait(20)
+    try:
+        progress = rotation.rotate(release)
+    finally:
+        letting_go.set()
+        holder.join()
+
+    assert progress.sealed == 3
+    settings.KEYS = [NEW]
+    assert opened() == {held.pk: "held", free.pk: "free"}
+
+
+@pytest.mark.django_db
+def test_lost_key_is_named_and_its_secrets_can_be_given_up(settings):
+    credential = make_credential()
+    lost = credential.fingerprint
+    settings.KEYS = [NEW]
+
+    with pytest.raises(CommandError, match="Not everything"):
+        rotate()
+    assert [problem for problem in starting.problems() if "“k1”" in problem and "--forget k1" in problem]
+    assert "2 secrets forgotten." in rotate("--forget", "k1")
+
+    assert list(starting.problems()) == []
+    credential.refresh_from_db()
+    with pytest.raises(UndecryptableError, match="Enter it again"):
+        credentials.unseal(credential)
+    entry = AuditEntry.objects.latest("pk")
+    assert (entry.action, entry.label, entry.before) == ("forget", "Key", {"key": "k1"})
+    replaced = connections.replace_secret(credential, actor=make_user(), secret="s3cret")
+    assert credentials.unseal(replaced).reveal() == "s3cret"
+    assert replaced.fingerprint != lost
+
+
+@pytest.mark.django_db
+def test_key_that_is_there_is_not_forgotten(settings):
+    credential = make_credential()
+    settings.KEYS = [NEW, OLD]
+
+    with pytest.raises(CommandError, match="Nothing was forgotten"):
+        rotate("--forget", "k1")
+
+    assert opened() == {credential.pk: "s3cret"}
+
+
+@pytest.mark.django_db
+def test_keys_come_from_a_file_and_a_new_one_counts_at_once(settings, tmp_path):
+    path = tmp_path / "keys"
+    path.write_text(f"# the oldest last\n\n{OLD}\n")
+    path.chmod(0o600)
+    settings.KEYS, settings.KEYS_FILE = [], str(path)
+    credential = make_credential()
+
+    path.write_text(f"{NEW}\n{OLD}\n")
+    rotate()
+
+    assert sealing.secrets_by_key() == {"k2": 2}
+    path.write_text(NEW)
+    assert opened() == {credential.pk: "s3cret"}
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o602, 0o644, 0o666])
+def test_file_of_keys_that_everybody_may_open_is_refused(settings, tmp_path, mode):
+    path = tmp_path / "keys"
+    path.write_text(OLD)
+    path.chmod(mode)
+    settings.KEYS, settings.KEYS_FILE = [], str(path)
+
+    with pytest.raises(KeyringError, match="chmod o="):
+        sealing.keyring()
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ([], "There is no key"),
+        (["k1"], "Key 1 of PEGBOARD_KEYS is none"),
+        ([OLD, "k2:AAAA"], "Key 2 of PEGBOARD_KEYS is none"),
+        ([OLD, OLD.replace("k1:", "k/1:")], "Key 2 of PEGBOARD_KEYS is none"),
+        ([OLD.removeprefix("k1:")], "Key 1 of PEGBOARD_KEYS is none"),
+        ([OLD, NEW.replace("k2:", "k1:")], "two keys “k1”"),
+    ],
+)
+def test_ring_that_is_none_says_which_entry_and_shows_no_key(settings, keys, says):
+    settings.KEYS = keys
+
+    with pytest.raises(KeyringError, match=says) as refused:
+        sealing.keyring()
+
+    assert OLD.removeprefix("k1:")[:8] not in str(refused.value)
+
+
+def test_keys_in_two_places_are_refused(settings, tmp_path):
+    settings.KEYS_FILE = str(tmp_path / "missing")
+
+    with pytest.raises(KeyringError, match="not both"):
+        sealing.keyring()
+    settings.KEYS = []
+    with pytest.raises(KeyringError, match="cannot be read"):
+        sealing.keyring()
+
+
+@pytest.mark.django_db
+def test_column_for_secrets_takes_no_plain_text():
+    credential = make_credential()
+    for plain in ("plain text", Secret("plain text"), b"plain"):
+        credential.sealed = plain
+        with pytest.raises(TypeError) as refused:
+            credential.save()
+        assert "plain" not in str(refused.value).removesuffix("takes sealed secrets only")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("gunicorn", "-c", "python:pegboard.gunicorn", "-b", "127.0.0.1:0"),
+        ("celery", "-A", "pegboard", "worker", "--pool", "solo"),
+        ("celery", "-A", "pegboard", "beat"),
+    ],
+    ids=["web", "worker", "beat"],
+)
+def test_process_does_not_start_without_a_key_that_secrets_need(command, process_environment):
+    make_credential()
+
+    ended = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        env=process_environment | {"PEGBOARD_KEYS": NEW},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ended.returncode
+    said = ended.stdout + ended.stderr
+    assert (
+        "The key “k1” is not in PEGBOARD_KEYS, and 2 stored secrets open with no other. Put it back." in said
+    )
+    assert "Traceback" not in said
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("key", ["unsafe-no-secret-key-set", "django-insecure-" + "x" * 60, "short"])
+def test_production_needs_a_secret_key_of_its_own(settings, key):
+    settings.SECRET_KEY = key
+
+    assert [
+        problem for problem in starting.problems() if problem.startswith("PEGBOARD_SECRET_KEY is missing")
+    ]
+
+
+@pytest.mark.django_db
+def test_check_for_deployment_names_a_missing_key(settings):
+    make_credential()
+    settings.KEYS = [NEW]
+
+    assert [error.id for error in checks.keys(None)] == ["pegboard.E003"]
+    call_command("check")  # looks at code only
+
+
+ZYGOTE = """
+import os, sys, django
+django.setup()
+from catalog import rotation
+rotation.BATCH = 10
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        rotation.rotate()
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+@contextmanager
+def rotating(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Starts one rotation for each line it is sent; says its process id, and how it ended."""
+    command = [sys.executable, "-c", ZYGOTE]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as zygote:
+        yield zygote
+        zygote.stdin.close()
+
+
+class Reader(threading.Thread):
+    """Opens random rows all the time, as a worker does; `fine` says what each may open to."""
+
+    def __init__(self, fine: dict[object, set[str]]) -> None:
+        super().__init__()
+        self.fine = fine
+        self.stopping = threading.Event()
+        self.reads, self.wrong = 0, []
+
+    def run(self) -> None:
+        ids = list(self.fine)
+        while not self.stopping.is_set():
+            row = Credential.objects.get(pk=random.choice(ids))
+            try:
+                found = credentials.unseal(row).reveal()
+            except UndecryptableError as error:
+                found = error.code
+            self.reads += 1
+            self.wrong += [] if found in self.fine[row.pk] else [found]
+        connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rotation_killed_twelve_times_under_readers_and_writers(settings, process_environment):
+    expected = store(800)
+    replaced = random.sample(list(expected), 12)
+    actor = make_user()
+    settings.KEYS = [NEW, OLD]
+    environment = process_environment | {"PEGBOARD_KEYS": f"{NEW} {OLD}"}
+    reader = Reader({pk: {text} for pk, text in expected.items()})
+    reader.start()
+    under_new = Credential.objects.filter(key_id="k2")
+    ended = []
+    try:
+        with rotating(environment) as zygote:
+            for pk in replaced:
+                print("go", file=zygote.stdin, flush=True)
+                child, before, deadline = (
+                    int(zygote.stdout.readline()),
+                    under_new.count(),
+                    time.monotonic() + 20,
+                )
+                while under_new.count() == before and time.monotonic() < deadline:
+                    time.sleep(0.001)
+                reader.fine[pk].add(f"new {expected[pk]}")
+                expected[pk] = f"new {expected[pk]}"
+                connections.replace_secret(Credential.objects.get(pk=pk), actor=actor, secret=expected[pk])
+                os.kill(child, signal.SIGKILL)
+                ended.append(int(zygote.stdout.readline()))
+            assert under_new.count() < 800
+            print("go", file=zygote.stdin, flush=True)
+            zygote.stdout.readline()
+            ended.append(int(zygote.stdout.readline()))
+    finally:
+        reader.stopping.set()
+        reader.join()
+
+    assert ended == [signal.SIGKILL] * 12 + [0]
+    assert reader.reads > 100
+    assert reader.wrong == []
+    settings.KEYS = [NEW]
+    assert opened() == expected
+    assert set(sealing.secrets_by_key()) == {"k2"}
