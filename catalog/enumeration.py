@@ -22,7 +22,7 @@ from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import credentials, reading, recording
+from catalog import credentials, pacing, reading, recording
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
@@ -41,9 +41,7 @@ RESEND_AFTER = timedelta(seconds=20)
 RESEND_AT_LEAST_EVERY = timedelta(minutes=5)
 MAX_ATTEMPTS = 3
 MAY_LOSE_PERCENT = 30
-BACK_OFF = (timedelta(seconds=30), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
 STARTS_PER_TICK = 100
-LONGEST_WAIT = timedelta(hours=24)
 TASK = "catalog.tasks.enumerate_endpoint"
 RUN_SECONDS = Histogram(
     "pegboard_run_seconds",
@@ -175,7 +173,7 @@ def tick() -> None:
 def _start_due() -> None:
     with transaction.atomic():
         late = set(Endpoint.objects.late().values_list("pk", flat=True))
-        due = Endpoint.objects.due().exclude(runs__status__in=ACTIVE)
+        due = Endpoint.objects.due().exclude(runs__status__in=ACTIVE).exclude(circuit__open_until__gt=Now())
         locked = due.select_for_update(skip_locked=True, no_key=True, of=("self",)).select_related("vendor")
         for endpoint in locked.order_by("next_due_at")[:STARTS_PER_TICK]:
             _queue(endpoint, Trigger.SCHEDULE, None, None, is_late=endpoint.pk in late)
@@ -199,7 +197,7 @@ def _park(run: Run) -> None:
         "PARKED",
         f"Reading this endpoint ended the worker {MAX_ATTEMPTS} times, so this run is given up. "
         "Look at the worker's log, then read again by hand. It is tried again by itself in a day.",
-        LONGEST_WAIT.total_seconds(),
+        pacing.LONGEST_WAIT.total_seconds(),
     )
 
 
@@ -220,8 +218,9 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     began = time.monotonic()
     with trace.about(run_id=run.pk, endpoint_id=run.endpoint_id):
         _perform(run, on_progress)
+        run.refresh_from_db()
+        logger.info("reading ended: %s, %s tools seen", run.error_code or run.status, run.seen)
     RUN_SECONDS.observe(time.monotonic() - began, run.endpoint.protocol)
-    run.refresh_from_db()
     return run
 
 
@@ -238,6 +237,8 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
     except HeldError as held:
         _hold(run, held)
     except (ProtocolError, CatalogError) as exc:
+        if isinstance(exc, ProtocolError):
+            pacing.note(run.endpoint, exc)
         _fail(run, exc.code, exc.message, getattr(exc, "retry_after", None), heart.progress)
     except Exception:
         logger.exception("run %s failed", run.pk)
@@ -320,7 +321,14 @@ def _read(run: Run, heart: _Heartbeat, on_progress: OnProgress | None) -> Harves
         if on_progress:
             on_progress(pages, seen, rejected)
 
-    harvest = reading.read(run, endpoint.speak(), partial(credentials.open_session, endpoint), progress)
+    reached: dict[str, str] = {}
+    open_session = partial(credentials.open_session, endpoint, reached=reached)
+    try:
+        harvest = reading.read(run, endpoint.speak(), open_session, progress)
+    finally:
+        if reached:
+            Run.objects.filter(pk=run.pk, attempt=run.attempt).update(reached=reached)
+    pacing.note_answer(endpoint)
     _hold_if_shrunken(run, harvest)
     return harvest
 
@@ -378,9 +386,7 @@ def _fail(
 
 
 def _wait(failures: int, retry_after: float | None) -> timedelta:
-    back_off = BACK_OFF[min(failures, len(BACK_OFF)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311
-    asked = timedelta(seconds=min(retry_after or 0, LONGEST_WAIT.total_seconds()))
-    return max(back_off, asked)
+    return max(pacing.back_off(failures), pacing.asked_wait(retry_after))
 
 
 def _is_database_lost() -> bool:
