@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 from pegboard import reference
 from pegboard.celery import app as celery_app
 from pegboard.rest.schema import ERRORS
+from people import trace
 from people.models import Role
 from people.permissions import public, requires
 
@@ -89,7 +90,8 @@ def too_large(request: HttpRequest, limit: int) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return problem(request, 500, "server_error", "Pegboard failed to answer. The error has been recorded.")
+    says = f"Pegboard failed to answer. The error has been recorded under the number {trace.request_id()}."
+    return problem(request, 500, "server_error", says)
 
 
 class ApiSchema(APIView):
@@ -137,5 +139,6 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
     with_person = request if status in (403, 404) else None
     template = loader.select_template([f"{status}.html", "400.html"])
     # Two slashes at the start would lead to another site.
-    context = {"message": message, "again": f"/{request.path.lstrip('/')}"}
+    again = f"/{request.path.lstrip('/')}"
+    context = {"message": message, "again": again, "request_id": trace.request_id()}
     return HttpResponse(template.render(context, with_person), status=status)
