@@ -1,0 +1,48 @@
+"""What it costs to count a request beside an increment, and to show all counts beside fetching them."""
+
+import logging
+import threading
+from collections.abc import Iterator
+
+from benchmarks.frame import Figure, percentile, samples
+from pegboard.tracing import REQUESTS
+from people import broker, counters
+
+ROUNDS, TIMES = 50, 2_000
+ROUTES, CLASSES = 120, 4
+
+
+def main() -> Iterator[Figure]:
+    logging.getLogger("pegboard.requests").setLevel(logging.WARNING)
+    yield Figure(
+        "count one request", micros(count), "µs", floor=micros(increment), target=12, less_is_better=True
+    )
+    for route in range(ROUTES):
+        for status in range(CLASSES):
+            for seconds in (0.004, 0.02, 0.2, 3.0):
+                REQUESTS.observe(seconds, f"route-{route}", f"{status + 2}xx")
+    counters.send()
+    shown = percentile(samples(lambda: list(counters.lines()), ROUNDS), 50) * 1000
+    fetched = percentile(samples(lambda: broker.client().hgetall(counters.KEY), ROUNDS), 50) * 1000
+    yield Figure("show 480 histograms", shown, "ms", floor=fetched, target=5, less_is_better=True)
+
+
+def micros(work: object) -> float:
+    """Of one piece of work, in the median of many rounds."""
+    assert callable(work)
+    return percentile(samples(work, ROUNDS), 50) / TIMES * 1_000_000
+
+
+def count() -> None:
+    for _ in range(TIMES):
+        REQUESTS.observe(0.012, "tool-list", "2xx")
+
+
+_lock = threading.Lock()
+_counts = {"one": 0}
+
+
+def increment() -> None:
+    for _ in range(TIMES):
+        with _lock:
+            _counts["one"] += 1
