@@ -1,0 +1,208 @@
+"""/metrics as Prometheus reads it, over several processes."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+from prometheus_client.parser import text_string_to_metric_families
+
+from people import broker, counters, tokens
+from people.counters import Counter, Histogram
+from people.models import Role
+from tests.factories import make_endpoint, make_tool, make_user
+from tests.vendor import Vendor, serving, tools
+
+PATIENCE = 60
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted():
+    counters.send()
+    broker.client().delete(counters.KEY)
+
+
+def families(text: str) -> dict[str, object]:
+    found = list(text_string_to_metric_families(text))
+    assert len({family.name for family in found}) == len(found)
+    assert all(family.documentation for family in found)
+    return {family.name: family for family in found}
+
+
+def value(text: str, sample: str, **labels: str) -> float:
+    for family in families(text).values():
+        for each in family.samples:
+            if each.name == sample and labels.items() <= each.labels.items():
+                return each.value
+    return 0
+
+
+def scraped(client) -> str:
+    client.force_login(make_user())
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_what_is_true_now_is_read_by_prometheus_own_parser(client):
+    make_tool()
+    text = scraped(client)
+    assert value(text, "pegboard_tools", status="active") == 1
+    assert value(text, "pegboard_endpoints", status="new") == 1
+    assert value(text, "pegboard_broker_up") == 1
+    known = families(text)
+    for name in ("runs", "request_seconds", "queue_oldest_seconds", "findings_open", "secrets"):
+        assert f"pegboard_{name}" in known
+
+
+@pytest.mark.django_db
+def test_requests_are_counted_by_route_and_not_by_what_strangers_ask_for(client):
+    for number in range(3):
+        client.get(f"/nowhere/{number}")
+    client.get("/accounts/login/")
+    text = scraped(client)
+    assert value(text, "pegboard_request_seconds_count", route="none", status="4xx") == 3
+    assert value(text, "pegboard_request_seconds_count", route="login", status="2xx") == 1
+    assert value(text, "pegboard_request_seconds_bucket", route="login", le="+Inf") == 1
+    assert "/nowhere" not in text
+
+
+ODD = Counter("test_odd_total", "Labels that need quoting.", ("word",))
+LONG = Histogram("test_long_seconds", "Known amounts.", (), (0.1, 1.0))
+
+
+@pytest.mark.django_db
+def test_labels_and_buckets_come_out_as_they_went_in(client):
+    nasty = 'a "quoted" \\ and\nbroken one'
+    ODD.add(nasty, by=5)
+    for seconds in (0.05, 0.1, 0.5, 9.0):
+        LONG.observe(seconds)
+    text = scraped(client)
+    assert value(text, "test_odd_total", word=nasty) == 5
+    buckets = [value(text, "test_long_seconds_bucket", le=le) for le in ("0.1", "1.0", "+Inf")]
+    assert buckets == [2, 3, 4]
+    assert value(text, "test_long_seconds_sum") == pytest.approx(9.65)
+    with pytest.raises(TypeError):
+        ODD.add()
+
+
+@pytest.mark.django_db
+def test_without_the_broker_pages_go_on_and_nothing_is_lost(client, settings, monkeypatch):
+    ODD.add("before")
+    there = settings.REDIS_URL
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    assert not counters.send()
+    text = scraped(client)
+    assert value(text, "pegboard_broker_up") == 0
+    assert "test_odd_total" not in text
+    settings.REDIS_URL = there
+    assert value(scraped(client), "test_odd_total", word="before") == 1
+
+
+def test_a_child_does_not_send_what_its_parent_counted():
+    ODD.add("parent")
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(Exception):
+            ODD.add("child")
+            counters.send()
+        os._exit(0)
+    os.waitpid(child, 0)
+    stored = "\n".join(counters.lines())
+    assert 'test_odd_total{word="parent"} 1' in stored
+    assert 'test_odd_total{word="child"} 1' in stored
+
+
+def test_labels_without_end_are_not_counted_for_ever(monkeypatch):
+    monkeypatch.setattr(counters, "MOST_SERIES", 10)
+    monkeypatch.setattr(counters, "FLUSH_SECONDS", 60)
+    for number in range(1_000):
+        ODD.add(f"word {number}")
+    assert len(counters._pending.counts) <= 10
+
+
+@contextlib.contextmanager
+def web(environment: dict[str, str]) -> Iterator[str]:
+    """Two processes with four threads each."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"127.0.0.1:{port}"]
+    process = subprocess.Popen(
+        command,
+        env={**environment, "WEB_WORKERS": "2", "WEB_THREADS": "4"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(f"{url}/healthz", timeout=2).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(PATIENCE)
+
+
+@pytest.mark.faults
+@pytest.mark.django_db(transaction=True)
+def test_counts_add_up_over_web_and_other_processes(process_environment):
+    admin = make_user(Role.ADMIN)
+    _, key = tokens.issue(admin, actor=admin, name="scraper", scopes=["read"])
+    vendor = Vendor(tools(3))
+
+    def ask(_: int) -> None:
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{url}/nowhere", timeout=20)
+
+    def scrape() -> str:
+        request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": f"Bearer {key}"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.read().decode()
+
+    with serving(vendor), web(process_environment) as url:
+        make_endpoint(url=vendor.url)
+        make_endpoint(url="http://127.0.0.1:9/")
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(ask, range(200)))
+        subprocess.run(
+            [sys.executable, "manage.py", "enumerate"],
+            env=process_environment,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        deadline = time.monotonic() + PATIENCE
+        while (seen := value(scrape(), "pegboard_request_seconds_count", route="none")) < 200:
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.2)
+        time.sleep(2.5)  # another round of every process: nothing is sent twice
+        text = scrape()
+    assert value(text, "pegboard_request_seconds_count", route="none", status="4xx") == 200
+    assert value(text, "pegboard_runs_total", protocol="a2t", outcome="ok") == 1
+    assert value(text, "pegboard_runs_total", protocol="a2t", outcome="CONNECT") == 1
+    assert value(text, "pegboard_run_seconds_count", protocol="a2t") == 2
+
+
+def test_a_broker_that_is_away_is_no_error_for_whoever_counts(settings):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    ODD.add("x")
+    with pytest.raises(redis.RedisError):
+        list(counters.lines())
