@@ -10,8 +10,8 @@ from django.utils.text import slugify
 from designer.errors import DesignerError
 from designer.models import Agent
 from designer.texts import checked
-from people import audit, names
-from people.models import User
+from people import audit, names, teams
+from people.models import Team, User
 
 LONGEST_NAME = 120
 LONGEST_SLUG = 60
@@ -24,17 +24,28 @@ class Changes(TypedDict, total=False):
     slug: str
     description: str
     parent: Agent | None
+    team: Team
 
 
 @transaction.atomic
 def create_agent(
-    *, actor: User, name: str, slug: str = "", description: str = "", parent: Agent | None = None
+    *,
+    actor: User,
+    name: str,
+    slug: str = "",
+    description: str = "",
+    parent: Agent | None = None,
+    team: Team | None = None,
 ) -> Agent:
-    """Without a slug, one is made from the name; then a number keeps it apart from those in use."""
+    """Without a slug, one is made from the name; then a number keeps it apart from those in use.
+
+    Without a team it gets its parent's, or the one that `actor` joined first.
+    """
     if parent:
         _lock_tree()
-    agent = Agent(created_by=actor)
+    agent = Agent(created_by=actor, team=teams.locked(team or teams.first_of(actor)))
     _apply(agent, {"name": name, "description": description, "parent": parent})
+    _settle_team(agent, team)
     agent.slug = _checked_slug(slug) if slug else _free_slug(agent.name)
     _save(agent)
     audit.record(actor, "create", agent, after=facts(agent), agent=agent.pk)
@@ -43,15 +54,19 @@ def create_agent(
 
 @transaction.atomic
 def update_agent(agent: Agent, *, actor: User, **changes: Unpack[Changes]) -> Agent:
-    if "parent" in changes:
+    """A change of the team takes the sub-agents along."""
+    if "parent" in changes or "team" in changes:
         _lock_tree()
     agent = locked(agent)
-    before = facts(agent)
+    before, old_team = facts(agent), agent.team
     _apply(agent, changes)
+    _settle_team(agent, changes.get("team"))
     if "slug" in changes:
         agent.slug = _checked_slug(changes["slug"])
     if facts(agent) != before:
         _save(agent)
+        if agent.team != old_team:
+            _take_along(agent, old_team, actor)
         audit.record(actor, "edit", agent, before=before, after=facts(agent), agent=agent.pk)
     return agent
 
@@ -70,9 +85,22 @@ def remove_agent(agent: Agent, *, actor: User) -> None:
     audit.record(actor, "remove", agent, before=facts(agent), agent=agent.pk)
 
 
+@transaction.atomic
+def remove_team(team: Team, *, actor: User) -> None:
+    """Refused while agents belong to it. The releases of removed ones stay sealed."""
+    team = teams.locked(team)
+    count = Agent.objects.live().filter(team=team).count()
+    if count:
+        what = "One agent belongs" if count == 1 else f"{count} agents belong"
+        message = f"{what} to “{team}”. Move {'it' if count == 1 else 'them'} to another team first."
+        raise DesignerError("team_has_agents", message, status=409)
+    teams.remove_team(team, actor=actor)
+
+
 def locked(agent: Agent) -> Agent:
     """The agent as it is now, and ours until the transaction ends: whoever edits its pins waits here."""
-    found = Agent.objects.live().select_for_update(of=("self",), no_key=True).filter(pk=agent.pk).first()
+    rows = Agent.objects.live().select_related("team", "parent__team")
+    found = rows.select_for_update(of=("self",), no_key=True).filter(pk=agent.pk).first()
     if found is None:
         raise DesignerError("agent_removed", f"“{agent}” has been removed.", status=409)
     return found
@@ -91,6 +119,7 @@ def facts(agent: Agent) -> dict[str, Any]:
         "slug": agent.slug,
         "description": agent.description,
         "parent": agent.parent.slug if agent.parent else None,
+        "team": agent.team.slug,
     }
 
 
@@ -103,6 +132,30 @@ def _apply(agent: Agent, changes: Changes) -> None:
         agent.description = checked(changes["description"], field="description", limit=LONGEST_DESCRIPTION)
     if "parent" in changes:
         agent.parent = _checked_parent(agent, changes["parent"])
+
+
+def _settle_team(agent: Agent, wanted: Team | None) -> None:
+    """A sub-agent is of its parent's team; callers that change either hold the lock of the tree."""
+    if agent.parent is None:
+        if wanted is not None:
+            agent.team = teams.locked(wanted)
+        return
+    agent.parent.refresh_from_db(fields=["team"])
+    if wanted is not None and wanted != agent.parent.team:
+        message = f"It belongs to the team of “{agent.parent}”. Move that one, or take it out from below it."
+        raise DesignerError("invalid", "A sub-agent goes with its parent.", fields={"team": message})
+    agent.team = agent.parent.team
+
+
+def _take_along(agent: Agent, old_team: Team, actor: User) -> None:
+    """All that is below `agent`, removed ones too, so that no history stays with the old team."""
+    above = [agent.pk]
+    while below := list(Agent.objects.filter(parent__in=above)):
+        Agent.objects.filter(pk__in=[each.pk for each in below]).update(team=agent.team)
+        for each in below:
+            moved = {"before": {"team": old_team.slug}, "after": {"team": agent.team.slug}}
+            audit.record(actor, "edit", each, **moved, why=f"It goes with “{agent}”.", agent=each.pk)
+        above = [each.pk for each in below]
 
 
 def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:

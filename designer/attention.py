@@ -37,19 +37,32 @@ def with_newer(pins: QuerySet[Pin]) -> "QuerySet[PinWithNewer]":
     return pins.annotate(newer=Coalesce(count, 0))
 
 
-def pins_behind() -> "QuerySet[PinWithNewer]":
-    behind = Pin.objects.live().exclude(version=F("tool__current"))
+def pins_behind(user: User) -> "QuerySet[PinWithNewer]":
+    behind = Pin.objects.live().visible_to(user).exclude(version=F("tool__current"))
     return with_newer(behind).filter(newer__gt=0)
 
 
-def agents_with_state() -> QuerySet[Agent]:
-    """Live agents with `pin_count`, `last_number`, and `is_edited`: work that no release holds yet."""
+def used_by_others(tool: Tool, user: User) -> int:
+    """How many agents use a tool of which somebody may not know more than that."""
+    if user.can_administer:
+        return 0
+    return Pin.objects.live().filter(tool=tool).exclude(agent__in=Agent.objects.visible_to(user)).count()
+
+
+def agents_with_state(user: User) -> QuerySet[Agent]:
+    """The live agents that somebody may see, with `pin_count`, `last_number`, and `is_edited`: work that
+    no release holds yet.
+    """
     newest = Release.objects.filter(agent=OuterRef("pk")).order_by("-number")
-    return Agent.objects.live().annotate(
-        pin_count=Count("pins", filter=Q(pins__removed_at=None)),
-        last_number=Subquery(newest.values("number")[:1]),
-        last_published_at=Subquery(newest.values("created_at")[:1]),
-        is_edited=Exists(_edited_pins()),
+    return (
+        Agent.objects.live()
+        .visible_to(user)
+        .annotate(
+            pin_count=Count("pins", filter=Q(pins__removed_at=None)),
+            last_number=Subquery(newest.values("number")[:1]),
+            last_published_at=Subquery(newest.values("created_at")[:1]),
+            is_edited=Exists(_edited_pins()),
+        )
     )
 
 
@@ -64,9 +77,9 @@ def _edited_pins() -> QuerySet[Pin]:
     )
 
 
-def agents_to_publish() -> QuerySet[Agent]:
+def agents_to_publish(user: User) -> QuerySet[Agent]:
     waiting = Q(is_edited=True) | Q(last_number=None, pin_count__gt=0)
-    return agents_with_state().filter(waiting)
+    return agents_with_state(user).filter(waiting)
 
 
 def first_steps(user: User) -> Steps:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.forms import BoundField
 from msgspec import UNSET
 
@@ -20,8 +21,14 @@ from designer.models import Agent
 from designer.releases import LONGEST_NOTE
 from people.errors import DomainError
 from people.forms import OperationForm
+from people.models import Team, User
 
 COUNTED = {"data-counted": "", "rows": 4}
+
+
+def offer(form: forms.Form, name: str, rows: QuerySet[Any]) -> None:
+    """What one person may choose there."""
+    form.fields[name].queryset = rows  # type: ignore[attr-defined]
 
 
 class AgentForm(OperationForm):
@@ -39,25 +46,45 @@ class AgentForm(OperationForm):
         help_text="What this agent is for.",
     )
     parent = forms.ModelChoiceField(
-        queryset=Agent.objects.live(),
+        queryset=Agent.objects.none(),
         required=False,
         to_field_name="slug",
         label="Sub-agent of",
         empty_label="No other agent",
     )
+    team = forms.ModelChoiceField(
+        queryset=Team.objects.none(),
+        to_field_name="slug",
+        empty_label=None,
+        help_text="Its people see this agent and work on it. A sub-agent goes with its parent.",
+    )
+
+    def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "parent", Agent.objects.live().visible_to(actor))
+        teams = Team.objects.open_to(actor)
+        offer(self, "team", teams)
+        if len(teams[:2]) < 2:  # a company of one team need not think of it
+            del self.fields["team"]
+
+    def facts(self) -> dict[str, Any]:
+        """Without the team where a parent decides it."""
+        given = {"team": None, **self.cleaned_data}
+        return given | {"team": None} if given["parent"] else given
 
 
 class PinForm(OperationForm):
     """Which agent gets a tool, and in which version."""
 
     agent = forms.ModelChoiceField(
-        queryset=Agent.objects.live(), required=False, to_field_name="slug", empty_label="A new agent"
+        queryset=Agent.objects.none(), required=False, to_field_name="slug", empty_label="A new agent"
     )
     agent_name = forms.CharField(max_length=LONGEST_NAME, required=False, label="Name of the new agent")
     ordinal = forms.TypedChoiceField(coerce=int, label="Version")
 
-    def __init__(self, *args: Any, tool: Tool, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, tool: Tool, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        offer(self, "agent", Agent.objects.live().visible_to(actor))
         self.fields["ordinal"].choices = version_choices(tool)  # type: ignore[attr-defined]
         self.fields["ordinal"].initial = tool.current.ordinal if tool.current else None
 

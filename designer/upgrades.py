@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from django.db.models import F
+
 from catalog import diff
 from catalog.models import ToolVersion
 from designer import attention
@@ -22,8 +24,8 @@ class Upgrade:
 
 def of(agent: Agent) -> list[Upgrade]:
     """One for each pin of the agent that is behind, by name. Nothing moves by itself."""
-    behind = attention.pins_behind().filter(agent=agent)
-    rows = behind.select_related(
+    behind = attention.with_newer(agent.pins.live().exclude(version=F("tool__current")))
+    rows = behind.filter(newer__gt=0).select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
     )
     return [_to(pin, pin.tool.current) for pin in rows if pin.tool.current is not None]

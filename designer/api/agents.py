@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from designer import agents
 from designer.models import Agent, Release
 from people.inputs import Input
-from people.models import Role
+from people.models import Role, Team, User
 from people.permissions import person
 
 
@@ -22,14 +22,25 @@ class AgentChange(Input):
     parent = serializers.SlugField(  # type: ignore[assignment]
         max_length=agents.LONGEST_SLUG, required=False, allow_null=True, help_text="The slug of an agent."
     )
+    team = serializers.SlugField(
+        max_length=agents.LONGEST_SLUG,
+        required=False,
+        help_text="The slug of one of your teams. A sub-agent goes with its parent.",
+    )
 
     def validate_parent(self, slug: str | None) -> Agent | None:
         if slug is None:
             return None
-        parent = Agent.objects.live().filter(slug=slug).first()
+        parent = Agent.objects.live().visible_to(self.context["user"]).filter(slug=slug).first()
         if parent is None:
             raise serializers.ValidationError("There is no such agent.")
         return parent
+
+    def validate_team(self, slug: str) -> Team:
+        team = Team.objects.open_to(self.context["user"]).filter(slug=slug).first()
+        if team is None:
+            raise serializers.ValidationError("You are in no such team.")
+        return team
 
 
 class AgentInput(AgentChange):
@@ -40,6 +51,7 @@ class AgentOutput(serializers.ModelSerializer[Agent]):
     parent = serializers.SlugField(  # type: ignore[assignment]
         source="parent.slug", default=None, read_only=True, allow_null=True
     )
+    team = serializers.SlugField(source="team.slug", read_only=True)
     pins = serializers.IntegerField(source="pin_count", read_only=True)
     release = serializers.IntegerField(
         source="last_release", read_only=True, allow_null=True, help_text="The number of the newest release."
@@ -47,15 +59,16 @@ class AgentOutput(serializers.ModelSerializer[Agent]):
 
     class Meta:
         model = Agent
-        fields = ["slug", "name", "description", "parent", "pins", "release", "created_at"]
+        fields = ["slug", "name", "description", "parent", "team", "pins", "release", "created_at"]
         read_only_fields = fields
 
 
-def agents_with_counts() -> QuerySet[Agent]:
+def agents_with_counts(user: User) -> QuerySet[Agent]:
     newest = Release.objects.filter(agent=OuterRef("pk")).order_by("-number")
     return (
         Agent.objects.live()
-        .select_related("parent")
+        .visible_to(user)
+        .select_related("parent", "team")
         .annotate(
             pin_count=Count("pins", filter=Q(pins__removed_at=None)),
             last_release=Subquery(newest.values("number")[:1]),
@@ -63,22 +76,24 @@ def agents_with_counts() -> QuerySet[Agent]:
     )
 
 
-def chosen_agent(slug: str) -> Agent:
-    """For views below an agent's address."""
-    return get_object_or_404(Agent.objects.live(), slug=slug)
+def chosen_agent(request: Request, slug: str) -> Agent:
+    """For views below an agent's address; another team's is not there."""
+    return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
 
 
 class AgentList(ListAPIView[Agent]):
+    """The agents of your teams; an administrator's list holds all."""
+
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Agent]:
-        return agents_with_counts()
+        return agents_with_counts(person(self.request))
 
     @extend_schema(request=AgentInput, responses={201: AgentOutput})
     def post(self, request: Request) -> Response:
-        given = AgentInput(data=request.data)
+        given = AgentInput(data=request.data, context={"user": person(request)})
         given.is_valid(raise_exception=True)
         agent = agents.create_agent(actor=person(request), **given.validated_data)
         return Response(AgentOutput(self.get_queryset().get(pk=agent.pk)).data, status=201)
@@ -90,16 +105,17 @@ class AgentDetail(GenericAPIView[Agent]):
     pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
-        return Response(AgentOutput(get_object_or_404(agents_with_counts(), slug=slug)).data)
+        return Response(AgentOutput(get_object_or_404(agents_with_counts(person(request)), slug=slug)).data)
 
     @extend_schema(request=AgentChange)
     def patch(self, request: Request, slug: str) -> Response:
-        given = AgentChange(data=request.data)
+        agent = chosen_agent(request, slug)
+        given = AgentChange(data=request.data, context={"user": person(request)})
         given.is_valid(raise_exception=True)
-        agent = agents.update_agent(chosen_agent(slug), actor=person(request), **given.validated_data)
-        return Response(AgentOutput(agents_with_counts().get(pk=agent.pk)).data)
+        agent = agents.update_agent(agent, actor=person(request), **given.validated_data)
+        return Response(AgentOutput(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
-        agents.remove_agent(chosen_agent(slug), actor=person(request))
+        agents.remove_agent(chosen_agent(request, slug), actor=person(request))
         return Response(status=204)

@@ -89,12 +89,13 @@ class PinOutput(serializers.ModelSerializer[Pin]):
         return [misfit.message for misfit in misfits_of(pin)]
 
 
-def pins_at(slug: str) -> QuerySet[Pin]:
-    return pinned(chosen_agent(slug)).select_related("agent", "tool__current")
+def pins_at(request: Request, slug: str) -> QuerySet[Pin]:
+    return pinned(chosen_agent(request, slug)).select_related("agent", "tool__current")
 
 
-def chosen_pin(slug: str, pk: int) -> Pin:
-    return get_object_or_404(Pin.objects.live().select_related("agent", "tool"), agent__slug=slug, pk=pk)
+def chosen_pin(request: Request, slug: str, pk: int) -> Pin:
+    rows = Pin.objects.live().visible_to(person(request)).select_related("agent", "tool")
+    return get_object_or_404(rows, agent__slug=slug, pk=pk)
 
 
 class PinList(ListAPIView[Pin]):
@@ -103,11 +104,11 @@ class PinList(ListAPIView[Pin]):
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Pin]:
-        return pins_at(self.kwargs["slug"])
+        return pins_at(self.request, self.kwargs["slug"])
 
     @extend_schema(request=PinInput, responses={201: PinOutput})
     def post(self, request: Request, slug: str) -> Response:
-        agent = chosen_agent(slug)
+        agent = chosen_agent(request, slug)
         given = PinInput(data=request.data)
         given.is_valid(raise_exception=True)
         pin = pins.pin_tool(
@@ -117,7 +118,7 @@ class PinList(ListAPIView[Pin]):
             ordinal=given.validated_data.get("version"),
             alias=given.validated_data.get("alias", ""),
         )
-        return Response(PinOutput(pins_at(slug).get(pk=pin.pk)).data, status=201)
+        return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
 
 
 class PinDetail(GenericAPIView[Pin]):
@@ -126,21 +127,21 @@ class PinDetail(GenericAPIView[Pin]):
     pagination_class = None
 
     def get(self, request: Request, slug: str, pk: int) -> Response:
-        return Response(PinOutput(get_object_or_404(pins_at(slug), pk=pk)).data)
+        return Response(PinOutput(get_object_or_404(pins_at(request, slug), pk=pk)).data)
 
     @extend_schema(request=PinChange)
     @transaction.atomic
     def patch(self, request: Request, slug: str, pk: int) -> Response:
-        pin = chosen_pin(slug, pk)
+        pin = chosen_pin(request, slug, pk)
         given = PinChange(data=request.data)
         given.is_valid(raise_exception=True)
         if "version" in given.validated_data:
             pins.move_pin(pin, actor=person(request), ordinal=given.validated_data["version"])
         if "alias" in given.validated_data:
             pins.set_alias(pin, actor=person(request), alias=given.validated_data["alias"])
-        return Response(PinOutput(pins_at(slug).get(pk=pk)).data)
+        return Response(PinOutput(pins_at(request, slug).get(pk=pk)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, pk: int) -> Response:
-        pins.remove_pin(chosen_pin(slug, pk), actor=person(request))
+        pins.remove_pin(chosen_pin(request, slug, pk), actor=person(request))
         return Response(status=204)

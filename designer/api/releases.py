@@ -85,9 +85,9 @@ class ReleaseDetailOutput(ReleaseOutput):
         return releases.verify(release)
 
 
-def releases_at(slug: str) -> QuerySet[Release]:
+def releases_at(request: Request, slug: str) -> QuerySet[Release]:
     return (
-        Release.objects.filter(agent__slug=slug, agent__removed_at=None)
+        Release.objects.filter(agent=chosen_agent(request, slug))
         .select_related("agent", "created_by")
         .defer("document")
     )
@@ -122,12 +122,11 @@ class ReleaseList(ListAPIView[Release]):
     ordering = ("-number", "-id")
 
     def get_queryset(self) -> QuerySet[Release]:
-        chosen_agent(self.kwargs["slug"])
-        return releases_at(self.kwargs["slug"])
+        return releases_at(self.request, self.kwargs["slug"])
 
     @extend_schema(request=ReleaseInput, responses={201: ReleaseOutput})
     def post(self, request: Request, slug: str) -> Response:
-        agent = chosen_agent(slug)
+        agent = chosen_agent(request, slug)
         given = ReleaseInput(data=request.data)
         given.is_valid(raise_exception=True)
         release = releases.publish(agent, actor=person(request), **given.validated_data)
@@ -142,7 +141,7 @@ class ReleaseDetail(GenericAPIView[Release]):
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
         given = _number(number)
-        found = releases_at(slug).order_by("-number")
+        found = releases_at(request, slug).order_by("-number")
         release = found.first() if given is None else found.filter(number=given).first()
         if release is None:
             raise Http404
@@ -167,10 +166,13 @@ class SealedView(GenericAPIView[Release]):
     content_negotiation_class = AsStored
     queryset = Release.objects.none()
 
-    def answer(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        release = releases.find(slug, _number(number))
+    def found(self, request: Request, slug: str, number: str) -> Release:
+        release = releases.find(slug, _number(number), person(request))
         if release is None:
             raise Http404
+        return release
+
+    def answer(self, request: Request, release: Release) -> HttpResponseBase:
         etag = f'"{release.digest}"'
         response: HttpResponse
         if _names(request.headers.get("If-None-Match", ""), etag):
@@ -203,8 +205,9 @@ class ReleaseTools(SealedView):
         },
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        release = self.found(request, slug, number)
         self.format_ = releases.find_format(request.query_params.get("format", "")).name
-        return self.answer(request, slug, number)
+        return self.answer(request, release)
 
     def body(self, release: Release) -> bytes:
         return releases.export(release, self.format_)
@@ -220,7 +223,7 @@ class ReleaseBundle(SealedView):
         },
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        return self.answer(request, slug, number)
+        return self.answer(request, self.found(request, slug, number))
 
     def body(self, release: Release) -> bytes:
         return release.document.encode()

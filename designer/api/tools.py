@@ -14,7 +14,9 @@ from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionRow, signature_document
 from catalog.holds import with_standing
 from catalog.models import Tool
+from designer import attention
 from designer.models import Pin
+from people.permissions import person
 
 VERSIONS = 50
 FINDINGS = 50
@@ -44,6 +46,9 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     versions = serializers.SerializerMethodField()
     findings = serializers.SerializerMethodField()
     used_by = serializers.SerializerMethodField()
+    used_by_others = serializers.SerializerMethodField(
+        help_text="How many agents of teams that you are not in use it as well."
+    )
 
     class Meta:
         model = Tool
@@ -67,6 +72,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "versions",
             "findings",
             "used_by",
+            "used_by_others",
         ]
         read_only_fields = fields
 
@@ -88,8 +94,12 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
 
     @extend_schema_field(UsedByOutput(many=True))
     def get_used_by(self, tool: Tool) -> Any:
-        users = Pin.objects.live().filter(tool=tool).select_related("agent", "version")
-        return UsedByOutput(users.order_by("agent__name", "pk")[:USERS], many=True).data
+        users = Pin.objects.live().filter(tool=tool).visible_to(self.context["user"])
+        users = users.select_related("agent", "version").order_by("agent__name", "pk")
+        return UsedByOutput(users[:USERS], many=True).data
+
+    def get_used_by_others(self, tool: Tool) -> int:
+        return attention.used_by_others(tool, self.context["user"])
 
 
 class ToolDetail(GenericAPIView[Tool]):
@@ -98,4 +108,6 @@ class ToolDetail(GenericAPIView[Tool]):
 
     def get(self, request: Request, pk: int) -> Response:
         tools = Tool.objects.select_related("endpoint__vendor", "current")
-        return Response(ToolDetailOutput(get_object_or_404(tools, pk=pk)).data)
+        return Response(
+            ToolDetailOutput(get_object_or_404(tools, pk=pk), context={"user": person(request)}).data
+        )

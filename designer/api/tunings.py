@@ -85,7 +85,7 @@ class TuningView(GenericAPIView[Tuning]):
 
 class PinTuning(TuningView):
     def target(self) -> Pin:
-        return chosen_pin(self.kwargs["slug"], self.kwargs["pk"])
+        return chosen_pin(self.request, self.kwargs["slug"], self.kwargs["pk"])
 
 
 class ToolTuning(TuningView):

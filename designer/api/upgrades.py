@@ -50,7 +50,7 @@ class UpgradeList(GenericAPIView[Pin]):
 
     @extend_schema(responses={200: UpgradesOutput})
     def get(self, request: Request, slug: str) -> Response:
-        agent = chosen_agent(slug)
+        agent = chosen_agent(request, slug)
         results = [_row(upgrade, agent.slug) for upgrade in upgrades.of(agent)]
         return Response({"results": results, "next": None, "previous": None})
 

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_POST
 from designer import agents, attention, budget, releases
 from designer.forms import AgentForm
 from designer.models import Agent
+from people import teams
 from people.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -21,17 +22,20 @@ PARTS_SHOWN = 11
 
 @requires(write=Role.DESIGNER)
 def agent_list(request: HttpRequest) -> HttpResponse:
-    form = AgentForm(request.POST or None, initial={"parent": request.GET.get("parent", "")})
+    actor = person(request)
+    start = {"parent": request.GET.get("parent", ""), "team": teams.first_of(actor).slug}
+    form = AgentForm(request.POST or None, initial=start, actor=actor)
     if request.method == "POST" and form.is_valid():
         try:
-            row = agents.create_agent(actor=person(request), **form.cleaned_data)
+            row = agents.create_agent(actor=actor, **form.facts())
         except DomainError as error:
             form.refuse(error)
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = _tree(list(attention.agents_with_state()))
-    return render(request, "designer/agents.html", {"agents": rows, "form": form})
+    rows = _tree(list(attention.agents_with_state(person(request)).select_related("team")))
+    context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
+    return render(request, "designer/agents.html", context)
 
 
 def _tree(rows: list[Agent]) -> list[tuple[int, Agent]]:
@@ -51,7 +55,9 @@ def _tree(rows: list[Agent]) -> list[tuple[int, Agent]]:
 
 @requires(Role.VIEWER)
 def agent(request: HttpRequest, slug: str) -> HttpResponse:
-    row = get_object_or_404(attention.agents_with_state().select_related("parent"), slug=slug)
+    row = get_object_or_404(
+        attention.agents_with_state(person(request)).select_related("parent", "team"), slug=slug
+    )
     pins = list(attention.with_newer(releases.pinned(row)).select_related("tool__current"))
     lines = [_line(pin) for pin in pins]
     context = {
@@ -93,14 +99,16 @@ def _budget(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 @requires(Role.DESIGNER)
 def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    row = get_object_or_404(Agent.objects.live().select_related("parent"), slug=slug)
+    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
+    row = get_object_or_404(rows, slug=slug)
     initial = {
+        "team": row.team.slug,
         "name": row.name,
         "slug": row.slug,
         "description": row.description,
         "parent": row.parent.slug if row.parent else "",
     }
-    form = AgentForm(request.POST or None, initial=initial)
+    form = AgentForm(request.POST or None, initial=initial, actor=person(request))
     if request.method == "POST" and form.is_valid():
         try:
             row = agents.update_agent(row, actor=person(request), **_changes(form))
@@ -113,17 +121,19 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _changes(form: AgentForm) -> agents.Changes:
-    given = form.cleaned_data
+    given = form.facts()
     changes = agents.Changes(name=given["name"], description=given["description"], parent=given["parent"])
     if given["slug"]:
         changes["slug"] = given["slug"]
+    if given["team"]:
+        changes["team"] = given["team"]
     return changes
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
-    row = get_object_or_404(Agent.objects.live(), slug=slug)
+    row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     try:
         agents.remove_agent(row, actor=person(request))
     except DomainError as error:

@@ -28,8 +28,10 @@ def home(request: HttpRequest) -> HttpResponse:
         "now": next((name for name, is_done in steps.items() if not is_done), ""),
         "endpoints": Endpoint.objects.needing_action().select_related("vendor")[:SHOWN],
         "findings": findings.select_related("tool", "endpoint__vendor")[:SHOWN],
-        "behind": attention.pins_behind().select_related("agent", "tool", "version")[: SHOWN + 1],
-        "agents": attention.agents_to_publish()[: SHOWN + 1],
+        "behind": attention.pins_behind(person(request)).select_related("agent", "tool", "version")[
+            : SHOWN + 1
+        ],
+        "agents": attention.agents_to_publish(person(request))[: SHOWN + 1],
         "runs": moved.select_related("endpoint__vendor")[:SHOWN],
         "shown": SHOWN,
     }

@@ -22,7 +22,7 @@ HISTORY_SHOWN = 20
 @requires(write=Role.DESIGNER)
 def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """The editor: the vendor's words at the left, ours at the right."""
-    row = _pin(slug, pk)
+    row = _pin(request, slug, pk)
     tuning = tunings.of(row)
     form = WordsForm(
         request.POST or None,
@@ -61,7 +61,7 @@ def _about(row: Pin) -> dict[str, Any]:
 @requires(Role.VIEWER)
 def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """What changes if this pin moves: a part of the editor, asked for while a version is being chosen."""
-    row = _pin(slug, pk)
+    row = _pin(request, slug, pk)
     version = row.tool.versions.filter(ordinal=number(request.GET.get("ordinal", ""))).first()
     return render(request, "designer/_move_preview.html", {"pin": row, **_moved(row, version)})
 
@@ -80,7 +80,7 @@ def _moved(row: Pin, version: ToolVersion | None) -> dict[str, Any]:
 @requires(Role.DESIGNER)
 @require_POST
 def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(slug, pk)
+    row = _pin(request, slug, pk)
     try:
         moved = pins.move_pin(row, actor=person(request), ordinal=number(request.POST.get("ordinal", "")))
     except DomainError as error:
@@ -96,7 +96,7 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @requires(Role.VIEWER)
 def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Says while somebody types whether a name can be used, and proposes one that can."""
-    row = _pin(slug, pk)
+    row = _pin(request, slug, pk)
     alias = request.GET.get("alias", "").strip()
     others = row.agent.pins.live().exclude(pk=row.pk).values_list("name", flat=True)
     proposal = names.derive(alias or row.version.decoded().name, set(others))
@@ -107,7 +107,7 @@ def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(slug, pk)
+    row = _pin(request, slug, pk)
     try:
         renamed = pins.set_alias(row, actor=person(request), alias=request.POST.get("alias", ""))
     except DomainError as error:
@@ -120,7 +120,7 @@ def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(slug, pk)
+    row = _pin(request, slug, pk)
     tunings.revert(row, actor=person(request))
     messages.success(request, "Back to the words below yours.")
     return redirect("pin", slug, row.pk)
@@ -129,7 +129,7 @@ def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    row = _pin(slug, pk)
+    row = _pin(request, slug, pk)
     pins.remove_pin(row, actor=person(request))
     messages.success(request, f"“{row.name}” is no longer pinned. Published releases keep it.")
     return redirect("agent", slug)
@@ -137,12 +137,16 @@ def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live(), slug=slug)
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     return render(request, "designer/upgrades.html", {"agent": agent, "upgrades": upgrades.of(agent)})
 
 
-def _pin(slug: str, pk: int) -> Pin:
-    rows = Pin.objects.live().select_related(
-        "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
+def _pin(request: HttpRequest, slug: str, pk: int) -> Pin:
+    rows = (
+        Pin.objects.live()
+        .visible_to(person(request))
+        .select_related(
+            "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
+        )
     )
     return get_object_or_404(rows, pk=pk, agent__slug=slug)

@@ -22,7 +22,7 @@ SHOWN_CHARACTERS = 8_000
 
 @requires(write=Role.DESIGNER)
 def release_list(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live(), slug=slug)
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     form = PublishForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -51,7 +51,7 @@ def _remarks(agent: Agent) -> list[tuple[str, list[Remark]]]:
 
 @requires(Role.VIEWER)
 def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live(), slug=slug)
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     row = get_object_or_404(agent.releases.select_related("created_by"), number=number)
     before = agent.releases.filter(number__lt=number).order_by("-number").first()
     document = sealed.decode(row.document)

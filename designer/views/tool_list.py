@@ -43,7 +43,8 @@ LABELS = {
 def tool_list(request: HttpRequest) -> HttpResponse:
     """The whole page, or only its results while somebody types."""
     asked = request.GET
-    agent = get_object_or_404(Agent.objects.live(), slug=asked["agent"]) if asked.get("agent") else None
+    seen = Agent.objects.live().visible_to(person(request))
+    agent = get_object_or_404(seen, slug=asked["agent"]) if asked.get("agent") else None
     page, problem = _found(asked)
     context = {
         "asked": asked,
@@ -62,7 +63,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     around = {
         "filters": _filters(asked),
         "endpoint": _endpoint(asked),
-        "agents": [] if agent else Agent.objects.live().only("slug", "name"),
+        "agents": [] if agent else seen.only("slug", "name"),
     }
     return render(request, "designer/tools.html", context | around)
 
@@ -71,7 +72,8 @@ def tool_list(request: HttpRequest) -> HttpResponse:
 @require_POST
 def tool_pin_many(request: HttpRequest) -> HttpResponse:
     """What is ticked, each in its current version. One that is refused does not hold up the others."""
-    agent = get_object_or_404(Agent.objects.live(), slug=request.POST.get("agent", ""))
+    seen = Agent.objects.live().visible_to(person(request))
+    agent = get_object_or_404(seen, slug=request.POST.get("agent", ""))
     wanted = Tool.objects.filter(pk__in=numbers(request.POST.getlist("tool"))[:MOST_TICKED])
     done = 0
     for tool in wanted:

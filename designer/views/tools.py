@@ -27,7 +27,11 @@ FINDINGS_SHOWN = 50
 @requires(Role.VIEWER)
 def tool(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    return _overview(request, row, PinForm(tool=row, initial={"agent": _only_agent()}))
+    return _overview(
+        request,
+        row,
+        PinForm(tool=row, actor=person(request), initial={"agent": _only_agent(person(request))}),
+    )
 
 
 def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
@@ -44,9 +48,9 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
     return render(request, "designer/tool.html", context)
 
 
-def _only_agent() -> str | None:
+def _only_agent(user: User) -> str | None:
     """Where there is one agent, it is the one that is meant."""
-    slugs = list(Agent.objects.live().values_list("slug", flat=True)[:2])
+    slugs = list(Agent.objects.live().visible_to(user).values_list("slug", flat=True)[:2])
     return slugs[0] if len(slugs) == 1 else None
 
 
@@ -55,7 +59,7 @@ def _only_agent() -> str | None:
 def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     """From the form of the tool page, or by one press in the list while choosing tools for an agent."""
     row = find_tool(pk)
-    form = PinForm(request.POST, tool=row)
+    form = PinForm(request.POST, tool=row, actor=person(request))
     pin = None
     if form.is_valid():
         try:
@@ -114,8 +118,11 @@ def _chosen(
 @requires(Role.VIEWER)
 def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    users = attention.with_newer(Pin.objects.live().filter(tool=row))
-    context = {"pins": users.select_related("agent", "version", "created_by").order_by("agent__name")}
+    users = attention.with_newer(Pin.objects.live().visible_to(person(request)).filter(tool=row))
+    context = {
+        "pins": users.select_related("agent", "version", "created_by").order_by("agent__name"),
+        "others": attention.used_by_others(row, person(request)),
+    }
     return render(request, "designer/tool_usage.html", {**context, **header(row)})
 
 

@@ -1,0 +1,112 @@
+"""Teams: who works on which agents. Each function is one change by one administrator, audited."""
+
+import re
+import secrets
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.text import slugify
+
+from people import audit, names
+from people.errors import DomainError
+from people.models import Membership, Team, User, everyone
+
+LONGEST_NAME = 120
+LONGEST_SLUG = 60
+SLUG = r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?"
+
+
+@transaction.atomic
+def create_team(*, actor: User, name: str, slug: str = "") -> Team:
+    """Without a slug, one is made from the name."""
+    name, slug = name.strip(), slug.strip()
+    _check_name(name)
+    team = Team(name=name, slug=slug or _slug_for(name))
+    if not re.fullmatch(SLUG, team.slug):
+        message = f"Use small letters, digits and hyphens, up to {LONGEST_SLUG} characters."
+        raise DomainError("invalid", "This address cannot be used.", fields={"slug": message})
+    try:
+        with transaction.atomic():
+            team.save()
+    except IntegrityError as error:
+        message = f"There is a team “{team.slug}” already."
+        raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from error
+    audit.record(actor, "create", team, after=facts(team))
+    return team
+
+
+@transaction.atomic
+def rename_team(team: Team, *, actor: User, name: str) -> Team:
+    team = locked(team)
+    before = facts(team)
+    _check_name(name.strip())
+    team.name = name.strip()
+    if facts(team) != before:
+        team.save(update_fields=["name"])
+        audit.record(actor, "rename", team, before=before, after=facts(team))
+    return team
+
+
+@transaction.atomic
+def remove_team(team: Team, *, actor: User) -> None:
+    """The caller has made sure that nothing belongs to it any more; its people stay what they are."""
+    team = locked(team)
+    if team.is_everyone:
+        raise DomainError("everyone_stays", f"“{team}” is everybody's team and stays.", status=409)
+    team.removed_at = timezone.now()
+    team.save(update_fields=["removed_at"])
+    before = facts(team) | {"members": sorted(team.members.values_list("username", flat=True))}
+    team.memberships.all().delete()
+    audit.record(actor, "remove", team, before=before)
+
+
+@transaction.atomic
+def add_member(team: Team, user: User, *, actor: User) -> None:
+    """Safe to call twice; holds from that person's next click."""
+    team = locked(team)
+    if team.is_everyone:
+        raise DomainError("everyone_is_in", f"Everybody is in “{team}” already.", status=409)
+    _, is_new = Membership.objects.get_or_create(team=team, user=user)
+    if is_new:
+        audit.record(actor, "add member", team, after={"person": user.username})
+
+
+@transaction.atomic
+def remove_member(team: Team, user: User, *, actor: User) -> None:
+    """Safe to call twice; holds from that person's next click."""
+    team = locked(team)
+    if team.is_everyone:
+        raise DomainError("everyone_is_in", f"Everybody is in “{team}”, and stays in it.", status=409)
+    gone, _ = Membership.objects.filter(team=team, user=user).delete()
+    if gone:
+        audit.record(actor, "remove member", team, before={"person": user.username})
+
+
+def locked(team: Team) -> Team:
+    """The team as it is now, and ours until the transaction ends."""
+    found = Team.objects.live().select_for_update(no_key=True).filter(pk=team.pk).first()
+    if found is None:
+        raise DomainError("team_removed", f"The team “{team}” has been removed.", status=409)
+    return found
+
+
+def first_of(user: User) -> Team:
+    """The one that somebody joined first; who is in none works in everybody's."""
+    own = Membership.objects.filter(user=user).select_related("team").first()
+    return own.team if own else everyone()
+
+
+def facts(team: Team) -> dict[str, Any]:
+    """What an audit row says about a team."""
+    return {"name": team.name, "slug": team.slug}
+
+
+def _check_name(name: str) -> None:
+    if why := names.why_not(name, LONGEST_NAME):
+        raise DomainError("invalid", "A team cannot be called so.", fields={"name": why})
+
+
+def _slug_for(name: str) -> str:
+    """A name without any Latin letter gets one that says nothing rather than being refused."""
+    return slugify(name).replace("_", "-")[:LONGEST_SLUG].strip("-") or f"team-{secrets.token_hex(4)}"
