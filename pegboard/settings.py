@@ -154,6 +154,8 @@ SESSION_COOKIE_AGE = 3600 * int(os.environ.get("PEGBOARD_SESSION_HOURS", "24"))
 # How many proxies of ours stand in front, each of which appends to X-Forwarded-For whom it heard.
 NUM_PROXIES = int(os.environ.get("PEGBOARD_PROXIES", "0"))
 X_FRAME_OPTIONS = "DENY"
+DEFAULT_EXCEPTION_REPORTER = "pegboard.error_reports.Reporter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "pegboard.error_reports.ReportFilter"
 SECURE_REFERRER_POLICY = "same-origin"
 
 # For one key; all keys and browsers of one person together may make twice as many.
