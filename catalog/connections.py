@@ -4,6 +4,7 @@ Each function is one change by one person and writes its audit row in the same t
 hides; tools, versions and what was published stay.
 """
 
+import hashlib
 import re
 import secrets
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import credentials, protocols, search
+from catalog import credentials, networks, pacing, protocols, search
 from catalog import policy as policies
+from catalog.addresses import in_ascii
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
@@ -30,7 +32,8 @@ from catalog.models.vendors import CredentialKind
 from catalog.protocols.base import Setting
 from catalog.protocols.errors import RefusedError
 from catalog.sealing import Secret
-from people import audit, names
+from catalog.wire import complaint_about_authorities
+from people import audit, late_edits, names
 from people.models import User
 
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -43,7 +46,10 @@ DETAILS: dict[str, tuple[str, ...]] = {
     CredentialKind.JWT: ("issuer", "subject", "audience", "lifetime_seconds"),
 }
 LONGEST_INTERVAL = 7 * 24 * 60
-HOW_IT_IS_READ = ("url", "credential_id", "interval_minutes", "settings")
+HOW_IT_IS_READ = ("url", "credential_id", "interval_minutes", "settings", "authorities")
+# How fast an endpoint may be asked, and who vouches for it (certificates in PEM).
+REACH = ("requests_per_second", "requests_at_once", "authorities")
+MOST_PER_SECOND, MOST_AT_ONCE = 1_000, 100
 KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
     "text": (str, "text"),
     "integer": (int, "a whole number"),
@@ -87,7 +93,7 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
         way_out = "Choose another short name." if slug else "Choose that one, or give this one another name."
         message = f"There is a vendor “{vendor.slug}” already. {way_out}"
         raise CatalogError("slug_taken", message, fields={"slug": message}, status=409) from exc
-    audit.record(actor, "connect", vendor, after=_vendor_facts(vendor))
+    audit.record(actor, "connect", vendor, after=vendor_facts(vendor))
     return vendor
 
 
@@ -97,13 +103,17 @@ def _slug_for(name: str) -> str:
 
 
 @transaction.atomic
-def update_vendor(vendor: Vendor, *, actor: User, **changes: str) -> Vendor:
+def update_vendor(
+    vendor: Vendor, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: str
+) -> Vendor:
+    """`expected` is the state that the editor started from (people/late_edits.py); so it is below."""
     vendor = _locked(vendor, Vendor.objects.live())
-    before = _vendor_facts(vendor)
+    before = vendor_facts(vendor)
     for field in changes.keys() & {"name", "homepage"}:
         setattr(vendor, field, changes[field].strip())
     _check_vendor(vendor)
-    if (after := _vendor_facts(vendor)) != before:
+    late_edits.check(vendor, expected, now=before, wanted=vendor_facts(vendor))
+    if (after := vendor_facts(vendor)) != before:
         vendor.save(update_fields=["name", "homepage"])
         audit.record(actor, "edit", vendor, before=before, after=after)
         if after["name"] != before["name"]:
@@ -125,7 +135,7 @@ def remove_vendor(vendor: Vendor, *, actor: User) -> None:
         remove_endpoint(endpoint, actor=actor)
     vendor.removed_at = timezone.now()
     vendor.save(update_fields=["removed_at"])
-    audit.record(actor, "remove", vendor, before=_vendor_facts(vendor))
+    audit.record(actor, "remove", vendor, before=vendor_facts(vendor))
 
 
 def _check_vendor(vendor: Vendor) -> None:
@@ -141,7 +151,7 @@ def _check_vendor(vendor: Vendor) -> None:
             raise _invalid(homepage="Give a web address that starts with https://.") from exc
 
 
-def _vendor_facts(vendor: Vendor) -> dict[str, Any]:
+def vendor_facts(vendor: Vendor) -> dict[str, Any]:
     return {"name": vendor.name, "slug": vendor.slug, "homepage": vendor.homepage}
 
 
@@ -157,22 +167,24 @@ def create_endpoint(
     interval_minutes: int = 60,
     settings: Mapping[str, Any] | None = None,
     policy: Mapping[str, str] | None = None,
+    **reach: Any,
 ) -> Endpoint:
-    """Checked, saved and due at once; the caller asks for the first run."""
+    """Checked, saved and due at once; the caller asks for the first run. `reach`: see REACH."""
     endpoint = Endpoint(
         vendor=_locked(vendor, Vendor.objects.live()),
         protocol=protocol,
-        url=url.strip(),
+        url=in_ascii(url.strip()),
         name=name.strip(),
         credential=credential,
         interval_minutes=interval_minutes,
         settings=dict(settings or {}),
         policy=_checked_policy({}, policy or {}),
+        **reach,
     )
     _check_endpoint(endpoint)
     endpoint.save()
     _keep_documents(endpoint)
-    audit.record(actor, "connect", endpoint, after=_endpoint_facts(endpoint))
+    audit.record(actor, "connect", endpoint, after=endpoint_facts(endpoint))
     return endpoint
 
 
@@ -183,13 +195,19 @@ def draft_endpoint(
     url: str,
     credential: Credential | None = None,
     settings: Mapping[str, Any] | None = None,
+    authorities: str = "",
     instead_of: Endpoint | None = None,
 ) -> Endpoint:
     """What would be saved, checked in the same way; a credential may be a draft as well.
 
     With `instead_of`, documents that this endpoint keeps need not be given again.
     """
-    endpoint = Endpoint(protocol=protocol, url=url.strip(), settings=dict(settings or {}))
+    endpoint = Endpoint(
+        protocol=protocol,
+        url=in_ascii(url.strip()),
+        settings=dict(settings or {}),
+        authorities=authorities,
+    )
     if credential and not credential._state.adding:
         endpoint.credential = credential
     _check_endpoint(endpoint, kept=instead_of.settings if instead_of else {})
@@ -200,28 +218,35 @@ def draft_endpoint(
 
 
 @transaction.atomic
-def update_endpoint(endpoint: Endpoint, *, actor: User, **changes: Any) -> Endpoint:
+def update_endpoint(
+    endpoint: Endpoint, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: Any
+) -> Endpoint:
     """Moving to another origin takes the credential off: it was entered for the old address only."""
     endpoint = _locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
-    before = _endpoint_facts(endpoint)
+    before = endpoint_facts(endpoint)
     if "policy" in changes:
         endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
     kept = endpoint.settings
-    for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused"}:
+    for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused", *REACH}:
         setattr(endpoint, field, changes[field])
-    for field in changes.keys() & {"url", "name"}:
-        setattr(endpoint, field, changes[field].strip())
+    if "url" in changes:
+        endpoint.url = in_ascii(changes["url"].strip())
+    if "name" in changes:
+        endpoint.name = changes["name"].strip()
     _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=kept)
-    after = _endpoint_facts(endpoint)
+    after = endpoint_facts(endpoint)
+    late_edits.check(endpoint, expected, now=before, wanted=after)
     if after == before:
         return endpoint
     if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:
         endpoint.next_due_at = timezone.now()
         endpoint.memory = {}
+        pacing.note_answer(endpoint)
     endpoint.save(
         update_fields=[
             *("url", "name", "credential", "interval_minutes", "settings"),
             *("is_paused", "policy", "next_due_at", "memory"),
+            *REACH,
         ]
     )
     _keep_documents(endpoint)
@@ -249,7 +274,7 @@ def remove_endpoint(endpoint: Endpoint, *, actor: User) -> None:
         status=ToolStatus.WITHDRAWN, changed_at=now
     )
     Finding.objects.filter(endpoint=endpoint, state=FindingState.OPEN).update(state=FindingState.NOTED)
-    audit.record(actor, "remove", endpoint, before=_endpoint_facts(endpoint))
+    audit.record(actor, "remove", endpoint, before=endpoint_facts(endpoint))
 
 
 def _keep_documents(endpoint: Endpoint) -> None:
@@ -269,11 +294,22 @@ def _check_endpoint(
         _check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
         raise _invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
+    _check_reach(endpoint)
     asked = protocols.get(endpoint.protocol).settings
     endpoint.take_settings(_checked_settings(asked, endpoint.settings, kept))
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = _origin_of(endpoint.credential_url, stated_in)
     _check_binding(endpoint, origin, keeps_credential=keeps_credential)
+
+
+def _check_reach(endpoint: Endpoint) -> None:
+    if not 1 <= endpoint.requests_per_second <= MOST_PER_SECOND:
+        raise _invalid(requests_per_second=f"Choose a number from 1 to {MOST_PER_SECOND:,}.")
+    if not 1 <= endpoint.requests_at_once <= MOST_AT_ONCE:
+        raise _invalid(requests_at_once=f"Choose a number from 1 to {MOST_AT_ONCE}.")
+    endpoint.authorities = endpoint.authorities.strip()
+    if complaint := complaint_about_authorities(endpoint.authorities):
+        raise _invalid(authorities=complaint)
 
 
 def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
@@ -291,7 +327,7 @@ def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict
 
 def _origin_of(url: str, stated_in: str = "url") -> str:
     try:
-        return credentials.origin_of(url)
+        return networks.origin_of(url)
     except RefusedError as exc:
         raise _invalid(**{stated_in: exc.message}) from exc
 
@@ -356,7 +392,7 @@ def _checked_document(setting: Setting, value: str) -> str:
     return value
 
 
-def _endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
+def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
     return {
         "vendor": endpoint.vendor.slug,
         "protocol": endpoint.protocol,
@@ -368,7 +404,14 @@ def _endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "settings": endpoint.settings,
         "is_paused": endpoint.is_paused,
         "policy": dict(policies.whole(endpoint.policy)),
+        "requests_per_second": endpoint.requests_per_second,
+        "requests_at_once": endpoint.requests_at_once,
+        "authorities": _digest_of(endpoint.authorities),
     }
+
+
+def _digest_of(authorities: str) -> str:
+    return f"sha256:{hashlib.sha256(authorities.encode()).hexdigest()}" if authorities else ""
 
 
 @transaction.atomic
@@ -392,7 +435,7 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
         name=name.strip(),
         kind=kind,
         **{name: details[name] for name in DETAILS.get(kind, ()) if details.get(name)},
-        origin=_origin_of(url.strip()),
+        origin=_origin_of(in_ascii(url.strip())),
     )
     _check_credential(credential)
     _seal(credential, secret)

@@ -7,12 +7,12 @@ from django import forms
 from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
 
-from catalog import protocols
+from catalog import connections, protocols
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
-from catalog.policy_fields import PolicyForm
 from catalog.protocols.base import Protocol
+from catalog.reach_fields import ReachForm
 from catalog.setting_fields import DocumentField, setting_field
 from people.forms import OperationForm
 
@@ -56,7 +56,7 @@ class CredentialChoice(CredentialField):
         return f"{obj.name} (for {obj.origin})"
 
 
-class EndpointForm(PolicyForm):
+class EndpointForm(ReachForm):
     """Settings of one endpoint; those of its protocol are drawn from what the protocol declares."""
 
     name = forms.CharField(
@@ -72,6 +72,7 @@ class EndpointForm(PolicyForm):
             "name": endpoint.name,
             "url": endpoint.url,
             "credential": endpoint.credential_id,
+            **{name: getattr(endpoint, name) for name in connections.REACH},
             **{f"setting-{name}": value for name, value in endpoint.settings.items()},
         }
         super().__init__(*args, **kwargs)
@@ -87,7 +88,7 @@ class EndpointForm(PolicyForm):
     def changes(self) -> dict[str, Any]:
         plain = ("name", "url", "credential", "interval_minutes")
         stated = {name: self.cleaned_data[name] for name in plain}
-        return stated | {"settings": self._settings(), "policy": self.policy()}
+        return stated | self.reach() | {"settings": self._settings(), "policy": self.policy()}
 
     def _offer_to_keep(self, name: str) -> None:
         size = filesizeformat(self.stored[name]["bytes"])
@@ -159,7 +160,7 @@ class SecretForm(OperationForm):
     )
 
 
-class ConnectForm(CredentialDetailsForm, PolicyForm):
+class ConnectForm(CredentialDetailsForm, ReachForm):
     """Everything needed to read a vendor for the first time, on one page."""
 
     asks_for_vendor = True

@@ -21,7 +21,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import call_results, credentials, holds
+from catalog import call_results, credentials, holds, pacing
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Call, Endpoint, Tool, ToolVersion
@@ -307,6 +307,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     ends = time.monotonic() + call.deadline_seconds
     endpoint = call.version.tool.endpoint
     _refuse_removed(endpoint)
+    pacing.admit(endpoint, call.deadline_seconds + LAST_WORDS)
     exchanges: list[Exchange] = []
     signature = call.version.decoded()
     conversation = _Conversation(call, signature, endpoint.speak())
@@ -320,6 +321,10 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
             time.sleep(wait)
             speak = partial(conversation.again, session, outcome)
             outcome = _attempt(speak, attempts, exchanges, unshown, wait)
+    if outcome.outcome == "unavailable":
+        pacing.note_absence(endpoint, (outcome.error or {}).get("code", ""), outcome.retry_after)
+    else:
+        pacing.note_answer(endpoint)
     return outcome
 
 

@@ -19,6 +19,7 @@ from functools import partial
 import redis
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.models import Circuit, Endpoint
 from catalog.outbound import DAY, Turns
@@ -205,6 +206,14 @@ def _is_open(endpoint: Endpoint, failures: int, until: datetime, now: datetime) 
     )
 
 
+def unavailable_until(endpoint: Endpoint) -> datetime | None:
+    """Until when calls are answered without asking the vendor; None: they are sent."""
+    circuit: Circuit | None = getattr(endpoint, "circuit", None)
+    if circuit is None or circuit.open_until is None or circuit.open_until <= timezone.now():
+        return None
+    return circuit.open_until
+
+
 def note(endpoint: Endpoint, error: ProtocolError | None) -> None:
     """How a conversation with the vendor ended; None: well. An answer of any kind closes the circuit."""
     if isinstance(error, UnavailableError):
@@ -232,8 +241,3 @@ def note_absence(endpoint: Endpoint, code: str, retry_after: float | None) -> No
     if wait:
         circuit.open_until = max(circuit.open_until or circuit.now, circuit.now + wait)
     circuit.save(update_fields=["failures", "open_until"])
-
-
-def shut(endpoint: Endpoint) -> None:
-    """Forget what went wrong: a person has changed how the endpoint is reached."""
-    note_answer(endpoint)

@@ -161,6 +161,25 @@ def tls_context(authorities: str = "") -> ssl.SSLContext:
     return context
 
 
+LARGEST_AUTHORITIES = 64 * KIB
+
+
+def complaint_about_authorities(pem: str) -> str:
+    """What is wrong with certificates that somebody wants to trust, in one sentence; empty: nothing."""
+    if len(pem) > LARGEST_AUTHORITIES:
+        return f"Give certificates of up to {size_text(LARGEST_AUTHORITIES)} together."
+    if "PRIVATE KEY" in pem:
+        return "This holds a private key. Keep that to yourself, and paste only the certificates."
+    if not pem:
+        return ""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with suppress(ssl.SSLError, ValueError):
+        context.load_verify_locations(cadata=pem)
+    if pem.count("-----BEGIN CERTIFICATE-----") != context.cert_store_stats()["x509"] or not pem.isascii():
+        return "Paste certificates in PEM form: -----BEGIN CERTIFICATE----- and what follows, each only once."
+    return "" if context.cert_store_stats()["x509"] else "Paste at least one certificate in PEM form."
+
+
 @functools.cache
 def _lookups() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=4, thread_name_prefix="lookup")

@@ -16,6 +16,8 @@ from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
+from catalog.wire import LARGEST_AUTHORITIES
+from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
@@ -64,6 +66,13 @@ def chosen_credential(pk: Any) -> Credential | None:
     return credential
 
 
+class Authorities(serializers.CharField):
+    """Certificates in PEM form that are trusted instead of those everybody knows; may be empty."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_blank=True, max_length=LARGEST_AUTHORITIES, **options)
+
+
 class EndpointChange(Input):
     url = Address(max_length=LONGEST_URL, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
@@ -73,6 +82,13 @@ class EndpointChange(Input):
     )
     settings = serializers.DictField(required=False)
     policy = PolicyInput(required=False)
+    requests_per_second = serializers.IntegerField(
+        min_value=1, max_value=connections.MOST_PER_SECOND, required=False
+    )
+    requests_at_once = serializers.IntegerField(
+        min_value=1, max_value=connections.MOST_AT_ONCE, required=False
+    )
+    authorities = Authorities(required=False)
     is_paused = serializers.BooleanField(required=False)
 
     def validate_credential(self, pk: Any) -> Credential | None:
@@ -97,6 +113,13 @@ class EndpointOutput(serializers.ModelSerializer[Endpoint]):
     policy = serializers.SerializerMethodField()
     error = serializers.SerializerMethodField()
     tools = serializers.IntegerField(source="tool_count", read_only=True)
+    unavailable_until = serializers.DateTimeField(
+        source="circuit.open_until",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Calls are answered at once until then: the vendor did not answer, or asked to wait.",
+    )
 
     class Meta:
         model = Endpoint
@@ -110,10 +133,14 @@ class EndpointOutput(serializers.ModelSerializer[Endpoint]):
             "interval_minutes",
             "settings",
             "policy",
+            "requests_per_second",
+            "requests_at_once",
+            "authorities",
             "status",
             "is_paused",
             "error",
             "failures",
+            "unavailable_until",
             "held_run",
             "tools",
             "next_due_at",
@@ -138,7 +165,9 @@ class RunStarted(serializers.Serializer[Any]):
 
 def endpoints() -> QuerySet[Endpoint]:
     active = Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE))
-    return Endpoint.objects.live().select_related("vendor", "credential").annotate(tool_count=active)
+    return (
+        Endpoint.objects.live().select_related("vendor", "credential", "circuit").annotate(tool_count=active)
+    )
 
 
 class EndpointList(ListAPIView[Endpoint]):
@@ -163,6 +192,7 @@ class PreviewInput(Input):
     url = Address(max_length=LONGEST_URL)
     credential = serializers.UUIDField(required=False, allow_null=True)
     settings = serializers.DictField(required=False)
+    authorities = Authorities(required=False)
 
     def validate_credential(self, pk: Any) -> Credential | None:
         return chosen_credential(pk)
@@ -230,20 +260,27 @@ class EndpointDetail(GenericAPIView[Endpoint]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        return Response(EndpointOutput(get_object_or_404(endpoints(), pk=pk)).data)
+        return _answer(pk)
 
-    @extend_schema(request=EndpointChange)
+    @extend_schema(parameters=[IF_MATCH], request=EndpointChange)
     def patch(self, request: Request, pk: int) -> Response:
         given = EndpointChange(data=request.data)
         given.is_valid(raise_exception=True)
         endpoint = get_object_or_404(endpoints(), pk=pk)
-        connections.update_endpoint(endpoint, actor=person(request), **given.validated_data)
-        return Response(EndpointOutput(endpoints().get(pk=pk)).data)
+        connections.update_endpoint(
+            endpoint, actor=person(request), expected=expected(request), **given.validated_data
+        )
+        return _answer(pk)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
         connections.remove_endpoint(get_object_or_404(endpoints(), pk=pk), actor=person(request))
         return Response(status=204)
+
+
+def _answer(pk: int) -> Response:
+    endpoint = get_object_or_404(endpoints(), pk=pk)
+    return Response(EndpointOutput(endpoint).data, headers=etag_of(connections.endpoint_facts(endpoint)))
 
 
 class EndpointEnumerate(GenericAPIView[Endpoint]):

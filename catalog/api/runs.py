@@ -29,6 +29,11 @@ class RunOutput(serializers.ModelSerializer[Run]):
 
     error = serializers.SerializerMethodField()
     notes = NoteOutput(many=True, read_only=True)
+    reached = serializers.DictField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Private addresses that were dialled, each with the deployment's entry that opens it.",
+    )
     rejections = RejectionOutput(many=True, read_only=True)
 
     class Meta:
@@ -49,6 +54,7 @@ class RunOutput(serializers.ModelSerializer[Run]):
             "would_withdraw",
             "error",
             "notes",
+            "reached",
             "rejections",
             "attempt",
             "queued_at",

@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connections, enumeration, protocols
+from catalog import connections, enumeration, pacing, protocols
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.models import Credential, Endpoint, Run, Vendor
 from catalog.models.runs import Trigger
@@ -52,6 +52,7 @@ def _connect(form: ConnectForm, actor: User) -> Run:
         interval_minutes=given["interval_minutes"],
         settings=form.settings(),
         policy=form.policy(),
+        **form.reach(),
     )
     return enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
 
@@ -72,6 +73,8 @@ def endpoint_context(row: Endpoint, form: EndpointForm) -> dict[str, Any]:
         "form": form,
         "runs": row.runs.select_related("requested_by")[:RUNS_SHOWN],
         "is_due": row.next_due_at <= timezone.now(),
+        "unavailable_until": pacing.unavailable_until(row),
+        "opens_after": pacing.OPENS_AFTER,
         "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
     }
 
@@ -121,5 +124,5 @@ def endpoint_remove(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def live_endpoint(pk: int) -> Endpoint:
-    rows = Endpoint.objects.live().select_related("vendor", "credential", "held_run")
+    rows = Endpoint.objects.live().select_related("vendor", "credential", "held_run", "circuit")
     return get_object_or_404(rows, pk=pk)

@@ -51,7 +51,7 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _changed(row: Endpoint, form: EndpointForm) -> Endpoint:
     changes = form.changes()
-    wanted = {name: changes[name] for name in ("url", "credential", "settings")}
+    wanted = {name: changes[name] for name in ("url", "credential", "settings", "authorities")}
     return connections.draft_endpoint(protocol=row.protocol, instead_of=row, **wanted)
 
 
@@ -62,6 +62,7 @@ def _draft(form: PreviewForm) -> Endpoint:
         url=given["url"],
         credential=_credential(form),
         settings=settings,
+        authorities=given["authorities"],
     )
 
 

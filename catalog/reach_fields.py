@@ -1,0 +1,52 @@
+"""How an endpoint may be reached, as fields of a form: its pace, and whom it is trusted by."""
+
+from typing import Any
+
+from django import forms
+from django.forms import BoundField
+
+from catalog.connections import MOST_AT_ONCE, MOST_PER_SECOND, REACH
+from catalog.models import Endpoint
+from catalog.policy_fields import PolicyForm
+
+
+class ReachForm(PolicyForm):
+    """Left empty, a number is the usual one and no certificate is of one's own."""
+
+    requests_per_second = forms.IntegerField(
+        min_value=1,
+        max_value=MOST_PER_SECOND,
+        required=False,
+        label="Requests a second, at most",
+        help_text="Over all workers together. The vendor's own limit, if it names one.",
+    )
+    requests_at_once = forms.IntegerField(
+        min_value=1, max_value=MOST_AT_ONCE, required=False, label="Requests at once, at most"
+    )
+    authorities = forms.CharField(
+        required=False,
+        label="Certificates of your own authority",
+        widget=forms.Textarea(
+            attrs={"rows": 3, "spellcheck": "false", "placeholder": "-----BEGIN CERTIFICATE-----"}
+        ),
+        help_text="For a vendor whose certificate comes from an authority that only you know, in PEM form. "
+        "This endpoint then trusts nobody else. Empty: the authorities that everybody knows.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        usual = Endpoint()
+        kwargs["initial"] = {name: getattr(usual, name) for name in REACH} | (kwargs.get("initial") or {})
+        super().__init__(*args, **kwargs)
+
+    def reach(self) -> dict[str, Any]:
+        usual = Endpoint()
+        return {name: self.cleaned_data[name] or getattr(usual, name) for name in REACH}
+
+    def reach_fields(self) -> list[BoundField]:
+        return [self[name] for name in REACH]
+
+    def reach_errors(self) -> bool:
+        return any(field.errors for field in self.reach_fields())
+
+    def plain_fields(self) -> list[BoundField]:
+        return [field for field in super().plain_fields() if field.name not in REACH]
