@@ -83,6 +83,8 @@ class Credential(models.Model):
     set_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
+    used_at = models.DateTimeField(null=True, help_text="About when it was last sent.")
+    refused_at = models.DateTimeField(null=True, help_text="Since when the vendor answers 401 to it.")
     removed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
