@@ -68,6 +68,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "people",
     "catalog",
+    "catalog.notifications",
     "designer",
     "pegboard",
 ]

@@ -1,0 +1,202 @@
+"""Notices, and how they reach people and programs. All times are the database's own."""
+
+import uuid
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models.functions import Now
+
+from catalog.sealing import KeyIdField, SealedField
+
+
+class Event(models.TextChoices):
+    BROKEN = "endpoint.broken", "An endpoint cannot be read"
+    RECOVERED = "endpoint.recovered", "An endpoint can be read again"
+    HELD = "endpoint.held", "A reading waits for a decision"
+    REVIEW = "review.waiting", "Something waits for review"
+    SIGN_IN = "credential.sign_in", "A credential needs a sign-in"
+    WEBHOOK_PAUSED = "webhook.paused", "A webhook was paused after failures"
+
+
+TEST = "test"
+
+
+class Notice(models.Model):
+    """Something that happened to `subject` (an id; the event says of what). The outbox row.
+
+    It waits until `due_at` and is told if it is still true then; `settled_at` without `told_at` says that
+    it was not. `title`, `says`, `path` and `facts` are what was told, and never change afterwards.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    event = models.CharField(max_length=30)
+    subject = models.CharField(max_length=64)
+    at = models.DateTimeField(db_default=Now())
+    due_at = models.DateTimeField(db_default=Now())
+    settled_at = models.DateTimeField(null=True)
+    told_at = models.DateTimeField(null=True)
+    title = models.CharField(max_length=300, blank=True)
+    says = models.TextField(blank=True)
+    path = models.CharField(max_length=300, blank=True)
+    facts = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-at", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["event", "subject"],
+                condition=models.Q(settled_at=None),
+                name="one_waiting_notice_per_subject",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["due_at"], condition=models.Q(settled_at=None), name="notice_due"),
+            models.Index(
+                fields=["subject", "event", "-told_at"],
+                condition=models.Q(told_at__isnull=False),
+                name="notice_last_told",
+            ),
+            models.Index(fields=["settled_at"], name="notice_by_age"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title or f"{self.event} {self.subject}"
+
+
+class Subscription(models.Model):
+    """A person wants mail about an event."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="subscriptions")
+    event = models.CharField(max_length=30, choices=Event.choices)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["event", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "event"], name="one_subscription_per_event"),
+        ]
+
+    def __str__(self) -> str:
+        return Event(self.event).label
+
+
+class MailAddress(models.Model):
+    """Where a person reads mail. Nothing but a question goes there until they have confirmed it."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mail_address"
+    )
+    address = models.EmailField(max_length=254)
+    confirmed_at = models.DateTimeField(null=True)
+    pause_minutes = models.PositiveIntegerField(default=5)
+
+    class Meta:
+        verbose_name = "mail address"
+
+    def __str__(self) -> str:
+        return self.address
+
+
+class SendingState(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    SENT = "sent", "Sent"
+    FAILED = "failed", "Given up"
+
+
+class Sending(models.Model):
+    """One message to one receiver. `id` goes with every attempt, so that the receiver knows it again.
+
+    Claimed by a conditional update that moves `next_at`: a sender that dies leaves it to be sent again.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    created_at = models.DateTimeField(db_default=Now())
+    state = models.CharField(max_length=10, choices=SendingState.choices, default=SendingState.WAITING)
+    attempts = models.PositiveIntegerField(default=0)
+    sent_at = models.DateTimeField(null=True)
+    error = models.CharField(max_length=1_000, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Mail(Sending):
+    """Until it is first claimed, notices are added to it. `confirms` is an address to be confirmed by it."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    next_at = models.DateTimeField(db_default=Now())
+    notices = models.ManyToManyField(Notice, related_name="+")
+    confirms = models.EmailField(max_length=254, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user"],
+                condition=models.Q(state="waiting", attempts=0, confirms=""),
+                name="one_open_mail_per_person",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["next_at"], condition=models.Q(state="waiting"), name="mail_due"),
+            models.Index(fields=["user", "-sent_at"], name="mail_by_person"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Mail to {self.user}"
+
+
+class Webhook(models.Model):
+    """An address of a program that hears of events. One delivery at a time, in order.
+
+    `next_at` is when the next attempt may begin: later after a failure, and while a sender is at work.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=100)
+    url = models.CharField(max_length=2048)
+    events = ArrayField(models.CharField(max_length=30, choices=Event.choices))
+    sealed = SealedField()
+    key_id = KeyIdField("sealed")
+    is_paused = models.BooleanField(default=False)
+    paused_why = models.CharField(max_length=1_000, blank=True)
+    failures = models.PositiveIntegerField(default=0, help_text="Attempts in a row that failed.")
+    next_at = models.DateTimeField(db_default=Now())
+    last_sent_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["name", "id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def state(self) -> str:
+        if self.is_paused:
+            return "paused"
+        return "failing" if self.failures else "active"
+
+
+class Delivery(Sending):
+    """One notice for one webhook."""
+
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="+")
+    status = models.PositiveSmallIntegerField(default=0, help_text="Of the last answer; 0: there was none.")
+
+    class Meta:
+        ordering = ["-created_at", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["webhook", "notice"], name="one_delivery_per_notice"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["webhook", "created_at"], condition=models.Q(state="waiting"), name="delivery_waiting"
+            ),
+            models.Index(fields=["webhook", "-created_at"], name="delivery_by_webhook"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.notice} to {self.webhook}"
