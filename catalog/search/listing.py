@@ -20,6 +20,7 @@ from catalog.models.tools import ToolStatus
 from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
+from catalog.snapshots import one_moment
 from people.errors import DomainError
 
 RELEVANCE = "relevance"
@@ -88,6 +89,11 @@ class _Place(NamedTuple):
 def search(query: Query) -> ResultPage:
     """Raises DomainError for a filter, a sort or a cursor that is unknown."""
     _check(query)
+    with one_moment():
+        return _search(query)
+
+
+def _search(query: Query) -> ResultPage:
     scope = Scope(_endpoints(query), query.tag, ToolStatus(query.status) if query.status else None)
     if not query.q.strip():
         return _sorted(query, scope)

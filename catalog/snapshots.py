@@ -1,0 +1,22 @@
+"""Several questions to one moment of the database."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection, transaction
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Inside, every query sees what was committed when the first one ran, and nothing can be written.
+
+    Whoever asks first for ids and then for rows would otherwise show a mixture when a run is recorded
+    in between. Inside a transaction that has begun before, it changes nothing.
+    """
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield

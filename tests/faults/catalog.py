@@ -1,0 +1,80 @@
+"""The catalog as a person would compare it: without ids, times and attempts."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.core.management import call_command
+from django.utils import timezone
+
+from catalog import enumeration, tasks
+from catalog.models import (
+    Endpoint,
+    Finding,
+    KnownPage,
+    Rejection,
+    Run,
+    SearchDocument,
+    Tool,
+    ToolVersion,
+    Withdrawal,
+)
+from catalog.models.runs import Trigger
+from people.models import AuditEntry
+from tests.factories import make_endpoint, make_user
+from tests.vendor import Vendor, tool
+
+Rows = list[tuple[Any, ...]]
+
+COLUMNS: dict[Any, tuple[str, ...]] = {
+    Tool: ("name", "status", "current__ordinal", "stopped__ordinal", "description", "tags", "version_count"),
+    ToolVersion: ("tool__name", "ordinal", "label", "digest", "raw", "signature", "run__endpoint__name"),
+    Finding: ("code", "message", "tool__name", "version__ordinal", "state", "severity"),
+    Withdrawal: ("tool__name", "returned_run"),
+    Rejection: ("tool", "code"),
+    KnownPage: ("cursor", "tool_ids"),
+    SearchDocument: ("name_key", "version__ordinal"),
+    AuditEntry: ("action", "kind", "label", "actor_name"),
+    Run: (
+        *("status", "pages", "seen", "added", "changed", "unchanged", "withdrawn", "rejected"),
+        *("error_code", "inspected", "lease_until"),
+    ),
+}
+
+
+def dump() -> dict[str, Rows]:
+    return {
+        model.__name__: sorted(model.objects.values_list(*columns), key=repr)
+        for model, columns in COLUMNS.items()
+    }
+
+
+def change(vendor: Vendor) -> None:
+    """One tool of each fate: new, new and suspicious, changed, changed in place, withdrawn, refused."""
+    vendor.listed[2] = tool(3, version=2, description="New words.")
+    vendor.listed[3] = tool(4, description="Changed in place.")
+    vendor.listed[5] = tool(6, version=0)
+    vendor.listed += [tool(50), tool(51, description="Words\u202e that turn round")]
+    del vendor.listed[11]
+
+
+def read_once(vendor: Vendor) -> tuple[Endpoint, int]:
+    """An endpoint that was read, whose vendor has changed since; and who may read it again."""
+    endpoint = make_endpoint(url=vendor.url, name="the endpoint")
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    tasks.enumerate_endpoint(run.pk)
+    change(vendor)
+    return endpoint, make_user(username="ada").pk
+
+
+def let_the_lease_run_out() -> None:
+    Run.objects.filter(status="running").update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def housekeeping() -> None:
+    """What the scheduler sends once a minute."""
+    tasks.inspect_pending()
+    tasks.index_pending()
+
+
+def forget_everything() -> None:
+    call_command("flush", verbosity=0, interactive=False)

@@ -1,0 +1,41 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rest_framework.test import APIClient
+
+from people.models import Role
+from tests.factories import make_user
+from tests.faults.warm import Warm
+from tests.vendor import Vendor, serving, tools
+
+
+@pytest.fixture(scope="session")
+def _warm_processes() -> Iterator[dict[str, Warm]]:
+    processes: dict[str, Warm] = {}
+    yield processes
+    for each in processes.values():
+        each.stop()
+
+
+@pytest.fixture
+def worker(process_environment, _warm_processes, tmp_path_factory) -> Warm:
+    """Forks processes that work on this test's database."""
+    url = process_environment["DATABASE_URL"]
+    if url not in _warm_processes:
+        log: Path = tmp_path_factory.mktemp("warm") / "log"
+        _warm_processes[url] = Warm(process_environment, log)
+    return _warm_processes[url]
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    with serving(Vendor(tools(25))) as vendor:
+        yield vendor
+
+
+@pytest.fixture
+def admin_api(db: None) -> APIClient:
+    client = APIClient()
+    client.force_login(make_user(Role.ADMIN))
+    return client
