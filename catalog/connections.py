@@ -24,11 +24,12 @@ from catalog import credentials, networks, pacing, protocols, search
 from catalog import policy as policies
 from catalog.addresses import in_ascii
 from catalog.errors import CatalogError
-from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
+from catalog.models import Credential, Endpoint, Finding, Grant, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
+from catalog.oauth import clients
 from catalog.protocols.base import Setting
 from catalog.protocols.errors import RefusedError
 from catalog.sealing import Secret
@@ -420,11 +421,14 @@ def create_credential(
 ) -> Credential:
     """`url` is any address of the origin that the secret may be sent to; it goes nowhere else.
 
-    Of `details`, those that DETAILS lists for the kind are kept.
+    Of `details`, those that DETAILS lists for the kind are kept. With OAuth those of `clients.DETAILS`; there
+    `secret` is the client's, goes to the token endpoint alone, and is "" for a public client.
     """
     credential = draft_credential(name=name, kind=kind, url=url, secret=secret, **details)
     credential.set_by = actor
     credential.save()
+    if clients.uses_oauth(credential):
+        credential.grant.save()
     audit.record(actor, "enter", credential, after=_credential_facts(credential))
     return credential
 
@@ -438,8 +442,44 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
         origin=_origin_of(in_ascii(url.strip())),
     )
     _check_credential(credential)
+    if clients.uses_oauth(credential):
+        clients.draft(credential, url, details)
     _seal(credential, secret)
     return credential
+
+
+@transaction.atomic
+def update_client(credential: Credential, *, actor: User, secret: str = "", **changes: Any) -> Credential:
+    """Changes what `clients.DETAILS` lists of an OAuth client, and its secret when one is given.
+
+    A secret goes to no other token server than the one it was entered for, and tokens belong to one client:
+    what does not fit any more is forgotten, and the credential asks for it again.
+    """
+    credential = _locked(credential, Credential.objects.filter(removed_at=None))
+    if not clients.uses_oauth(credential):
+        raise CatalogError("no_client", "This credential has no settings of OAuth.", status=409)
+    grant = Grant.objects.select_for_update().get(credential=credential)
+    credential.grant = grant
+    before = _credential_facts(credential)
+    if secret:
+        _seal(credential, secret)
+        credential.set_at, credential.set_by = timezone.now(), actor
+        credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by"])
+    clients.change(grant, changes, has_new_secret=bool(secret))
+    if (after := _credential_facts(credential)) != before:
+        audit.record(actor, "edit", credential, before=before, after=after)
+    return credential
+
+
+@transaction.atomic
+def sign_out(credential: Credential, *, actor: User) -> None:
+    """Forgets the tokens of an OAuth credential, and whoever is renewing them writes nothing."""
+    credential = _locked(credential, Credential.objects.filter(removed_at=None))
+    if clients.uses_oauth(credential):
+        clients.forget_tokens(
+            Grant.objects.select_for_update().get(credential=credential), "a person signed it out"
+        )
+        audit.record(actor, "sign_out", credential)
 
 
 @transaction.atomic
@@ -449,13 +489,14 @@ def replace_secret(credential: Credential, *, actor: User, secret: str) -> Crede
     _seal(credential, secret)
     credential.set_at, credential.set_by = timezone.now(), actor
     credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by"])
+    clients.try_again(credential)
     audit.record(actor, "replace", credential, before=before, after=_credential_facts(credential))
     return credential
 
 
 @transaction.atomic
 def remove_credential(credential: Credential, *, actor: User) -> None:
-    """Forgets the secret. Refused while an endpoint uses it."""
+    """Forgets the secret, and tokens. Refused while an endpoint uses it."""
     credential = _locked(credential, Credential.objects.filter(removed_at=None))
     if used := credential.endpoints.filter(removed_at=None).first():
         raise CatalogError(
@@ -466,6 +507,7 @@ def remove_credential(credential: Credential, *, actor: User) -> None:
     before = _credential_facts(credential)
     credential.removed_at, credential.sealed = timezone.now(), ""
     credential.save(update_fields=["removed_at", "sealed"])
+    clients.destroy(credential)
     audit.record(actor, "remove", credential, before=before)
 
 
@@ -484,7 +526,7 @@ def _check_credential(credential: Credential) -> None:
                 raise _invalid(parameter="Give the name of one query parameter, such as api_key.")
         case CredentialKind.JWT:
             _check_token(credential)
-        case CredentialKind.BEARER:
+        case CredentialKind.BEARER | CredentialKind.OAUTH_CLIENT | CredentialKind.OAUTH_CODE:
             pass
         case _:
             raise _invalid(kind=f"Choose one of: {', '.join(CredentialKind.values)}.")
@@ -502,13 +544,26 @@ def _check_token(credential: Credential) -> None:
 
 
 def _seal(credential: Credential, secret: str) -> None:
+    if _takes_no_secret(credential, secret):
+        return
     if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
         raise _invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
     credentials.seal(credential, Secret(secret))
 
 
+def _takes_no_secret(credential: Credential, secret: str) -> bool:
+    """A public client of OAuth has none; one that is entered all the same is refused rather than kept."""
+    if not clients.uses_oauth(credential) or clients.has_secret(credential.grant):
+        return False
+    if secret:
+        raise _invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
+    return True
+
+
 def _credential_facts(credential: Credential) -> dict[str, Any]:
     details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
+    if clients.uses_oauth(credential):
+        details |= clients.facts(credential.grant)
     return {
         "name": credential.name,
         "kind": credential.kind,

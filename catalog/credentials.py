@@ -7,17 +7,18 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from http import HTTPStatus
 from urllib.parse import quote
 
-from django.conf import settings
-
 from catalog import pacing, sealing
-from catalog.addresses import Policy, check_url
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
-from catalog.outbound import Exchange, Session
+from catalog.networks import origin_of, outbound_policy
+from catalog.oauth import clients, tokens
+from catalog.outbound import Carried, Exchange, Session
 from catalog.sealing import Secret, UndecryptableError
 from catalog.wire import DEFAULT_LIMITS, Limits
 
@@ -39,11 +40,6 @@ def unseal(credential: Credential) -> Secret:
     return sealing.unseal(credential.sealed, row=credential.pk, field=FIELD, name=credential.name)
 
 
-def origin_of(url: str) -> str:
-    """Scheme, host and port: what a credential is bound to. Raises RefusedError for what is no address."""
-    return check_url(url, outbound_policy()).origin
-
-
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What carries a credential in a request, and every text by which it could come back."""
@@ -57,13 +53,66 @@ NO_PROOF = Proof({}, {}, ())
 
 
 def proof(credential: Credential) -> Proof:
-    """Opened for one conversation; a signed token is made anew for each."""
+    """Opened for one conversation; a signed token is made anew for each, an access token may be asked for."""
+    if clients.uses_oauth(credential):
+        return _bearer(tokens.token_for(credential))
     secret = unseal(credential).reveal()
     headers, query = _headers(credential, secret), {}
     if credential.kind == CredentialKind.QUERY:
         query = {credential.parameter: secret}
     carried = [value.split()[-1] for value in headers.values()]
     return Proof(headers, query, (secret, quote(secret, safe=""), *carried))
+
+
+def _bearer(token: tokens.Token) -> Proof:
+    text = token.secret.reveal()
+    return Proof({"Authorization": f"Bearer {text}"}, {}, (text, quote(text, safe="")))
+
+
+class _Renewal:
+    """The access token of one conversation, and the next one when it is worn out or refused.
+
+    One 401 is met with one new token, until something has worked again. It is got on a database connection
+    of its own, because a reading keeps its own busy.
+    """
+
+    def __init__(self, credential: Credential) -> None:
+        self._credential = credential
+        self._may_renew = True
+        self._token: tokens.Token
+        self._carry(tokens.token_for(credential))
+
+    def current(self) -> Carried:
+        if self._worn_out_at is not None and time.monotonic() >= self._worn_out_at:
+            self._carry(tokens.apart(partial(tokens.token_for, self._credential)))
+        return self._carried.headers, self._carried.secrets
+
+    def answered(self, status: int) -> bool:
+        """Whether there is another token now, after the vendor answered 401 to this one."""
+        if not status:
+            return False
+        if status != HTTPStatus.UNAUTHORIZED:
+            self._worked()
+            return False
+        if self._credential._state.adding:
+            return False
+        generation = self._token.generation
+        if not self._may_renew:
+            tokens.apart(partial(tokens.note_refusal, self._credential, generation))
+            return False
+        self._may_renew = False
+        self._carry(tokens.apart(partial(tokens.token_for, self._credential, refused=generation)))
+        return True
+
+    def _worked(self) -> None:
+        self._may_renew = True
+        if self._token.was_refused:
+            tokens.apart(partial(tokens.note_acceptance, self._credential, self._token.generation))
+            self._token = replace(self._token, was_refused=False)
+
+    def _carry(self, token: tokens.Token) -> None:
+        self._token, self._carried = token, _bearer(token)
+        self._worn_out_at = None if token.good_for is None else time.monotonic() + token.good_for
 
 
 def _headers(credential: Credential, secret: str) -> dict[str, str]:
@@ -127,7 +176,7 @@ def _session(
     limits: Limits,
     reached: dict[str, str] | None,
 ) -> Session:
-    carried, origin = NO_PROOF, None
+    carried, origin, renewal = NO_PROOF, None, None
     if credential := endpoint.credential:
         origin = origin_of(endpoint.credential_url)
         if credential.removed_at or credential.origin != origin:
@@ -136,7 +185,10 @@ def _session(
                 f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "
                 "Choose or enter a credential for this address.",
             )
-        carried = proof(credential)
+        if clients.uses_oauth(credential):
+            renewal = _Renewal(credential)
+        else:
+            carried = proof(credential)
     return Session(
         endpoint.url,
         policy=outbound_policy(),
@@ -144,6 +196,7 @@ def _session(
         authorization_query=carried.query,
         authorized_for=origin,
         secrets=carried.secrets,
+        renewal=renewal,
         memory=copy.deepcopy(endpoint.memory),
         exchanges=exchanges,
         reached=reached,
@@ -151,7 +204,3 @@ def _session(
         limits=limits,
         authorities=endpoint.authorities,
     )
-
-
-def outbound_policy() -> Policy:
-    return Policy.parse(settings.OUTBOUND_ALLOW)

@@ -18,6 +18,7 @@ from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
+from typing import Protocol as Interface
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from urllib3 import HTTPHeaderDict
@@ -53,12 +54,24 @@ _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+# Headers that carry a credential, and every text by which it could come back.
+Carried = tuple[Mapping[str, str], Sequence[str]]
 # Waits, for up to so many seconds, until a request that takes up to so many may leave.
 Turns = Callable[[float, float], AbstractContextManager[None]]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 LONGEST_RECORDED = 64 * 1024
 GLIMPSE_SECONDS = 2.0
 _SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
+
+
+class Renewal(Interface):
+    """Keeps an access token fresh while a conversation lasts."""
+
+    def current(self) -> Carried: ...
+
+    def answered(self, status: int) -> bool:
+        """Told of every reply, or 0 for none. True when the vendor wants another token, and there is one."""
+        ...
 
 
 def no_turns(patience: float, longest: float) -> AbstractContextManager[None]:
@@ -89,7 +102,8 @@ class Session:
     which is added to every address on its way out and to none that is shown or kept. A reply that
     holds one of `secrets` is refused, so that nothing that is kept or shown can hold it. `exchanges`
     is None, or the list to which every exchange is added; `reached` likewise learns through which entry
-    of the policy a private address was dialled. Each request waits for its turn.
+    of the policy a private address was dialled. Each request waits for its turn. A `renewal` says before
+    each request what carries the credential now.
     """
 
     def __init__(
@@ -101,6 +115,7 @@ class Session:
         authorization_query: Mapping[str, str] = _NO_HEADERS,
         authorized_for: str | None = None,
         secrets: Sequence[str] = (),
+        renewal: Renewal | None = None,
         memory: dict[str, Any] | None = None,
         exchanges: list[Exchange] | None = None,
         reached: dict[str, str] | None = None,
@@ -119,6 +134,8 @@ class Session:
         self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
         self._query = urlencode(authorization_query, quote_via=quote) if self._is_authorized else ""
         self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+        self._renewal = renewal if self._is_authorized else None
+        self._status = 0
         self._limits = limits
         self._turns = turns
         self._ends: float | None = None
@@ -130,6 +147,7 @@ class Session:
             authorization_query=authorization_query,
             authorized_for=authorized_for or url.origin,
             secrets=secrets,
+            renewal=renewal,
             memory=self.memory,
             exchanges=exchanges,
             reached=reached,
@@ -211,13 +229,13 @@ class Session:
     def _repeated(self, request: "_Request") -> Reply:
         for pause in self._limits.backoff:
             try:
-                return self._exchange(request)
+                return self._exchange(request, is_repeatable=True)
             except UnavailableError as error:
                 wait = self._wait_before_retry(error, pause)
                 if wait is None:
                     raise
             time.sleep(wait)
-        return self._exchange(request)
+        return self._exchange(request, is_repeatable=True)
 
     def _target(self, path: str, params: Mapping[str, str] | None) -> str:
         dots = any(unquote(segment) in {".", ".."} for segment in path.split("/"))
@@ -226,7 +244,35 @@ class Session:
         query = f"?{urlencode(params, quote_via=quote)}" if params else ""
         return (self._url.path + path or "/") + query
 
-    def _exchange(self, request: "_Request") -> Reply:
+    def _exchange(self, request: "_Request", *, is_repeatable: bool = False) -> Reply:
+        """Asked once more, if that does no harm, when the vendor wants another token and there is one."""
+        if self._renewal is None:
+            return self._exchange_once(request)
+        self._carry(self._renewal.current())
+        outcome = self._outcome(request)
+        if self._renewal.answered(self._status) and is_repeatable:
+            self._carry(self._renewal.current())
+            outcome = self._outcome(request)
+            self._renewal.answered(self._status)
+        if isinstance(outcome, RefusedError):
+            raise outcome
+        return outcome
+
+    def _outcome(self, request: "_Request") -> Reply | RefusedError:
+        self._status = 0
+        try:
+            return self._exchange_once(request)
+        except RefusedError as error:
+            return error
+
+    def _carry(self, carried: Carried) -> None:
+        headers, secrets = carried
+        self._authorization = _checked(headers)
+        self._secrets += [
+            text for text in secrets if len(text) >= _SHORTEST_SECRET and text not in self._secrets
+        ]
+
+    def _exchange_once(self, request: "_Request") -> Reply:
         try:
             with self._turns(self._time_left(), self._limits.request):
                 reply = self._ask(request)
@@ -255,6 +301,7 @@ class Session:
             with in_our_words(budget):
                 target = self._with_key(request.target)
                 response = self._connection.ask(request.method, target, sent, request.body, budget)
+                self._status = response.status
                 if response.status not in request.accept:
                     content = b"" if self.exchanges is None else _glimpse(response, budget)
                     raise self._refusal(response, request.target)

@@ -1,9 +1,12 @@
 """What we asked an authorization server for, and what it gave."""
 
 import uuid
+from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models.vendors import Credential
@@ -18,6 +21,13 @@ class ClientAuthentication(models.TextChoices):
     NONE = "none", "Not at all: a public client without a secret"
 
 
+class GrantQuerySet(models.QuerySet["Grant"]):
+    def timed(self) -> "GrantQuerySet":
+        """Each with `now`, the time of the database at which it looked like this."""
+        time: dict[str, Any] = {"now": Now()}
+        return self.annotate(**time)
+
+
 class Grant(models.Model):
     """The OAuth 2 side of one credential; its client secret is the credential's own.
 
@@ -28,6 +38,8 @@ class Grant(models.Model):
 
     All times are the database's own.
     """
+
+    now: datetime
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     credential = models.OneToOneField(Credential, on_delete=models.CASCADE, related_name="grant")
@@ -75,6 +87,8 @@ class Grant(models.Model):
     error_message = models.CharField(max_length=1000, blank=True)
     ended_at = models.DateTimeField(null=True, help_text="Since when a person has to sign in again.")
     refused_at = models.DateTimeField(null=True, help_text="Since when a person has to look at this.")
+
+    objects = GrantQuerySet.as_manager()
 
     class Meta:
         indexes = [

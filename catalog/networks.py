@@ -1,0 +1,14 @@
+"""What this deployment opens, and what an address is bound to."""
+
+from django.conf import settings
+
+from catalog.addresses import Policy, check_url
+
+
+def outbound_policy() -> Policy:
+    return Policy.parse(settings.OUTBOUND_ALLOW)
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port: what a credential is bound to. Raises RefusedError for what is no address."""
+    return check_url(url, outbound_policy()).origin

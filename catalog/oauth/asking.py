@@ -1,0 +1,132 @@
+"""What we send: the address of a sign-in, and the form that a token endpoint takes. Pure.
+
+RFC 6749 (the framework), 7636 (PKCE), 8707 (resource). A `Grant` says who we are and what we ask for.
+"""
+
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, quote_plus, urlencode
+
+from catalog.models import Grant
+from catalog.models.oauth import ClientAuthentication
+from catalog.sealing import Secret
+
+# What a request says by itself. An extra parameter of one of these names would contradict it.
+OWNED = frozenset(
+    {
+        "assertion",
+        "audience",
+        "client_assertion",
+        "client_assertion_type",
+        "client_id",
+        "client_secret",
+        "code",
+        "code_challenge",
+        "code_challenge_method",
+        "code_verifier",
+        "device_code",
+        "grant_type",
+        "password",
+        "redirect_uri",
+        "refresh_token",
+        "request",
+        "request_uri",
+        "resource",
+        "response_mode",
+        "response_type",
+        "scope",
+        "state",
+        "username",
+    }
+)
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+PARAMETER_NAME = re.compile(r"[A-Za-z0-9._~-]{1,64}")
+
+
+def new_secret() -> str:
+    """For `state` and the PKCE verifier: 256 bits in 43 characters (RFC 7636 section 4.1)."""
+    return secrets.token_urlsafe(32)
+
+
+def digest_of(text: str) -> str:
+    """How what may not be guessed is kept: it can be compared and not be read."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def challenge_of(verifier: str) -> str:
+    """S256: RFC 7636 section 4.2."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def sign_in_address(grant: Grant, *, redirect_uri: str, state: str, verifier: str) -> str:
+    """Where the person's browser goes: RFC 6749 section 4.1.1. A query that the address has stays in it."""
+    fields = {
+        "response_type": "code",
+        "client_id": grant.client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": challenge_of(verifier),
+        "code_challenge_method": "S256",
+        **_wishes(grant),
+    }
+    joint = "&" if "?" in grant.authorization_url else "?"
+    return f"{grant.authorization_url}{joint}{urlencode(fields)}"
+
+
+def client_fields(grant: Grant) -> dict[str, str]:
+    """RFC 6749 section 4.4.2."""
+    return {"grant_type": "client_credentials", **_wishes(grant)}
+
+
+def code_fields(grant: Grant, *, code: str, redirect_uri: str, verifier: str) -> dict[str, str]:
+    """RFC 6749 section 4.1.3. What was wished for went with the sign-in; `resource` is said again."""
+    fields = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": redirect_uri,
+        "code_verifier": verifier,
+    }
+    return fields | _resource(grant)
+
+
+def refresh_fields(grant: Grant, refresh_token: Secret) -> dict[str, str]:
+    """RFC 6749 section 6. Without a scope, the new token has that of the old one."""
+    return {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()} | _resource(grant)
+
+
+def token_form(
+    grant: Grant, secret: Secret | None, fields: Mapping[str, str]
+) -> tuple[dict[str, str], bytes]:
+    """Headers and body of a token request, with the proof of who we are: RFC 6749 section 2.3.1."""
+    headers, body = dict(FORM), dict(fields)
+    match grant.client_authentication:
+        case ClientAuthentication.BASIC:
+            pair = f"{quote_plus(grant.client_id)}:{quote_plus(_shown(secret))}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        case ClientAuthentication.POST:
+            body |= {"client_id": grant.client_id, "client_secret": _shown(secret)}
+        case _:
+            body["client_id"] = grant.client_id
+    return headers, urlencode(body).encode()
+
+
+def owned_in(address: str) -> str:
+    """The first parameter in the query of an address that only we may set; "" for none."""
+    names = [name for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)]
+    return next((name for name in names if name in OWNED), "")
+
+
+def _wishes(grant: Grant) -> dict[str, str]:
+    stated = {"scope": grant.scope, "audience": grant.audience}
+    return {**grant.parameters, **{name: text for name, text in stated.items() if text}, **_resource(grant)}
+
+
+def _resource(grant: Grant) -> dict[str, str]:
+    return {"resource": grant.resource} if grant.resource else {}
+
+
+def _shown(secret: Secret | None) -> str:
+    return secret.reveal() if secret else ""

@@ -1,0 +1,212 @@
+"""What an administrator says about an OAuth client, and what a change of it does to the tokens.
+
+Each operation is one change by one person; `connections` writes the audit row in the same transaction.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from catalog.addresses import check_url
+from catalog.errors import CatalogError
+from catalog.models import Credential, Grant, SignIn
+from catalog.models.oauth import ClientAuthentication
+from catalog.models.vendors import CredentialKind
+from catalog.networks import origin_of, outbound_policy
+from catalog.oauth import asking
+from catalog.oauth.tokens import NO_ERROR, NO_LEASE, NO_TOKENS, moment
+from catalog.protocols.errors import RefusedError
+
+KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
+# What `connections.create_credential` and `update_client` take for these kinds.
+DETAILS = (
+    *("token_url", "authorization_url", "issuer", "states_issuer", "client_id", "client_authentication"),
+    *("scope", "resource", "audience", "parameters"),
+)
+MOST_PARAMETERS, LONGEST_PARAMETER = 20, 500
+LONGEST = {"issuer": 500, "client_id": 500, "audience": 500, "scope": 2_000, "resource": 2_048}
+# A token belongs to these; with another one it would be somebody else's.
+WHOSE_TOKENS = ("issuer", "client_id", "token_url")
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749 section 3.3
+_RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21\x22\x24-\x7e]+")  # absolute, no fragment: RFC 8707
+_PRINTABLE = re.compile(r"[\x20-\x7e]*")
+_QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
+
+
+def uses_oauth(credential: Credential) -> bool:
+    return credential.kind in KINDS
+
+
+def has_secret(grant: Grant) -> bool:
+    return grant.client_authentication != ClientAuthentication.NONE
+
+
+def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant:
+    """The grant of a credential that is not saved yet, checked; `credential.grant` is it from now on.
+
+    `resource` is what the token shall be good for (RFC 8707): when it is not given, a sign-in asks for
+    `url`, the address of the vendor. Raises CatalogError "invalid" with a sentence for each field.
+    """
+    given = {name: details[name] for name in DETAILS if details.get(name) is not None}
+    if credential.kind == CredentialKind.OAUTH_CODE:
+        given.setdefault("resource", url.strip())
+    grant = Grant(credential=credential, **_tidied(given))
+    check(grant)
+    return grant
+
+
+def check(grant: Grant) -> None:
+    faults = {**_faulty_texts(grant), **_faulty_addresses(grant), **_faulty_choices(grant)}
+    if why := _faulty_parameters(grant.parameters):
+        faults["parameters"] = why
+    if faults:
+        raise CatalogError("invalid", "Please correct what is marked.", fields=faults)
+
+
+def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) -> None:
+    """Checks and saves. Tokens of another client, and a secret for another server, are forgotten.
+
+    `grant` and its credential are locked by the caller, who writes the audit row.
+    """
+    before = {name: getattr(grant, name) for name in DETAILS}
+    for name, value in _tidied({name: changes[name] for name in DETAILS if name in changes}).items():
+        setattr(grant, name, value)
+    check(grant)
+    if all(getattr(grant, name) == before[name] for name in DETAILS):
+        return
+    grant.save(update_fields=DETAILS)
+    SignIn.objects.filter(credential_id=grant.credential_id).delete()
+    is_elsewhere = origin_of(_bare(grant.token_url)) != origin_of(_bare(before["token_url"]))
+    if is_elsewhere and not has_new_secret and grant.credential.sealed:
+        grant.credential.sealed = grant.credential.fingerprint = ""
+        grant.credential.save(update_fields=["sealed", "fingerprint"])
+    if any(getattr(grant, name) != before[name] for name in WHOSE_TOKENS):
+        forget_tokens(grant, "the client or its server was changed, so its token was forgotten")
+    elif grant.credential.kind == CredentialKind.OAUTH_CLIENT:
+        _start_over(grant)
+    else:
+        try_again(grant.credential)
+
+
+def forget_tokens(grant: Grant, why: str) -> None:
+    """They are gone at once, and whoever is renewing them writes nothing. A person signs in again."""
+    _start_over(grant)
+    if grant.credential.kind == CredentialKind.OAUTH_CODE and grant.generation:
+        now = Grant.objects.timed().get(pk=grant.pk).now
+        Grant.objects.filter(pk=grant.pk).update(
+            ended_at=Now(),
+            error_code="UNBOUND",
+            error_message=f"Please sign in again, since {moment(now)}: {why}.",
+        )
+
+
+def _start_over(grant: Grant) -> None:
+    Grant.objects.filter(pk=grant.pk).update(
+        **NO_TOKENS, **NO_ERROR, **NO_LEASE, started_at=None, generation=F("generation") + 1, granted_scope=""
+    )
+
+
+def try_again(credential: Credential) -> None:
+    """After a person changed something: what went wrong before says nothing. A sign-in stays over."""
+    kept = {name: value for name, value in NO_ERROR.items() if name != "ended_at"}
+    Grant.objects.filter(credential=credential, ended_at=None).update(**kept, lease=None)
+
+
+def destroy(credential: Credential) -> None:
+    """With the credential go its tokens, and sign-ins under way."""
+    SignIn.objects.filter(credential=credential).delete()
+    Grant.objects.filter(credential=credential).delete()
+
+
+def facts(grant: Grant) -> dict[str, Any]:
+    """For the audit trail and for pages: no secret is among them."""
+    return {name: value for name in DETAILS if (value := getattr(grant, name)) not in ("", {}, False)}
+
+
+def _tidied(given: Mapping[str, Any]) -> dict[str, Any]:
+    tidy = {name: value.strip() if isinstance(value, str) else value for name, value in given.items()}
+    if "scope" in tidy:
+        tidy["scope"] = " ".join(tidy["scope"].split())
+    return tidy
+
+
+def _faulty_texts(grant: Grant) -> dict[str, str]:
+    faults = {}
+    for name, longest in LONGEST.items():
+        text = getattr(grant, name)
+        if len(text) > longest or not _PRINTABLE.fullmatch(text):
+            faults[name] = f"Give up to {longest:,} plain characters on one line."
+    if not grant.client_id:
+        faults["client_id"] = "Give the client id that the vendor issued."
+    if grant.scope and not _SCOPE.fullmatch(grant.scope):
+        faults["scope"] = "Give the scopes with spaces between them."
+    if grant.resource and not _RESOURCE.fullmatch(grant.resource):
+        faults["resource"] = "Give a whole address without #, or nothing."
+    return faults
+
+
+def _faulty_addresses(grant: Grant) -> dict[str, str]:
+    faults = {}
+    needed = {"token_url": True, "authorization_url": grant.credential.kind == CredentialKind.OAUTH_CODE}
+    for name, is_needed in needed.items():
+        address = getattr(grant, name)
+        if (address or is_needed) and (why := _why_no_address(address)):
+            faults[name] = why
+    if grant.issuer and (why := _why_no_address(grant.issuer)):
+        faults["issuer"] = why
+    return faults
+
+
+def _why_no_address(address: str) -> str:
+    """A query may be part of it (RFC 6749 section 3), a fragment may not."""
+    if not address:
+        return "Give this address; the vendor's documentation names it."
+    bare, _, query = address.partition("?")
+    try:
+        check_url(bare, outbound_policy())
+    except RefusedError as error:
+        return error.message
+    if not _QUERY.fullmatch(query) or len(address) > 2_048:
+        return "The address has characters that a web address cannot hold there."
+    if name := asking.owned_in(address):
+        return f"Take “{name}” out of the address; Pegboard sets it by itself."
+    return ""
+
+
+def _faulty_choices(grant: Grant) -> dict[str, str]:
+    faults = {}
+    if grant.client_authentication not in ClientAuthentication.values:
+        faults["client_authentication"] = f"Choose one of: {', '.join(ClientAuthentication.values)}."
+    elif (
+        grant.client_authentication == ClientAuthentication.NONE
+        and grant.credential.kind == CredentialKind.OAUTH_CLIENT
+    ):
+        # RFC 6749 section 4.4
+        faults["client_authentication"] = (
+            "A client without a secret cannot ask for itself. Choose another way."
+        )
+    if type(grant.states_issuer) is not bool:
+        faults["states_issuer"] = "Say yes or no."
+    elif grant.states_issuer and not grant.issuer:
+        faults["issuer"] = "Give the issuer that the server names."
+    return faults
+
+
+def _faulty_parameters(parameters: object) -> str:
+    if not isinstance(parameters, dict) or len(parameters) > MOST_PARAMETERS:
+        return f"Give up to {MOST_PARAMETERS} names with their values."
+    for name, value in parameters.items():
+        if not asking.PARAMETER_NAME.fullmatch(name):
+            return "Names are made of letters, digits and . _ ~ - (up to 64)."
+        if name.lower() in asking.OWNED:
+            return f"“{name}” is set by Pegboard itself."
+        if not isinstance(value, str) or len(value) > LONGEST_PARAMETER or not _PRINTABLE.fullmatch(value):
+            return f"The value of “{name}” has to be up to {LONGEST_PARAMETER} plain characters."
+    return ""
+
+
+def _bare(address: str) -> str:
+    return address.partition("?")[0]

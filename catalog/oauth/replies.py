@@ -1,0 +1,234 @@
+"""What comes back: from a token endpoint, and with the browser after a sign-in. Pure, and strict.
+
+A reply either means one thing or is refused with a code: what is kept from it is sealed and used for weeks.
+RFC 6749 sections 4.1.2 and 5, RFC 9207.
+"""
+
+import base64
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, quote_plus, urlsplit
+
+from catalog.protocols import strict_json
+from catalog.protocols.base import Reply
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
+from catalog.sealing import Secret
+
+LONGEST_TOKEN = 16_000
+LONGEST_SCOPE = 4_000
+LONGEST_CODE = 4_000
+LONGEST_LIFE = 10 * 366 * 86_400  # seconds; who grants more means for ever
+SHORTEST_STRUCK_OUT = 6
+_TOKEN = re.compile(
+    r"[\x21-\x7e]+"
+)  # RFC 6749 appendix A.12, without the space, which ends a token in a header
+_SCOPE = re.compile(r"[\x20-\x7e]*")
+_DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
+_PASSING = {"temporarily_unavailable", "server_error", "slow_down"}
+
+
+class OAuthError(RefusedError):
+    """The server answered with an error of OAuth; `error` is its word for it."""
+
+    def __init__(self, code: str, message: str, error: str) -> None:
+        super().__init__(code, message)
+        self.error = error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.code, self.message, self.error))
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One token reply. `seconds` and `scope` are None where the server did not say."""
+
+    access: Secret
+    refresh: Secret | None
+    seconds: int | None
+    scope: str | None
+
+
+# What the errors of RFC 6749 section 5.2 and RFC 8707 section 2 mean for a person.
+SENTENCES = {
+    "invalid_client": "does not accept this client id and secret. Look at both and at how they are sent",
+    "invalid_grant": "does not accept this sign-in any more",
+    "unauthorized_client": "does not let this client ask in this way. Have it allowed there",
+    "unsupported_grant_type": "does not know this way of asking. Choose another kind of credential",
+    "invalid_scope": "does not grant this scope. Correct the scope",
+    "invalid_target": "does not know this resource. Correct the resource",
+    "invalid_request": "did not understand the request. Look at the settings of this credential",
+    "access_denied": "says that access was denied",
+    "consent_required": "wants a person to agree first",
+}
+
+
+def read_tokens(reply: Reply, sent: Collection[str]) -> Tokens:
+    """`sent` are the secrets that went along; none of them gets into a message.
+
+    Raises ProtocolViolationError for what means nothing, OAuthError for an error of OAuth, UnavailableError
+    for one that passes.
+    """
+    host = urlsplit(reply.url).netloc
+    if reply.status != 200:
+        raise _refusal(reply, host, sent)
+    document = strict_json.require_json(reply)
+    if not isinstance(document, dict):
+        raise _odd("TOKEN_SHAPE", host, f"sent {_kind(document)} where an object was expected")
+    if document.get("error") is not None:
+        raise _error_of(document, host, sent)
+    _check_type(document, host)
+    return Tokens(
+        access=Secret(_token(document, "access_token", host)),
+        refresh=_refresh_token(document, host),
+        seconds=_life(document, host),
+        scope=_scope(document, host),
+    )
+
+
+def _refusal(reply: Reply, host: str, sent: Collection[str]) -> ProtocolError:
+    try:
+        document = strict_json.require_json(reply)
+    except ProtocolViolationError:
+        document = None
+    if isinstance(document, dict) and document.get("error") is not None:
+        return _error_of(document, host, sent)
+    return OAuthError(
+        "TOKEN_REFUSED", f"{host} refused the token request ({reply.status}) without saying why.", ""
+    )
+
+
+def _error_of(document: Mapping[str, Any], host: str, sent: Collection[str]) -> ProtocolError:
+    error = document["error"]
+    if not isinstance(error, str) or not error:
+        return _odd("TOKEN_SHAPE", host, "sent an error that is no text")
+    words = document.get("error_description")
+    said = words if isinstance(words, str) else ""
+    return in_words(host, struck_out(error, sent), struck_out(said, sent))
+
+
+def in_words(host: str, error: str, words: str) -> ProtocolError:
+    """An error of OAuth for a person: our sentence, then the server's own words as text."""
+    known = SENTENCES.get(error, f"answered with the error {printable(error, 60)}")
+    said = f" It says: “{printable(words.strip(), 200)}”" if words.strip() else ""
+    message = f"{host} {known}.{said}"
+    if error in _PASSING:
+        return UnavailableError("TOKEN_LATER", f"{host} cannot answer now ({error}).{said}")
+    code = error.upper() if error in SENTENCES else "OAUTH_ERROR"
+    return OAuthError(code, message, error)
+
+
+def _token(document: Mapping[str, Any], member: str, host: str) -> str:
+    value = document.get(member)
+    if value is None:
+        raise _odd("TOKEN_MISSING", host, f"sent a reply without “{member}”")
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value) or len(value) > LONGEST_TOKEN:
+        raise _odd("TOKEN_TEXT", host, f"sent a “{member}” that cannot be one")
+    return value
+
+
+def _refresh_token(document: Mapping[str, Any], host: str) -> Secret | None:
+    """Some servers write "" where they mean none."""
+    if document.get("refresh_token") in (None, ""):
+        return None
+    return Secret(_token(document, "refresh_token", host))
+
+
+def _check_type(document: Mapping[str, Any], host: str) -> None:
+    """RFC 6749 section 7.1: a client must not use a token whose type it does not understand."""
+    kind = document.get("token_type")
+    if kind is None:
+        raise _odd("TOKEN_TYPE", host, "does not say of which type the token is")
+    if not isinstance(kind, str) or kind.lower() != "bearer":
+        shown = printable(kind, 40) if isinstance(kind, str) else _kind(kind)
+        raise _odd("TOKEN_TYPE", host, f"sent a token of the type “{shown}”, where only Bearer can be used")
+
+
+def _life(document: Mapping[str, Any], host: str) -> int | None:
+    """Seconds, as a whole number or the digits of one: RFC 6749 section 5.1."""
+    value = document.get("expires_in")
+    if value is None:
+        return None
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or value != int(value) or value <= 0:
+        raise _odd("TOKEN_LIFE", host, "says in “expires_in” no number of seconds that a token can live")
+    return min(int(value), LONGEST_LIFE)
+
+
+def _scope(document: Mapping[str, Any], host: str) -> str | None:
+    value = document.get("scope")
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _SCOPE.fullmatch(value) or len(value) > LONGEST_SCOPE:
+        raise _odd("TOKEN_SCOPE", host, "sent a “scope” that is no list of words")
+    return value
+
+
+def words_of(scope: str) -> list[str]:
+    """Its words, each once. Some servers put commas between them."""
+    return list(dict.fromkeys(re.split(r"[ ,]+", scope.strip(" ,")))) if scope.strip(" ,") else []
+
+
+def _odd(code: str, host: str, what: str) -> ProtocolViolationError:
+    return ProtocolViolationError(code, f"{host} {what}.")
+
+
+def _kind(value: object) -> str:
+    return {list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(
+        type(value), "a number" if isinstance(value, int | float) else "an object"
+    )
+
+
+def spellings(secret: str) -> list[str]:
+    """Every form in which a secret that was sent may come back."""
+    encoded = base64.b64encode(secret.encode()).decode()
+    found = [secret, quote(secret, safe=""), quote_plus(secret), encoded, encoded.rstrip("=")]
+    return [form for form in dict.fromkeys(found) if len(form) >= SHORTEST_STRUCK_OUT]
+
+
+def struck_out(text: str, sent: Collection[str]) -> str:
+    for secret in sent:
+        for form in spellings(secret):
+            text = text.replace(form, "•••")
+    return text
+
+
+def without(error: ProtocolError, sent: Collection[str]) -> ProtocolError:
+    """The same error with nothing in its sentence that was sent."""
+    error.message = struck_out(error.message, sent)
+    error.args = (error.message,)
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an authorization server sends back with the browser; "" for what it left out."""
+
+    state: str
+    code: str
+    issuer: str
+    error: str
+    words: str
+
+
+def read_answer(query: Mapping[str, Sequence[str]]) -> Answer | None:
+    """None when a parameter comes twice (RFC 6749 section 3.1) or is longer than any can be."""
+    fields = {"state": "", "code": "", "iss": "", "error": "", "error_description": ""}
+    for name in fields:
+        values = query.get(name) or [""]
+        if len(values) != 1 or len(values[0]) > LONGEST_CODE:
+            return None
+        fields[name] = values[0]
+    return Answer(
+        fields["state"], fields["code"], fields["iss"], fields["error"], fields["error_description"]
+    )

@@ -1,0 +1,157 @@
+"""Signing in at an authorization server for a credential: away with the browser, and back.
+
+What comes back counts once, within 10 minutes, for the person and the login session that went away. RFC 6749
+section 4.1, RFC 7636, RFC 9207; RFC 9700 section 4 lists the attacks.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from catalog import sealing
+from catalog.errors import CatalogError
+from catalog.models import Credential, Grant, SignIn
+from catalog.models.vendors import CredentialKind
+from catalog.oauth import asking, replies, tokens
+from catalog.oauth.clients import WHOSE_TOKENS
+from catalog.oauth.replies import Answer, Tokens
+from catalog.protocols.errors import ProtocolError, printable
+from catalog.sealing import Secret
+from people import audit
+from people.models import User
+
+LIFE = timedelta(minutes=10)
+MOST_OPEN = 20  # for one person
+VERIFIER_FIELD = "catalog.signin.verifier"
+
+
+def begin(credential: Credential, *, actor: User, session_key: str, redirect_uri: str) -> str:
+    """The address that the person's browser is sent to.
+
+    `session_key` is the login session's, `redirect_uri` the exact address of our own page that the server
+    sends the browser back to. Raises CatalogError.
+    """
+    grant = _grant_of(credential)
+    if not session_key:
+        raise CatalogError("sign_in_session", "Sign in to Pegboard in this browser first.", status=409)
+    tokens.client_secret(grant.credential, grant)  # a sign-in that cannot be completed is not begun
+    state, verifier = asking.new_secret(), asking.new_secret()
+    with transaction.atomic():
+        SignIn.objects.filter(created_at__lte=Now() - LIFE).delete()
+        mine = SignIn.objects.filter(user=actor).order_by("-created_at", "pk")
+        SignIn.objects.filter(pk__in=list(mine.values_list("pk", flat=True)[MOST_OPEN - 1 :])).delete()
+        row = SignIn(
+            credential=credential,
+            user=actor,
+            session_digest=asking.digest_of(session_key),
+            state_digest=asking.digest_of(state),
+            redirect_uri=redirect_uri,
+        )
+        row.verifier = sealing.seal(Secret(verifier), row=row.pk, field=VERIFIER_FIELD)
+        row.save()
+    return asking.sign_in_address(grant, redirect_uri=redirect_uri, state=state, verifier=verifier)
+
+
+def complete(
+    query: Mapping[str, Sequence[str]], *, actor: User, session_key: str, redirect_uri: str
+) -> Credential:
+    """Trades what the browser brought back for tokens, and keeps them.
+
+    `query` holds every value of every parameter (`dict(request.GET.lists())`); `redirect_uri` is the address
+    that was called, without its query. Raises CatalogError with a sentence for the person: nothing is kept
+    then, and the credential's earlier tokens stay.
+    """
+    answer = replies.read_answer(query)
+    row = _taken(answer, actor, session_key) if answer else None
+    if answer is None or row is None:
+        raise CatalogError(
+            "sign_in_unknown",
+            "This sign-in was not begun here, is over, or was used before. Begin again from the credential.",
+        )
+    grant = _grant_of(row.credential)
+    if redirect_uri != row.redirect_uri:
+        raise CatalogError("sign_in_address", "The sign-in came back to another address. Begin again.")
+    _check_issuer(grant, answer)
+    if answer.error:
+        host = urlsplit(grant.authorization_url).netloc
+        said = replies.in_words(host, answer.error, answer.words)
+        raise CatalogError("sign_in_refused", said.message)
+    if not answer.code:
+        raise CatalogError("sign_in_code", "The server sent no code back. Begin again.")
+    _trade(grant, row, answer.code, actor)
+    return row.credential
+
+
+def _grant_of(credential: Credential) -> Grant:
+    """As it is now."""
+    rows = Grant.objects.filter(credential_id=credential.pk, credential__removed_at=None)
+    grant = rows.select_related("credential").timed().first()
+    if grant is None or credential.kind != CredentialKind.OAUTH_CODE:
+        raise CatalogError("sign_in_kind", "This credential does not take a sign-in.", status=409)
+    return grant
+
+
+def _taken(answer: Answer, actor: User, session_key: str) -> SignIn | None:
+    """The sign-in that this answer belongs to; whoever takes it is the only one."""
+    mine = SignIn.objects.filter(
+        state_digest=asking.digest_of(answer.state),
+        session_digest=asking.digest_of(session_key),
+        user=actor,
+        created_at__gt=Now() - LIFE,
+    )
+    row = mine.select_related("credential").first()
+    if row is None:
+        return None
+    deleted, _ = mine.filter(pk=row.pk).delete()
+    return row if deleted else None
+
+
+def _check_issuer(grant: Grant, answer: Answer) -> None:
+    """Compared byte for byte, before anything else in the answer is believed: RFC 9207 section 2.4."""
+    if answer.issuer == grant.issuer and (answer.issuer or not grant.states_issuer):
+        return
+    if not answer.issuer:
+        if not grant.states_issuer:
+            return
+        why = "The answer does not say from which server it comes, although this one promised to"
+    elif not grant.issuer:
+        why = (
+            f"The server calls itself “{printable(answer.issuer, 200)}”, and no issuer was entered. "
+            "If that is the right one, enter it as the issuer"
+        )
+    else:
+        why = f"The answer comes from “{printable(answer.issuer, 200)}” and not from “{grant.issuer}”"
+    raise CatalogError("sign_in_issuer", f"{why}. Nothing was kept. Begin again.")
+
+
+def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
+    secret = tokens.client_secret(grant.credential, grant)
+    verifier = sealing.unseal(
+        row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name
+    ).reveal()
+    fields = asking.code_fields(grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier)
+    sent = [code, verifier, *([secret.reveal()] if secret else [])]
+    began = time.monotonic()
+    try:
+        got = tokens.request(grant, asking.token_form(grant, secret, fields), sent)
+    except ProtocolError as error:
+        raise CatalogError("sign_in_failed", f"The sign-in was not completed: {error.message}") from None
+    _keep(grant, got, time.monotonic() - began, actor)
+
+
+def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
+    """In the place of whatever was there or is being renewed, unless the client became another one."""
+    changes = tokens.columns_for(grant, got, elapsed, is_sign_in=True)
+    with transaction.atomic():
+        now = Grant.objects.select_for_update(of=("self",)).filter(pk=grant.pk).first()
+        if now is None or any(getattr(now, name) != getattr(grant, name) for name in WHOSE_TOKENS):
+            raise CatalogError(
+                "sign_in_changed", "The credential was changed meanwhile. Begin again.", status=409
+            )
+        rows = Grant.objects.filter(pk=grant.pk)
+        rows.update(**changes, generation=now.generation + 1, signed_in_at=Now(), signed_in_by=actor)
+        audit.record(actor, "sign_in", grant.credential, after={"scope": changes["granted_scope"]})

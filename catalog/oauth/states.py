@@ -1,0 +1,121 @@
+"""How a credential is, in the words that pages and the API show."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import models
+
+from catalog.models import Grant
+from catalog.models.vendors import CredentialKind
+from catalog.oauth.replies import words_of
+from catalog.oauth.tokens import moment
+
+SOON = timedelta(days=1)
+
+
+class State(models.TextChoices):
+    NEW = "new", "Not used yet"
+    OK = "ok", "Working"
+    EXPIRING = "expiring", "Expiring"
+    NEEDS_SIGN_IN = "needs_sign_in", "Needs a sign-in"
+    REFUSED = "refused", "Refused"
+
+
+class Remedy(models.TextChoices):
+    """The one action that mends it; "" for none."""
+
+    SIGN_IN = "sign_in", "Sign in"
+    ENTER_SECRET = "enter_secret", "Enter the secret again"
+    EDIT = "edit", "Correct the settings"
+    WAIT = "wait", "Nothing to do: it is tried again by itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`sentence` says how things are; `expires_at` is None for a token of unknown life, or for none.
+
+    `missing` and `extra` are the scopes that were asked for and not granted, and the other way round.
+    """
+
+    state: State
+    sentence: str
+    remedy: Remedy | None
+    expires_at: datetime | None
+    obtained_at: datetime | None
+    failed_at: datetime | None
+    error_code: str
+    error_message: str
+    retry_at: datetime | None
+    granted: list[str]
+    missing: list[str]
+    extra: list[str]
+    signed_in_at: datetime | None
+    signed_in_by: str
+
+
+def standing_of(grant: Grant, now: datetime) -> Standing:
+    """`now` as the database has it (`Grant.objects.timed()`) or as we do."""
+    state, sentence, remedy = _state(grant, now)
+    asked, granted = words_of(grant.scope), words_of(grant.granted_scope)
+    has_token = bool(grant.access_token)
+    return Standing(
+        state=state,
+        sentence=sentence,
+        remedy=remedy,
+        expires_at=grant.expires_at,
+        obtained_at=grant.obtained_at,
+        failed_at=grant.failed_at,
+        error_code=grant.error_code,
+        error_message=grant.error_message,
+        retry_at=grant.retry_at,
+        granted=granted if has_token else [],
+        missing=[word for word in asked if word not in granted] if has_token else [],
+        extra=[word for word in granted if word not in asked] if has_token and asked else [],
+        signed_in_at=grant.signed_in_at,
+        signed_in_by=str(grant.signed_in_by) if grant.signed_in_by else "",
+    )
+
+
+def _state(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:
+    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
+    if grant.client_authentication != "none" and not grant.credential.sealed:
+        return State.REFUSED, "Its client secret was entered for another server.", Remedy.ENTER_SECRET
+    if grant.ended_at:
+        return State.NEEDS_SIGN_IN, grant.error_message, Remedy.SIGN_IN
+    if is_code and not grant.access_token:
+        return State.NEW, "Nobody has signed in yet.", Remedy.SIGN_IN
+    if grant.refused_at:
+        return State.REFUSED, grant.error_message, Remedy.EDIT
+    if is_code and not grant.refresh_token and (worry := _without_renewal(grant, now)):
+        return worry
+    if grant.failures:
+        return State.EXPIRING, _not_renewed(grant, now), Remedy.WAIT
+    if not grant.access_token:
+        return State.NEW, "The first token is asked for when it is first used.", None
+    if grant.expires_at is None:
+        return (
+            State.OK,
+            "The server does not say how long the token lives: it is used until it is refused.",
+            None,
+        )
+    if is_code or grant.expires_at > now:
+        return State.OK, f"The token is good until {moment(grant.expires_at)} and renewed before that.", None
+    return State.OK, "The last token is over; the next one is asked for when it is needed.", None
+
+
+def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
+    """The server gave no refresh token."""
+    if grant.expires_at is None or grant.expires_at > now + SOON:
+        return None
+    if grant.expires_at <= now:
+        since = f"Please sign in again: the token is over since {moment(grant.expires_at)}."
+        return State.NEEDS_SIGN_IN, since, Remedy.SIGN_IN
+    until = f"It ends at {moment(grant.expires_at)}, and the server gave nothing to renew it with."
+    return State.EXPIRING, until, Remedy.SIGN_IN
+
+
+def _not_renewed(grant: Grant, now: datetime) -> str:
+    is_good = grant.access_token and (grant.expires_at is None or grant.expires_at > now)
+    until = f" The token is good until {moment(grant.expires_at)}." if is_good and grant.expires_at else ""
+    again = f" Tried again after {moment(grant.retry_at)}." if grant.retry_at else ""
+    return f"It could not be renewed: {grant.error_message}{until}{again}"

@@ -1,0 +1,451 @@
+"""The access token of a credential, and its renewal by one process at a time.
+
+Whoever renews takes a lease on the grant's row, asks the server outside of any transaction within less time
+than the lease, and stores the reply only if the grant's generation is still the one it started from. Who does
+not get the lease waits for the row. docs/decisions/0013-oauth.md says why.
+"""
+
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
+
+from catalog import sealing
+from catalog.crashpoints import crashpoint
+from catalog.errors import CatalogError
+from catalog.models import Credential, Grant
+from catalog.models.oauth import ClientAuthentication
+from catalog.models.vendors import CredentialKind
+from catalog.oauth import asking, http, replies
+from catalog.oauth.errors import BusyError, NeedsSignInError
+from catalog.oauth.replies import OAuthError, Tokens
+from catalog.protocols.errors import ProtocolError, RefusedError, UnavailableError
+from catalog.sealing import Secret
+
+logger = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=30)  # longer than http.SECONDS
+PATIENCE = 20.0  # seconds that one waits for another's renewal
+EARLY_SHARE, EARLY_SECONDS = 0.2, 60.0
+SHORTEST_BACK_OFF, LONGEST_BACK_OFF = 30.0, 3_600.0
+LONGEST_WAIT = 86_400.0
+STORE_AGAIN_AFTER = (0.5, 1.0, 2.0, 3.0)
+USED_LATELY = timedelta(days=1)
+NOTE_USE_EVERY = timedelta(minutes=10)
+LOOK_AHEAD = timedelta(seconds=40)  # a little longer than the time between two looks
+MOST_AT_ONCE = 200
+# The request has not left this machine, so nothing became of it.
+_NEVER_SENT = {"DNS", "CONNECT", "CONNECT_TIMEOUT", "ADDRESS", "URL", "TLS", "PATH", "HEADER", "REQUEST"}
+NO_TOKENS: dict[str, Any] = {"access_token": "", "refresh_token": "", "expires_at": None, "renew_at": None}
+NO_ERROR: dict[str, Any] = {
+    "failures": 0,
+    "retry_at": None,
+    "failed_at": None,
+    "error_code": "",
+    "error_message": "",
+    "ended_at": None,
+    "refused_at": None,
+}
+NOT_TAKEN = (
+    "The vendor does not take a token that was just made for it. Look at the scope, the resource and the "
+    "audience of this credential, or ask the vendor."
+)
+NO_LEASE: dict[str, Any] = {"lease": None, "lease_until": None}
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An access token to send. `generation` tells it from the ones before and after it.
+
+    `good_for` is how many seconds it may be used before another is asked for; None: until it is refused.
+    `was_refused` says that the vendor did not take it when it was last tried.
+    """
+
+    generation: int
+    secret: Secret
+    good_for: float | None = None
+    was_refused: bool = False
+
+
+def early(seconds: float, chance: Callable[[], float] = random.random) -> float:
+    """How many seconds before its end a token that lives for so many is renewed.
+
+    At 80 % of its life, but a minute before its end and not in the first half; up to a tenth earlier, so that
+    those of one moment spread.
+    """
+    margin = max(seconds * EARLY_SHARE, EARLY_SECONDS) * (1 + chance() / 10)
+    return min(margin, seconds / 2)
+
+
+def back_off(failures: int, asked: float | None, chance: Callable[[], float] = random.random) -> float:
+    """Seconds until the next try: 30 after the first failure, doubled with each, at most an hour; +-20 %.
+
+    What the server asks for (Retry-After) is waited for, up to a day.
+    """
+    pause: float = min(SHORTEST_BACK_OFF * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF) * (
+        0.8 + 0.4 * chance()
+    )
+    return min(max(pause, asked or 0.0), LONGEST_WAIT)
+
+
+def token_for(credential: Credential, *, refused: int | None = None) -> Token:
+    """A token to use now, renewed if that is due; or another one than that of the `refused` generation.
+
+    May wait for the authorization server or for another process, 20 s each; never inside a transaction.
+    A credential that is not saved yet gets one that is kept nowhere. Raises NeedsSignInError, BusyError,
+    other ProtocolErrors, CatalogError.
+    """
+    if credential._state.adding:
+        return _passing_token(credential)
+    ends = time.monotonic() + PATIENCE
+    while True:
+        grant = read(credential.pk)
+        token = _usable(grant, refused)
+        if token and (token.good_for is None or token.good_for > 0):
+            return token
+        _raise_if_over(grant, refused)
+        if renewed := _tried(grant, token):
+            return renewed
+        if token:
+            return _for_a_while(grant, token)
+        if grant.now < (grant.retry_at or grant.now):
+            raise _known_failure(grant)
+        if time.monotonic() >= ends:
+            raise BusyError(credential.name)
+        time.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - spreads those who wait
+
+
+def _tried(grant: Grant, token: Token | None) -> Token | None:
+    """One renewal, if the row allows it. While a `token` is good, only the end of a sign-in is a failure."""
+    if not _may_try(grant):
+        return None
+    try:
+        return renew(grant)
+    except NeedsSignInError:
+        raise
+    except ProtocolError:
+        if token is None:
+            raise
+        return None
+
+
+def read(credential_id: uuid.UUID) -> Grant:
+    """The grant with `now`; that it is used is noted. Raises CatalogError when the credential is gone."""
+    rows = Grant.objects.filter(credential_id=credential_id, credential__removed_at=None)
+    grant = rows.select_related("credential").timed().first()
+    if grant is None:
+        raise CatalogError("credential_removed", "This credential has been removed.", status=409)
+    if grant.used_at is None or grant.used_at < grant.now - NOTE_USE_EVERY:
+        Grant.objects.filter(pk=grant.pk).update(used_at=Now())
+    return grant
+
+
+def _usable(grant: Grant, refused: int | None) -> Token | None:
+    """The stored token, if it is neither over nor the one that was refused."""
+    if not grant.access_token or grant.generation == refused:
+        return None
+    if grant.expires_at and grant.expires_at <= grant.now:
+        return None
+    ends = grant.renew_at or grant.expires_at
+    return Token(
+        generation=grant.generation,
+        secret=_opened(grant, "access_token"),
+        good_for=(ends - grant.now).total_seconds() if ends else None,
+        was_refused=grant.refused_at is not None,
+    )
+
+
+def _for_a_while(grant: Grant, token: Token) -> Token:
+    """One that should be renewed and cannot just now: asked about again before long."""
+    left = (grant.expires_at - grant.now).total_seconds() if grant.expires_at else SHORTEST_BACK_OFF
+    return replace(token, good_for=min(left, SHORTEST_BACK_OFF))
+
+
+def _raise_if_over(grant: Grant, refused: int | None) -> None:
+    if grant.ended_at:
+        raise NeedsSignInError(grant.error_message)
+    if grant.refused_at and grant.generation == refused:
+        raise RefusedError("TOKEN_NOT_TAKEN", NOT_TAKEN)
+    if grant.credential.kind == CredentialKind.OAUTH_CODE and not grant.refresh_token:
+        raise _without_refresh_token(grant)
+
+
+def _without_refresh_token(grant: Grant) -> NeedsSignInError:
+    if not grant.access_token:
+        return NeedsSignInError(f"“{grant.credential}” needs a sign-in before it can be used.")
+    message = (
+        f"Please sign in again: the token is over since {moment(grant.now)}, and none came to renew it with."
+    )
+    _end(Grant.objects.filter(pk=grant.pk, generation=grant.generation), "TOKEN_OVER", message)
+    return NeedsSignInError(message)
+
+
+def _may_try(grant: Grant) -> bool:
+    is_free = grant.lease_until is None or grant.lease_until <= grant.now
+    return is_free and (grant.retry_at is None or grant.retry_at <= grant.now)
+
+
+def _known_failure(grant: Grant) -> ProtocolError:
+    """What the last try met, while it is too early for the next one."""
+    left = (grant.retry_at - grant.now).total_seconds() if grant.retry_at else None
+    return UnavailableError(grant.error_code, grant.error_message, retry_after=left)
+
+
+def renew(grant: Grant) -> Token | None:
+    """Asks the server and stores what it says; None when another process does, or has done, just that.
+
+    Raises what went wrong after noting it in the row.
+    """
+    fields, sent = _what_to_ask(grant)
+    secret = client_secret(grant.credential, grant)
+    form = asking.token_form(grant, secret, fields)
+    lease = _claim(grant)
+    if lease is None:
+        return None
+    crashpoint("token-claimed")
+    began = time.monotonic()
+    try:
+        tokens = request(grant, form, [*sent, *([secret.reveal()] if secret else [])])
+    except ProtocolError as error:
+        raise _note_failure(grant, lease, error) from None
+    crashpoint("token-received")
+    token = _store(grant, tokens, time.monotonic() - began)
+    crashpoint("token-stored")
+    return token
+
+
+def request(grant: Grant, form: tuple[dict[str, str], bytes], sent: Collection[str]) -> Tokens:
+    """One token request. None of the secrets that were `sent` gets into an error."""
+    try:
+        return replies.read_tokens(http.post_form(grant.token_url, *form), sent)
+    except ProtocolError as error:
+        raise replies.without(error, sent) from None
+
+
+def _what_to_ask(grant: Grant) -> tuple[dict[str, str], list[str]]:
+    """The form's fields, and the secrets in them."""
+    if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
+        return asking.client_fields(grant), []
+    token = _opened(grant, "refresh_token")
+    return asking.refresh_fields(grant, token), [token.reveal()]
+
+
+def client_secret(credential: Credential, grant: Grant) -> Secret | None:
+    """None for a public client."""
+    if grant.client_authentication == ClientAuthentication.NONE:
+        return None
+    if not credential.sealed:
+        raise CatalogError("CLIENT_SECRET", f"Enter the client secret of “{credential}” again.")
+    return sealing.unseal(
+        credential.sealed, row=credential.pk, field="catalog.credential.sealed", name=credential.name
+    )
+
+
+def _opened(grant: Grant, column: str) -> Secret:
+    sealed, name = getattr(grant, column), grant.credential.name
+    return sealing.unseal(sealed, row=grant.pk, field=field_of(column), name=name)
+
+
+def field_of(column: str) -> str:
+    """What a secret in this column of a grant is sealed for."""
+    return f"catalog.grant.{column}"
+
+
+def _passing_token(credential: Credential) -> Token:
+    grant = credential.grant
+    if credential.kind == CredentialKind.OAUTH_CODE:
+        raise NeedsSignInError(
+            "This can be looked at after a sign-in. Save the credential and sign in first."
+        )
+    secret = client_secret(credential, grant)
+    sent = [secret.reveal()] if secret else []
+    tokens = request(grant, asking.token_form(grant, secret, asking.client_fields(grant)), sent)
+    return Token(grant.generation, tokens.access)
+
+
+def _claim(grant: Grant) -> uuid.UUID | None:
+    """The lease, committed before anything is sent, if nobody else has one."""
+    lease = uuid.uuid4()
+    free = Q(lease_until=None) | Q(lease_until__lte=Now())
+    ready = Q(retry_at=None) | Q(retry_at__lte=Now())
+    rows = Grant.objects.filter(free, ready, pk=grant.pk, generation=grant.generation, ended_at=None)
+    with transaction.atomic(durable=True):
+        claimed = rows.update(
+            lease=lease, lease_until=Now() + LEASE, started_at=Coalesce("started_at", Now())
+        )
+    return lease if claimed else None
+
+
+def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
+    """Keeps the reply as the next generation, before anything uses it; None when the grant has moved on.
+
+    A database that is away for a moment is waited for: the server has forgotten the old refresh token.
+    """
+    changes = columns_for(grant, tokens, elapsed)
+    changes["generation"] = grant.generation + 1
+    for pause in (*STORE_AGAIN_AFTER, None):
+        try:
+            with transaction.atomic(durable=True):
+                stored = Grant.objects.filter(pk=grant.pk, generation=grant.generation).update(**changes)
+            break
+        except (OperationalError, InterfaceError):
+            if pause is None:
+                raise
+            connection.close()
+            time.sleep(pause)
+    if not stored:
+        logger.warning("credential %s changed while its token was renewed", grant.credential_id)
+        return None
+    logger.info("credential %s has a new token", grant.credential_id)
+    left = tokens.seconds - early(tokens.seconds) - elapsed if tokens.seconds else None
+    return Token(grant.generation + 1, tokens.access, left)
+
+
+def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: bool = False) -> dict[str, Any]:
+    """What a token reply means for the row. Seconds count from when it was asked for, `elapsed` ago.
+
+    A renewal without a new refresh token leaves the old one as it is; without a scope in the reply it is the
+    one that was asked for, or the one before (RFC 6749 sections 5.1 and 6).
+    """
+    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
+    changes: dict[str, Any] = {
+        **NO_ERROR,
+        **NO_LEASE,
+        "started_at": None,
+        "access_token": sealing.seal(tokens.access, row=grant.pk, field=field_of("access_token")),
+        "obtained_at": Now(),
+        "expires_at": None,
+        "renew_at": None,
+    }
+    if is_code and tokens.refresh:
+        changes["refresh_token"] = sealing.seal(tokens.refresh, row=grant.pk, field=field_of("refresh_token"))
+    elif is_sign_in:
+        changes["refresh_token"] = ""
+    if tokens.scope is not None:
+        changes["granted_scope"] = tokens.scope
+    elif is_sign_in or not is_code:
+        changes["granted_scope"] = grant.scope
+    if tokens.seconds is not None:
+        left = tokens.seconds - elapsed
+        changes["expires_at"] = Now() + timedelta(seconds=left)
+        if not is_code or tokens.refresh or not is_sign_in:
+            changes["renew_at"] = Now() + timedelta(seconds=left - early(tokens.seconds))
+    return changes
+
+
+def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> ProtocolError:
+    """What is to be raised. Written only while the lease is ours and the grant is as we know it."""
+    mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
+    is_over = isinstance(error, OAuthError) and error.error == "invalid_grant"
+    if is_over and grant.credential.kind == CredentialKind.OAUTH_CODE:
+        message = _why_over(grant, error)
+        _end(mine, "INVALID_GRANT", message)
+        return NeedsSignInError(message)
+    pause = back_off(grant.failures + 1, error.retry_after)
+    changes: dict[str, Any] = {
+        **NO_LEASE,
+        "failures": grant.failures + 1,
+        "retry_at": Now() + timedelta(seconds=pause),
+        "failed_at": Now(),
+        "error_code": error.code[:40],
+        "error_message": error.message[:1000],
+    }
+    if isinstance(error, OAuthError) or error.code in _NEVER_SENT:
+        changes["started_at"] = grant.started_at  # this try left no doubt behind; an earlier one may have
+    if isinstance(error, RefusedError):
+        changes["refused_at"] = Coalesce("refused_at", Now())
+    with transaction.atomic(durable=True):
+        mine.update(**changes)
+    logger.warning("credential %s: no new token (%s)", grant.credential_id, error.code)
+    return error
+
+
+def _why_over(grant: Grant, error: ProtocolError) -> str:
+    if grant.started_at:
+        return (
+            f"A renewal was interrupted at {moment(grant.started_at)}, and the server does not take the old "
+            "refresh token any more. Please sign in again."
+        )
+    return f"Please sign in again, since {moment(grant.now)}: {error.message}"
+
+
+def _end(rows: QuerySet[Grant], code: str, message: str) -> None:
+    with transaction.atomic(durable=True):
+        rows.update(
+            **NO_TOKENS,
+            **NO_LEASE,
+            generation=F("generation") + 1,
+            started_at=None,
+            retry_at=None,
+            ended_at=Now(),
+            failed_at=Now(),
+            error_code=code,
+            error_message=message[:1000],
+        )
+
+
+def moment(when: datetime) -> str:
+    return f"{when.astimezone(UTC):%H:%M:%S} UTC on {when.astimezone(UTC):%d %B %Y}".replace(" on 0", " on ")
+
+
+def note_refusal(credential: Credential, generation: int) -> None:
+    """The vendor does not take a token that was just made. Another one would fare no better."""
+    Grant.objects.filter(credential=credential, generation=generation).update(
+        refused_at=Now(), failed_at=Now(), error_code="TOKEN_NOT_TAKEN", error_message=NOT_TAKEN
+    )
+
+
+def note_acceptance(credential: Credential, generation: int) -> None:
+    refused = Grant.objects.filter(credential=credential, generation=generation, error_code="TOKEN_NOT_TAKEN")
+    refused.update(refused_at=None, failed_at=None, error_code="", error_message="")
+
+
+def due() -> list[uuid.UUID]:
+    """The credentials whose tokens are used and should be renewed now, so that nobody has to wait for it."""
+    free = Q(lease_until=None) | Q(lease_until__lte=Now())
+    ready = Q(retry_at=None) | Q(retry_at__lte=Now())
+    rows = Grant.objects.filter(
+        free,
+        ready,
+        renew_at__lte=Now() + LOOK_AHEAD,
+        used_at__gt=Now() - USED_LATELY,
+        ended_at=None,
+        refused_at=None,
+        credential__removed_at=None,
+    )
+    return list(rows.order_by("renew_at").values_list("credential_id", flat=True)[:MOST_AT_ONCE])
+
+
+def renew_early(credential_id: uuid.UUID) -> None:
+    """Renews one that is due. What goes wrong stands in its row."""
+    rows = Grant.objects.filter(credential_id=credential_id, renew_at__lte=Now() + LOOK_AHEAD)
+    grant = rows.select_related("credential").timed().first()
+    if grant is None or not grant.access_token or not _may_try(grant):
+        return
+    with suppress(ProtocolError, CatalogError):
+        renew(grant)
+
+
+def apart(work: Callable[[], Result]) -> Result:
+    """Does it on a database connection of its own: the caller's may be in the middle of something."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="token") as pool:
+        return pool.submit(_and_close, work).result()
+
+
+def _and_close(work: Callable[[], Result]) -> Result:
+    try:
+        return work()
+    finally:
+        connection.close()
