@@ -11,10 +11,12 @@ from catalog import connections, protocols
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
+from catalog.policy_fields import PREFIX
 from catalog.protocols.base import Protocol
 from catalog.reach_fields import ReachForm
 from catalog.setting_fields import DocumentField, setting_field
 from people.forms import OperationForm
+from people.late_edits import Difference
 
 INTERVALS = {
     5: "Every 5 minutes",
@@ -89,6 +91,17 @@ class EndpointForm(ReachForm):
         plain = ("name", "url", "credential", "interval_minutes")
         stated = {name: self.cleaned_data[name] for name in plain}
         return stated | self.reach() | {"settings": self._settings(), "policy": self.policy()}
+
+    def field_for(self, path: str) -> str:
+        if path == "credential_id":
+            return "credential"
+        if path == "credential":  # its name, which says to people what the id says to programs
+            return ""
+        return path.replace("settings.", "setting-", 1).replace("policy.", PREFIX, 1)
+
+    def late_rows(self) -> list[tuple[str, Difference]]:
+        rows = super().late_rows()
+        return [(label.capitalize(), each) for label, each in rows if each.path != "credential_id"]
 
     def _offer_to_keep(self, name: str) -> None:
         size = filesizeformat(self.stored[name]["bytes"])

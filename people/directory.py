@@ -6,7 +6,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from people import audit, names
+from people import audit, late_edits, names
 from people.errors import DomainError
 from people.models import Role, User
 
@@ -22,14 +22,16 @@ def add_user(
     try:
         with transaction.atomic():
             user.save()
-            audit.record(actor, "add person", user, after={"username": user.username, **_facts(user)})
+            audit.record(actor, "add person", user, after={"username": user.username, **facts(user)})
     except IntegrityError as error:
         taken = "Somebody already signs in with this name."
         raise DomainError("taken", taken, fields={"username": taken}, status=409) from error
     return user
 
 
-def update_user(user: User, *, actor: User | None, **changes: Any) -> None:
+def update_user(
+    user: User, *, actor: User | None, expected: str = late_edits.ANY_STATE, **changes: Any
+) -> None:
     """Changes `name`, `role` or `is_active`. The last active administrator stays one.
 
     With another role, or deactivated, a person's sessions end.
@@ -40,17 +42,18 @@ def update_user(user: User, *, actor: User | None, **changes: Any) -> None:
         administrators = User.objects.filter(role=Role.ADMIN, is_active=True).order_by("pk")
         others = [row for row in administrators.select_for_update(no_key=True) if row.pk != user.pk]
         user.refresh_from_db(from_queryset=User.objects.select_for_update(no_key=True))
-        before, was_administrator = _facts(user), user.can_administer
+        before, was_administrator = facts(user), user.can_administer
         for field in CHANGEABLE:
             setattr(user, field, changes.get(field, before[field]))
         _check(user)
+        late_edits.check(user, expected, now=before, wanted=facts(user))
         if was_administrator and not user.can_administer and not others:
             raise DomainError("last_administrator", "Pegboard needs at least one administrator.", status=409)
-        if _facts(user) != before:
+        if facts(user) != before:
             if (before["role"], before["is_active"]) != (user.role, user.is_active):
                 user.sessions_ended += 1
             user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
-            audit.record(actor, "change person", user, before=before, after=_facts(user))
+            audit.record(actor, "change person", user, before=before, after=facts(user))
 
 
 def set_password(user: User, *, actor: User | None, password: str) -> None:
@@ -62,7 +65,8 @@ def set_password(user: User, *, actor: User | None, password: str) -> None:
         audit.record(actor, "set password", user)
 
 
-def _facts(user: User) -> dict[str, Any]:
+def facts(user: User) -> dict[str, Any]:
+    """What an audit row says about a person."""
     return {field: getattr(user, field) for field in CHANGEABLE}
 
 

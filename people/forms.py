@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
+from django.http import QueryDict
 from django.utils import timezone
 
 from people.errors import DomainError
+from people.late_edits import ANY_STATE, Difference, Facts, LateEditError, etag
 from people.models import Role, Scope, User
 
 LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
@@ -17,17 +19,67 @@ LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
 class OperationForm(forms.Form):
     """A form whose rules live in an operation; what the operation refuses is shown where the person looks."""
 
+    late: LateEditError | None = None
+    expected = ANY_STATE
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("label_suffix", "")
         super().__init__(*args, **kwargs)
 
+    def edits(self, facts: Facts) -> None:
+        """Says what is being edited: the page sends the state along, so that a late edit is told."""
+        self.expected = self.data.get("expected", ANY_STATE) if self.is_bound else etag(facts)
+
+    @property
+    def status(self) -> int:
+        """Of the page that shows this form."""
+        return 409 if self.late else 200
+
     def refuse(self, error: DomainError) -> None:
+        if isinstance(error, LateEditError):
+            self._show_theirs(error)
+            return
         shown = {name: sentence for name, sentence in error.fields.items() if name in self.fields}
         for sentence in dict.fromkeys((error.message, *error.fields.values())):
             if sentence not in shown.values():
                 self.add_error(None, sentence)
         for name, sentence in shown.items():
             self.add_error(name, sentence)
+
+    def field_for(self, path: str) -> str:
+        """The name of the field for a member of the facts."""
+        return path
+
+    def _show_theirs(self, error: LateEditError) -> None:
+        """What this person left as it was now is as the other one wrote it; the rest they look at."""
+        self.late, self.expected = error, error.state
+        self.data = data = cast(QueryDict, self.data).copy()
+        for difference in error.differences:
+            name = self.field_for(difference.path)
+            if name in self.fields and error.knows_before and difference.yours == difference.before:
+                _put(data, name, difference.theirs)
+
+    def late_rows(self) -> list[tuple[str, Difference]]:
+        """Each difference with the label of its field."""
+        labels = {name: str(field.label or name.capitalize()) for name, field in self.fields.items()}
+        rows = [
+            (labels.get(self.field_for(each.path)), each)
+            for each in (self.late.differences if self.late else ())
+        ]
+        return [(label or each.path.replace("_", " "), each) for label, each in rows]
+
+
+def _put(data: QueryDict, name: str, value: object) -> None:
+    """As a browser would send it."""
+    match value:
+        case None | False:
+            data.pop(name, None)
+        case True:
+            data[name] = "on"
+        case list():
+            data[name] = "\n".join(map(str, value))
+        case _:
+            data[name] = str(value)
 
 
 class SignInForm(AuthenticationForm):

@@ -12,6 +12,7 @@ from catalog import connections, report_card
 from catalog.addresses import LONGEST_URL
 from catalog.models import Vendor
 from catalog.promises import PROMISES
+from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
@@ -130,14 +131,22 @@ class VendorDetail(GenericAPIView[Vendor]):
         return get_object_or_404(self.get_queryset(), slug=slug)
 
     def get(self, request: Request, slug: str) -> Response:
-        return Response(VendorDetailOutput(self.vendor(slug)).data)
+        return self._answer(slug)
 
-    @extend_schema(request=VendorChange)
+    @extend_schema(parameters=[IF_MATCH], request=VendorChange)
     def patch(self, request: Request, slug: str) -> Response:
         given = VendorChange(data=request.data)
         given.is_valid(raise_exception=True)
-        connections.update_vendor(self.vendor(slug), actor=person(request), **given.validated_data)
-        return Response(VendorDetailOutput(self.vendor(slug)).data)
+        changes = given.validated_data
+        connections.update_vendor(
+            self.vendor(slug), actor=person(request), expected=expected(request), **changes
+        )
+        return self._answer(slug)
+
+    def _answer(self, slug: str) -> Response:
+        vendor = self.vendor(slug)
+        headers = etag_of(connections.vendor_facts(vendor))
+        return Response(VendorDetailOutput(vendor).data, headers=headers)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:

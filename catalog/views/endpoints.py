@@ -83,16 +83,17 @@ def endpoint_context(row: Endpoint, form: EndpointForm) -> dict[str, Any]:
 def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     row = live_endpoint(pk)
     form = EndpointForm(request.POST or None, request.FILES or None, endpoint=row)
+    form.edits(connections.endpoint_facts(row))
     if request.method == "POST" and form.is_valid():
         try:
-            connections.update_endpoint(row, actor=person(request), **form.changes())
+            connections.update_endpoint(row, actor=person(request), expected=form.expected, **form.changes())
         except DomainError as error:
             form.refuse(error)
             row.refresh_from_db()
         else:
             messages.success(request, "Saved. The next reading uses these settings.")
             return redirect("endpoint", row.pk)
-    return render(request, "catalog/endpoint.html", endpoint_context(row, form))
+    return render(request, "catalog/endpoint.html", endpoint_context(row, form), status=form.status)
 
 
 @requires(Role.ADMIN)

@@ -29,9 +29,10 @@ def vendor_list(request: HttpRequest) -> HttpResponse:
 def vendor(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(Vendor.objects.live(), slug=slug)
     form = VendorForm(request.POST or None, initial={"name": row.name, "homepage": row.homepage})
+    form.edits(connections.vendor_facts(row))
     if request.method == "POST" and form.is_valid():
         try:
-            connections.update_vendor(row, actor=person(request), **form.cleaned_data)
+            connections.update_vendor(row, actor=person(request), expected=form.expected, **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -48,7 +49,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         "finding_count": findings,
         "card": report_card.of(row),
     }
-    return render(request, "catalog/vendor.html", context)
+    return render(request, "catalog/vendor.html", context, status=form.status)
 
 
 @requires(Role.ADMIN)

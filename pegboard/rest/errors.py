@@ -15,6 +15,7 @@ from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
 
 from people.errors import DomainError
+from people.late_edits import LateEditError
 
 CHECK_FIELDS = "Some of what was sent cannot be taken."
 
@@ -28,6 +29,8 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
     body: dict[str, Any] = {"code": problem.code, "message": problem.message}
     if problem.fields:
         body["fields"] = problem.fields
+    if isinstance(problem, LateEditError):
+        body["changes"] = [vars(difference) for difference in problem.differences]
     return Response(body, status=problem.status, headers=_headers(exc))
 
 

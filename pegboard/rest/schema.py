@@ -33,12 +33,27 @@ class ErrorSerializer(serializers.Serializer[Any]):
     )
 
 
+class DifferenceSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="The member, such as name or policy.breaking.")
+    before = serializers.JSONField(allow_null=True, help_text="Where you started; null if that is unknown.")
+    theirs = serializers.JSONField(allow_null=True, help_text="What is there now.")
+    yours = serializers.JSONField(allow_null=True, help_text="What you sent.")
+
+
+class ConflictSerializer(ErrorSerializer):
+    changes = DifferenceSerializer(
+        many=True, required=False, help_text="With the code changed_meanwhile: who started from If-Match."
+    )
+
+
 class Schema(AutoSchema):
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
-        error = {"application/json": {"schema": self.resolve_serializer(ErrorSerializer, direction).ref}}
         for code in self._possible_errors():
-            reply: dict[str, Any] = {"description": ERRORS[code], "content": error}
+            body = ConflictSerializer if code == "409" else ErrorSerializer
+            schema = self.resolve_serializer(body, direction).ref
+            content = {"application/json": {"schema": schema}}
+            reply: dict[str, Any] = {"description": ERRORS[code], "content": content}
             if code == "429":
                 reply["headers"] = {"Retry-After": RETRY_AFTER}
             bodies.setdefault(code, reply)

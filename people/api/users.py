@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from people import directory
+from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role, User
 from people.permissions import person
@@ -56,9 +57,9 @@ class UserDetail(GenericAPIView[User]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        return Response(UserOutput(get_object_or_404(User, pk=pk)).data)
+        return _answer(get_object_or_404(User, pk=pk))
 
-    @extend_schema(request=UserChange)
+    @extend_schema(parameters=[IF_MATCH], request=UserChange)
     def patch(self, request: Request, pk: int) -> Response:
         user = get_object_or_404(User, pk=pk)
         given = UserChange(data=request.data)
@@ -66,7 +67,11 @@ class UserDetail(GenericAPIView[User]):
         changes = dict(given.validated_data)
         password = changes.pop("password", None)
         with transaction.atomic():
-            directory.update_user(user, actor=person(request), **changes)
+            directory.update_user(user, actor=person(request), expected=expected(request), **changes)
             if password is not None:
                 directory.set_password(user, actor=person(request), password=password)
-        return Response(UserOutput(user).data)
+        return _answer(user)
+
+
+def _answer(user: User) -> Response:
+    return Response(UserOutput(user).data, headers=etag_of(directory.facts(user)))

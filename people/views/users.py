@@ -41,9 +41,10 @@ def user(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(User, pk=pk)
     now = {"name": row.name, "role": row.role, "is_active": row.is_active}
     form = PersonChangeForm(request.POST or None, initial=now)
+    form.edits(directory.facts(row))
     if request.method == "POST" and form.is_valid():
         try:
-            directory.update_user(row, actor=person(request), **form.cleaned_data)
+            directory.update_user(row, actor=person(request), expected=form.expected, **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -69,7 +70,9 @@ def user_password(request: HttpRequest, pk: int) -> HttpResponse:
             messages.success(request, f"{row} signs in with the new password from now on.")
             return redirect("user", row.pk)
     now = {"name": row.name, "role": row.role, "is_active": row.is_active}
-    return _user_page(request, row, PersonChangeForm(initial=now), form)
+    change_form = PersonChangeForm(initial=now)
+    change_form.edits(directory.facts(row))
+    return _user_page(request, row, change_form, form)
 
 
 def _user_page(
@@ -77,4 +80,4 @@ def _user_page(
 ) -> HttpResponse:
     shown = User.objects.get(pk=row.pk)
     context = {"person": shown, "form": form, "password_form": password_form}
-    return render(request, "people/user.html", context)
+    return render(request, "people/user.html", context, status=form.status)

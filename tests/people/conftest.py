@@ -14,5 +14,5 @@ def bearer(user: User, *scopes: str, **fields) -> APIClient:
 
 
 @pytest.fixture
-def program():
+def program(db):
     return bearer

@@ -1,0 +1,31 @@
+"""ETag and If-Match (RFC 9110, 8.8.3 and 13.1.1), for calls that replace what a person saw."""
+
+import re
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+
+from people import late_edits
+from people.errors import DomainError
+
+# The characters of an ETag in ASCII, apart from the star, which stands for any state.
+ONE_ETAG = '"[!#-)+-~]+"|[*]'
+IF_MATCH = OpenApiParameter(
+    "If-Match",
+    {"type": "string", "pattern": f"^({ONE_ETAG})$"},
+    OpenApiParameter.HEADER,
+    description="The ETag you started from: if somebody has saved since, the answer is 409 and says what.",
+)
+
+
+def expected(request: Request) -> str:
+    """For `late_edits.check`. Without the header it is any state, and the last to write wins."""
+    given = request.headers.get("If-Match", late_edits.ANY_STATE).strip()
+    if not re.fullmatch(ONE_ETAG, given):
+        raise DomainError("invalid_if_match", "If-Match takes one ETag in quotes, as GET answered it.")
+    return given.strip('"')
+
+
+def etag_of(facts: late_edits.Facts) -> dict[str, str]:
+    """The header that goes with them."""
+    return {"ETag": f'"{late_edits.etag(facts)}"'}

@@ -1,0 +1,170 @@
+"""Two people edit one thing at the same time, over REST and on pages."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+from rest_framework.test import APIClient
+
+from catalog import connections
+from catalog.models import Endpoint, Vendor
+from people import directory, tokens
+from people.models import Role, User
+from tests.factories import make_endpoint, make_user, make_vendor
+from tests.pages import signed_in, text_of
+
+ROUNDS = 50
+
+
+@pytest.fixture
+def ada(db) -> User:
+    return make_user(name="Ada Berger")
+
+
+def vendor_form(page) -> dict[str, str]:
+    form = page.context["form"]
+    return {"name": form["name"].value(), "homepage": form["homepage"].value(), "expected": form.expected}
+
+
+def test_second_to_save_over_rest_is_told_what_the_first_one_wrote(program, ada):
+    vendor = make_vendor(slug="acme", name="Acme", homepage="https://acme.example/")
+    client = program(make_user())
+    seen = client.get("/api/v1/vendors/acme/").headers["ETag"]
+    connections.update_vendor(vendor, actor=ada, name="Acme Ltd")
+    answer = client.patch("/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": seen})
+    assert answer.status_code == 409
+    assert answer.json() == {
+        "code": "changed_meanwhile",
+        "message": "Ada Berger has changed this since you opened it. Look at both, then save again.",
+        "changes": [{"path": "name", "before": "Acme", "theirs": "Acme Ltd", "yours": "ACME"}],
+    }
+    now = client.get("/api/v1/vendors/acme/")
+    assert now.json()["name"] == "Acme Ltd"
+    again = client.patch("/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": now.headers["ETag"]})
+    assert (again.status_code, again.json()["name"]) == (200, "ACME")
+    assert again.headers["ETag"] not in (seen, now.headers["ETag"])
+
+
+def test_several_changes_back_is_still_known(program, ada):
+    endpoint = make_endpoint(name="One", interval_minutes=60)
+    client = program(make_user())
+    path = f"/api/v1/endpoints/{endpoint.pk}/"
+    seen = client.get(path).headers["ETag"]
+    for change in (
+        {"name": "Two"},
+        {"interval_minutes": 5},
+        {"policy": {"text": "hold"}},
+        {"name": "3"},
+    ):
+        connections.update_endpoint(endpoint, actor=ada, **change)
+    answer = client.patch(path, {"interval_minutes": 15}, headers={"If-Match": seen}).json()
+    found = {each["path"]: (each["before"], each["theirs"], each["yours"]) for each in answer["changes"]}
+    assert found["interval_minutes"] == (60, 5, 15)
+    assert found["name"] == ("One", "3", "3")
+
+
+def test_state_that_nobody_knows_is_late_too(program):
+    make_vendor(slug="acme", name="Acme")
+    answer = program(make_user()).patch(
+        "/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": '"made-up"'}
+    )
+    assert answer.status_code == 409
+    assert answer.json()["changes"] == [{"path": "name", "before": None, "theirs": "Acme", "yours": "ACME"}]
+
+
+@pytest.mark.parametrize("header", ["made-up", '"a", "b"', 'W/"a"', '""', '"\u00e4"'])
+def test_header_that_is_no_etag_is_explained(program, header):
+    make_vendor(slug="acme")
+    answer = program(make_user()).patch(
+        "/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": header}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_if_match")
+
+
+def test_without_the_header_only_what_is_sent_is_replaced(program, ada):
+    vendor = make_vendor(slug="acme", name="Acme")
+    connections.update_vendor(vendor, actor=ada, homepage="https://acme.example/")
+    answer = program(make_user()).patch("/api/v1/vendors/acme/", {"name": "ACME"}).json()
+    assert (answer["name"], answer["homepage"]) == ("ACME", "https://acme.example/")
+
+
+def test_role_that_somebody_else_has_changed_is_not_changed_back(program, ada):
+    user, client = make_user(Role.VIEWER), program(make_user())
+    path = f"/api/v1/users/{user.pk}/"
+    seen = client.get(path).headers["ETag"]
+    directory.update_user(user, actor=ada, role=Role.DESIGNER)
+    answer = client.patch(path, {"role": "viewer", "name": "Eve"}, headers={"If-Match": seen})
+    assert answer.status_code == 409
+    assert {each["path"] for each in answer.json()["changes"]} == {"name", "role"}
+
+
+def test_page_shows_both_and_saves_what_is_pressed_again(ada):
+    vendor = make_vendor(slug="acme", name="Acme", homepage="https://acme.example/")
+    client = signed_in()
+    form = vendor_form(client.get("/vendors/acme/"))
+    connections.update_vendor(vendor, actor=ada, name="Acme Ltd", homepage="https://acme.example/new")
+    late = client.post("/vendors/acme/", form | {"name": "ACME"})
+    assert late.status_code == 409
+    says = text_of(late)
+    assert "Ada Berger has changed this since you opened it" in says
+    assert "When you opened it Acme Ada Berger wrote Acme Ltd You wrote ACME" in says
+    assert Vendor.objects.get().name == "Acme Ltd"
+    offered = vendor_form(late)
+    assert offered["name"] == "ACME"  # mine, as I typed it
+    assert offered["homepage"] == "https://acme.example/new"  # theirs, as I had left mine alone
+    assert client.post("/vendors/acme/", offered).status_code == 302
+    assert list(Vendor.objects.values_list("name", "homepage")) == [("ACME", "https://acme.example/new")]
+
+
+def test_page_of_an_endpoint_tells_apart_settings_and_policy(ada):
+    endpoint = make_endpoint(protocol="openapi", name="One", settings={})
+    client = signed_in()
+    page = client.get(f"/endpoints/{endpoint.pk}/").context["form"]
+    form = {name: page[name].value() or "" for name in page.fields} | {"expected": page.expected}
+    connections.update_endpoint(endpoint, actor=ada, policy={"text": "block"}, name="Two")
+    late = client.post(f"/endpoints/{endpoint.pk}/", form | {"interval_minutes": "5"})
+    assert late.status_code == 409
+    offered = late.context["form"]
+    assert offered["name"].value() == "Two"
+    assert offered["policy-text"].value() == "block"
+    assert str(offered["interval_minutes"].value()) == "5"
+    again = {name: offered[name].value() or "" for name in offered.fields} | {"expected": offered.expected}
+    assert client.post(f"/endpoints/{endpoint.pk}/", again).status_code == 302
+    saved = Endpoint.objects.get()
+    assert (saved.name, saved.interval_minutes, saved.policy["text"]) == ("Two", 5, "block")
+
+
+def test_page_of_a_person_keeps_a_box_that_somebody_else_unticked(ada):
+    user, client = make_user(Role.VIEWER, name="Eve"), signed_in()
+    form = client.get(f"/users/{user.pk}/").context["form"]
+    sent = {"name": "Eva", "role": "viewer", "is_active": "on", "expected": form.expected}
+    directory.update_user(user, actor=ada, is_active=False)
+    late = client.post(f"/users/{user.pk}/", sent)
+    assert late.status_code == 409
+    assert not late.context["form"]["is_active"].value()
+    assert late.context["form"]["name"].value() == "Eva"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_save_at_once_one_is_told_and_nothing_acknowledged_is_lost():
+    make_vendor(slug="acme", name="Acme 0")
+    _, plain = tokens.issue(make_user(), actor=None, name="race", scopes=["admin"])
+
+    reader, left, right = APIClient(), APIClient(), APIClient()
+    for client in (reader, left, right):
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
+
+    def save(client: APIClient, name: str, seen: str) -> int:
+        try:
+            headers = {"If-Match": seen}
+            return client.patch("/api/v1/vendors/acme/", {"name": name}, headers=headers).status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(ROUNDS):
+            page = reader.get("/api/v1/vendors/acme/")
+            names = [f"Acme {number} {who}" for who in ("left", "right")]
+            statuses = list(pool.map(save, (left, right), names, [page.headers["ETag"]] * 2))
+            assert sorted(statuses) == [200, 409]
+            assert Vendor.objects.get().name == names[statuses.index(200)]
