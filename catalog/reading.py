@@ -7,7 +7,7 @@ read raises, and the catalog is left as it was.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +17,7 @@ from catalog.crashpoints import crashpoint
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
-from catalog.protocols import base, signature
+from catalog.protocols import base, paging, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, Reply, UnreadableItemError, identity
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.protocols.signature import Signature
@@ -25,7 +25,7 @@ from catalog.recording import Harvest, StagedTool
 from catalog.tokens import tokens_of
 
 MAX_PAGES = 500
-MAX_TOOLS = 50_000
+MAX_TOOLS = paging.MOST_TOOLS
 MAX_SECONDS = 300
 MAX_READINGS = 3
 CHUNK = 100
@@ -48,6 +48,23 @@ class Current:
     label: str
     label_key: list[int]
     digest: str
+
+
+class FirstPage:
+    """The first page as this very run has read it, to ask whether it is still the same."""
+
+    count = 1
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def etag(self, cursor: str) -> str:
+        return "" if cursor else self.page.etag
+
+    def recall(self, cursor: str, reply: Reply) -> Page | None:
+        digest = self.page.body_digest
+        is_same = reply.status == 304 or (digest and hashlib.sha256(reply.body).hexdigest() == digest)
+        return self.page if is_same and not cursor else None
 
 
 class RememberedPages:
@@ -111,8 +128,9 @@ def current_tools(endpoint: Endpoint) -> dict[str, Current]:
 def read(run: Run, protocol: Protocol, open_session: OpenSession, progress: Progress) -> Harvest:
     """All of the endpoint; `progress` hears after each page of pages, tools seen and tools refused.
 
-    A list that seems to have changed while it was read is read until two readings agree. Raises
-    ProtocolError when the listing cannot be read to its end.
+    A list that seems to have changed while it was read is read until two readings agree. It seems so when
+    tools stand twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError
+    when the listing cannot be read to its end.
     """
     remembered = RememberedPages(run.endpoint, reader_of(run.endpoint, protocol))
     guard = _Guard()
@@ -121,6 +139,7 @@ def read(run: Run, protocol: Protocol, open_session: OpenSession, progress: Prog
         with open_session() as session, recording.Stage() as stage:
             reading = _Reading(run, protocol, remembered, stage)
             harvest = reading.read(session, guard, progress)
+            reading.look_again(session)
         if not reading.is_doubtful or reading.seen == before:
             return harvest
         before = reading.seen
@@ -144,9 +163,7 @@ class _Guard:
 
     def check(self, page: Page, number: int, *, seen: int, is_progress: bool) -> None:
         if seen > MAX_TOOLS:
-            raise ProtocolViolationError(
-                "TOO_MANY_TOOLS", f"The listing holds more than {MAX_TOOLS:,} tools; that is the limit."
-            )
+            raise paging.too_many_tools()
         if page.next is None:
             return
         if page.next in self.cursors:
@@ -171,6 +188,11 @@ class _Guard:
         self.cursors[page.next] = number + 1
 
 
+def _content(page: Page) -> list[tuple[str, str]]:
+    """What a page lists. Of a remembered one the digests are not at hand, and it is known by its bytes."""
+    return sorted([(item.tool_id, item.digest) for item in page.items])
+
+
 class _Reading:
     """The state of one reading. Tools go by their identity; `seen` holds the digest each came with.
 
@@ -192,12 +214,14 @@ class _Reading:
         self.waiting: dict[str, Item] = {}
         self.staged: dict[str, str] = {}
         self.pages: list[KnownPage] = []
+        self.first: Page | None = None
         self.policy = policy.whole(run.endpoint.policy)
         self.looks_for_alarms = policy.needs_alarms(self.policy)
 
     def read(self, session: base.Session, guard: _Guard, progress: Progress) -> Harvest:
         for number, page in enumerate(self._listed(session), start=1):
             before = len(self.seen)
+            self.first = self.first or page
             self._take(page, number)
             crashpoint("page")
             progress(number, len(self.seen), len(self.refused))
@@ -214,9 +238,30 @@ class _Reading:
         try:
             yield from self.protocol.enumerate(session, self.known)
         except ProtocolError as exc:
+            if isinstance(exc, UnavailableError) and self.harvest.pages:
+                raise self._incomplete(exc) from exc
             if self.harvest.pages:
                 exc.message = f"Page {self.harvest.pages + 1}: {exc.message}"
             raise
+
+    def _incomplete(self, error: UnavailableError) -> UnavailableError:
+        pages = self.harvest.pages
+        last = self.run.endpoint.last_success_at
+        kept = f"The list of {last:%-d %b, %H:%M} stays." if last else "Nothing was kept of it."
+        read = f"{pages} of ? pages were read. Page {pages + 1}: {error.message} {kept}"
+        return UnavailableError("INCOMPLETE", read, retry_after=error.retry_after)
+
+    def look_again(self, session: base.Session) -> None:
+        """At the first page, once the last one of several has been read. Nothing new was read: no look."""
+        if self.is_doubtful or self.protocol.lists_at_once or self.first is None or self.harvest.pages == 1:
+            return
+        if self._is_as_remembered(self.harvest.known_pages):
+            return
+        pages = self.protocol.enumerate(session, FirstPage(self.first))
+        again = next(pages)
+        if isinstance(pages, Generator):
+            pages.close()  # ends what it has begun with the vendor
+        self.is_doubtful = again is not self.first and _content(again) != _content(self.first)
 
     @cached_property
     def current(self) -> dict[str, Current]:

@@ -29,7 +29,7 @@ LOAN = {
         "days": {"type": "integer", "minimum": 1, "maximum": 28, "default": 14},
     },
     "required": ["loan"],
-    "$defs": {"unused": {"$ref": "http://192.0.2.1/never-asked.json"}},
+    "$defs": {"unused": {"$ref": "#/$defs/unused"}},
     "additionalProperties": False,
 }
 LEND = {
@@ -61,6 +61,10 @@ TOOLS = [
     types.Tool(
         name="bad_header",
         input_schema={"type": "object", "properties": {"n": {"type": "number", "x-mcp-header": "N"}}},
+    ),
+    types.Tool(
+        name="elsewhere",
+        input_schema={"type": "object", "$defs": {"unused": {"$ref": "http://192.0.2.1/never-asked.json"}}},
     ),
 ]
 QUESTION = types.ElicitRequest(

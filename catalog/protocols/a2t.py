@@ -163,7 +163,7 @@ def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
     listed, after, notes = _listed(strict_json.require_json(reply, allow_unstorable=True))
     is_suspect = strict_json.may_hold_unstorable(reply.body)
     items, rejected = [], []
-    for number, entry in enumerate(listed, start=1):
+    for number, entry in enumerate(paging.counted(listed), start=1):
         try:
             if is_suspect:
                 _refuse_unstorable(entry)

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import structs
 
-from catalog.protocols import acp_manifest, acp_runs, json_schema, members, outcomes, strict_json
+from catalog.protocols import acp_manifest, acp_runs, json_schema, members, outcomes, paging, strict_json
 from catalog.protocols import arguments as judged
 from catalog.protocols.base import (
     UUID,
@@ -131,10 +131,14 @@ class ACP(Protocol):
             said, _ = outcomes.explanation(reply)
             if not query and "name" in said.lower() and "version" in said.lower():
                 return None
-            raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents: {said}")
-        found = strict_json.require_json(reply)
+            why = f": {said}" if said else f", without a word ({reply.status})."
+            raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents{why}")
+        found = strict_json.require_json(reply, allow_unstorable=True)
         if not isinstance(found, list):
             raise ProtocolViolationError("SHAPE", "The reply is no array of agents.")
+        paging.counted(found)
+        if strict_json.may_hold_unstorable(reply.body):
+            return [_storable(entry) for entry in found]
         return found
 
     def _by_name(
@@ -225,6 +229,13 @@ def _page(
             reason = f"Its descriptor cannot be read: {error.message}"
             rejected.append(Rejected(_called(entry, number), "NO_DESCRIPTOR", reason))
     return Page(items=items, rejected=rejected, next=after, notes=notes, cursor=cursor)
+
+
+def _storable(entry: Any) -> Any:
+    """The entry, or of one that cannot be kept the id alone: its descriptor may be all right."""
+    if strict_json.unstorable(entry) is None:
+        return entry
+    return {"agent_id": entry.get("agent_id")} if isinstance(entry, dict) else None
 
 
 def _ids(entries: Sequence[Any]) -> set[str]:

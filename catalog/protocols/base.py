@@ -248,6 +248,8 @@ class Protocol(ABC):
     promises: ClassVar[frozenset[str]] = frozenset()
     # Members of an item's document that may change inside a version, and are left out of its digest.
     outside_digest: ClassVar[frozenset[str]] = frozenset()
+    # Whether one reply holds the whole list, so that it cannot change while it is read.
+    lists_at_once: ClassVar[bool] = False
     # Raise by one when reading changes, so that pages remembered from before are read afresh.
     revision: ClassVar[int] = 1
 

@@ -13,13 +13,16 @@ https://json-schema.org/draft/2020-12/json-schema-core
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
 from catalog.protocols import members, subschemas
 from catalog.protocols.base import UnreadableItemError, canonical
+from catalog.protocols.errors import printable
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
 
 DEEPEST = 64
@@ -52,11 +55,15 @@ class Shape:
 def read(schema: object, where: str, *, whole_name: str) -> Shape:
     """`whole_name` is what the one parameter is called if `schema` is no object schema.
 
-    Raises UnreadableItemError: BAD_SCHEMA, SCHEMA_TOO_DEEP, SCHEMA_TOO_BIG, TEXT_TOO_LONG.
+    Raises UnreadableItemError: BAD_SCHEMA, SCHEMA_TOO_DEEP, SCHEMA_TOO_BIG, REMOTE_REF, TEXT_TOO_LONG.
     """
     if not isinstance(schema, dict | bool):
         raise members.wrong(where, schema, "a JSON Schema", code="BAD_SCHEMA")
     check(schema, where)
+    named = schema.get("properties") if isinstance(schema, dict) else None
+    if isinstance(named, dict) and len(named) > MOST_PROPERTIES:
+        reason = f"“{where}” has {len(named):,} properties; the limit is {MOST_PROPERTIES:,}."
+        raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     if isinstance(schema, bool) or not _has_properties(schema):
         return Shape((_whole(schema, whole_name),), None)
     listed = schema.get("required")
@@ -120,7 +127,7 @@ def words(schema: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def check(schema: object, where: str) -> None:
-    """Raises UnreadableItemError for a schema that is too deep or too large to be worked with."""
+    """Raises UnreadableItemError for a schema that is too deep or too large to be worked with, or remote."""
     level: list[Any] = [schema]
     nodes = depth = 0
     while level:
@@ -133,10 +140,31 @@ def check(schema: object, where: str) -> None:
             reason = f"“{where}” has more than {MOST_NODES:,} parts; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
         level = [child for each in level for child in _children(each)]
-    size = len(canonical(schema))
-    if size > LARGEST:
-        reason = f"“{where}” is {size:,} bytes of JSON; the limit is {LARGEST:,}."
+    written = canonical(schema)
+    if len(written) > LARGEST:
+        reason = f"“{where}” is {len(written):,} bytes of JSON; the limit is {LARGEST:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
+    if b'ef":"' in written and (elsewhere := _elsewhere(schema)):
+        where = f"“{where}” refers to another document (“{printable(elsewhere, 80)}”)"
+        raise UnreadableItemError("REMOTE_REF", f"{where}, and those are never fetched.")
+
+
+def _elsewhere(schema: object) -> str:
+    """A reference that leads out of the schema; "" when there is none."""
+    base = schema.get("$id") if isinstance(schema, dict) else None
+    inside = {_absolute(base, "")}
+    led: list[str] = []
+    for each in subschemas.every(schema):
+        inside |= {_absolute(base, each["$id"])} if isinstance(each.get("$id"), str) else set()
+        led += [each[word] for word in subschemas.REFERENCES if isinstance(each.get(word), str)]
+    return next((ref for ref in led if not ref.startswith("#") and _absolute(base, ref) not in inside), "")
+
+
+def _absolute(base: object, reference: str) -> str:
+    """Without the fragment. Names of schemas are compared, and nothing is ever asked for."""
+    with suppress(ValueError):
+        return urldefrag(urljoin(base if isinstance(base, str) else "", reference)).url
+    return reference
 
 
 def _children(value: object) -> Sequence[Any]:
@@ -153,7 +181,6 @@ def _has_properties(schema: Mapping[str, Any]) -> bool:
     return (
         (kind == "object" or (isinstance(kind, list) and "object" in kind))
         and isinstance(properties, dict)
-        and len(properties) <= MOST_PROPERTIES
         and all(isinstance(each, dict | bool) for each in properties.values())
         and all(name.strip() and len(name) <= members.LONGEST_NAME for name in properties)
     )

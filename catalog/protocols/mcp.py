@@ -153,7 +153,7 @@ def _page_in(answer: Answer, cursor: str) -> Page:
         raise ProtocolViolationError("SHAPE", "The reply has no array “tools”, so it is no list.")
     is_suspect = strict_json.may_hold_unstorable(answer.source)
     items, rejected = [], []
-    for number, entry in enumerate(listed, start=1):
+    for number, entry in enumerate(paging.counted(listed), start=1):
         try:
             items.append(_identified(entry, is_suspect=is_suspect))
         except UnreadableItemError as error:

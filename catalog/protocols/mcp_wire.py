@@ -114,7 +114,8 @@ class Wire:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends the session at the vendor, unless nobody there answers or nobody here wants to wait."""
-        if kind is None or (issubclass(kind, ProtocolError) and not issubclass(kind, UnavailableError)):
+        wanted = (GeneratorExit, RefusedError, ProtocolViolationError)
+        if kind is None or issubclass(kind, wanted):
             self._close()
 
     def ask(self, request: Request) -> Answer:
@@ -317,7 +318,7 @@ class Wire:
                 is_any = True
         if is_any:
             why = f"{self.host} answered another request than the one that was asked."
-            raise ProtocolViolationError("WRONG_ID", why)
+            raise ProtocolViolationError("RPC_MISMATCH", why)
         return None
 
     def _find_later(

@@ -82,6 +82,7 @@ class OpenApi(Protocol):
         Setting(name="exclude_paths", label="Without these paths", help="One per line.", kind="lines"),
     )
     outside_digest = _CHANGES_INSIDE_A_VERSION
+    lists_at_once = True
     revision = 1
 
     @classmethod

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from catalog.protocols import openapi_schema, strict_json, strict_yaml
+from catalog.protocols import openapi_schema, paging, strict_json, strict_yaml
 from catalog.protocols.base import Note, UnreadableItemError, canonical
 from catalog.protocols.errors import ProtocolViolationError, RefusedError, printable
 from catalog.protocols.openapi_schema import COMPONENT, Schema
@@ -87,7 +87,7 @@ class Document:
         self.notes = [*notes, *_paths_elsewhere(root)]
         self.revision = _revision(root)
         self.is_suspect = is_suspect
-        self.operations = list(_operations(root))
+        self.operations = paging.counted(list(_operations(root)))
         self._named = _object(_object(root.get("components")).get("schemas"))
         self._schemas: dict[str, _Reached] = {}
         self._parts: dict[str, _Part | None] = {}

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from catalog.protocols import json_schema, members, outcomes, oxp_calls, strict_json
+from catalog.protocols import json_schema, members, outcomes, oxp_calls, paging, strict_json
 from catalog.protocols.base import (
     Item,
     KnownPages,
@@ -52,6 +52,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WHERE = "requirements."
 _OAUTH2 = "requirements.authorization.oauth2."
 _NO_SHAPE = json_schema.Shape((), None)
+_BARE_ARRAY = Note("BARE_ARRAY", "The list is a bare array without “items”.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class _Listing:
     items: Sequence[Item]
     rejected: Sequence[Rejected]
     body_digest: str
+    notes: Sequence[Note]
 
 
 class OXP(Protocol):
@@ -76,6 +78,7 @@ class OXP(Protocol):
         ),
     )
     promises = frozenset({"locked_versions"})
+    lists_at_once = True
     unshown = frozenset({"developer_message"})
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
@@ -222,7 +225,7 @@ def _listing(session: Session, reply: Reply) -> _Listing:
     is_suspect = strict_json.may_hold_unstorable(reply.body)
     items: list[Item] = []
     faults: list[tuple[object, int, UnreadableItemError]] = []
-    for number, entry in enumerate(_entries(document), start=1):
+    for number, entry in enumerate(paging.counted(_entries(document)), start=1):
         try:
             if is_suspect:
                 _refuse_unstorable(entry)
@@ -231,7 +234,8 @@ def _listing(session: Session, reply: Reply) -> _Listing:
             faults.append((entry, number, error))
     good = {item.tool_id for item in items}
     rejected = [Rejected(_called_in(e, n, good), fault.code, fault.reason) for e, n, fault in faults]
-    return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest())
+    notes = [_BARE_ARRAY] if isinstance(document, list) else []
+    return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
 
 
 def _is_wrapping(reply: Reply, document: object) -> bool:
@@ -257,7 +261,9 @@ def _current_page(listing: _Listing) -> Page:
     items = [item for versions in by_tool.values() for item in _latest(versions, rejected)]
     shown = {item.tool_id: item.label_key for item in items}
     older = [item for item in listing.items if item.label_key < shown[item.tool_id]]
-    return Page(items=items, rejected=rejected, body_digest=listing.body_digest, older=older)
+    return Page(
+        items=items, rejected=rejected, notes=listing.notes, body_digest=listing.body_digest, older=older
+    )
 
 
 def _latest(versions: list[Item], rejected: list[Rejected]) -> list[Item]:

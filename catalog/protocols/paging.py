@@ -1,13 +1,29 @@
 """What a vendor says comes after a page, made safe to send back."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from catalog.protocols.errors import ProtocolViolationError, printable
 
 LONGEST_CURSOR = 2048
+MOST_TOOLS = 50_000
 _CURSOR = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{0,{LONGEST_CURSOR}}}")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def counted(listed: Sequence[Any]) -> Sequence[Any]:
+    """`listed` as it is, unless there is more on it than a catalog takes: then nothing of it is looked at."""
+    if len(listed) > MOST_TOOLS:
+        raise too_many_tools()
+    return listed
+
+
+def too_many_tools() -> ProtocolViolationError:
+    return ProtocolViolationError(
+        "TOO_MANY_TOOLS", f"The listing holds more than {MOST_TOOLS:,} tools; that is the limit."
+    )
 
 
 def cursor(value: object, member: str) -> str:

@@ -49,16 +49,22 @@ def _mapped_keyword(keyword: str, value: Any, change: Change) -> Any:
     return mapped(value, change) if keyword in _ONES else value
 
 
-def references(schema: Any) -> Iterator[str]:
-    """Every reference that stands anywhere in the schema, as it stands there."""
-    found: list[str] = []
+def every(schema: Any) -> list[dict[str, Any]]:
+    """Every schema that is an object, wherever it stands inside; the innermost first."""
+    found: list[dict[str, Any]] = []
 
     def note(each: dict[str, Any]) -> dict[str, Any]:
-        found.extend(each[keyword] for keyword in REFERENCES if isinstance(each.get(keyword), str))
+        found.append(each)
         return each
 
     mapped(schema, note)
-    yield from found
+    return found
+
+
+def references(schema: Any) -> Iterator[str]:
+    """Every reference that stands anywhere in the schema, as it stands there."""
+    for each in every(schema):
+        yield from (each[keyword] for keyword in REFERENCES if isinstance(each.get(keyword), str))
 
 
 def pointed(document: Any, pointer: str) -> Any:

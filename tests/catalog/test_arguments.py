@@ -227,8 +227,7 @@ def test_the_dialect_that_is_named_is_the_one_that_counts():
         ({"type": "file"}, "y", "judges “type” of “a”."),
         ({"minimum": "x"}, 1, "judges “minimum” of “a”."),
         ({"required": ["b", 1]}, {"b": 1}, "judges “1” of “required”."),
-        ({"$ref": "https://elsewhere.example/a.json"}, 1, "judges “https://elsewhere.example/a.json”."),
-        ({"$ref": "file:///etc/passwd"}, 1, "judges “file:///etc/passwd”."),
+        ({"$ref": "#/$defs/none"}, 1, "judges “#/$defs/none”."),
         ({"$ref": "#/$defs/none"}, 1, "judges “#/$defs/none”."),
         ({"$ref": "#/properties/a"}, 1, "The vendor's schema cannot be checked here"),
     ],
@@ -240,26 +239,26 @@ def test_rule_that_cannot_be_checked_is_named_and_stops_nobody(schema, value, re
     assert "b" in arguments.problems(signature, {"a": value, "b": "x"})
 
 
-ELSEWHERE = {"$ref": "https://elsewhere.example/a.json"}
+NOWHERE = {"$ref": "#/$defs/none"}
 AHEAD = "^(?!_)"
 
 
 @pytest.mark.parametrize(
     "schema",
     [
-        {"not": ELSEWHERE},
+        {"not": NOWHERE},
         {"not": {"type": "object", "properties": {"b": {"type": "file"}}}},
-        {"oneOf": [ELSEWHERE, {"type": "object", "required": ["b"], "properties": {"b": ELSEWHERE}}]},
-        {"if": ELSEWHERE, "then": {"required": ["z"]}},
-        {"allOf": [ELSEWHERE], "unevaluatedProperties": False},
+        {"oneOf": [NOWHERE, {"type": "object", "required": ["b"], "properties": {"b": NOWHERE}}]},
+        {"if": NOWHERE, "then": {"required": ["z"]}},
+        {"allOf": [NOWHERE], "unevaluatedProperties": False},
         {"patternProperties": {AHEAD: {}}, "additionalProperties": False},
         {"$ref": "#/$defs/x", "not": {"$ref": "#/$defs/y"}},
-        {"properties": {"b": {"contains": ELSEWHERE, "maxContains": 0, "type": "array"}}},
+        {"properties": {"b": {"contains": NOWHERE, "maxContains": 0, "type": "array"}}},
     ],
     ids=str,
 )
 def test_what_is_left_out_refuses_nothing_elsewhere(schema):
-    defined = {"x": ELSEWHERE, "y": {"properties": {"b": {"pattern": AHEAD}}}}
+    defined = {"x": NOWHERE, "y": {"properties": {"b": {"pattern": AHEAD}}}}
     signature = signature_of(an_object(a=schema) | {"$defs": defined})
     assert arguments.problems(signature, {"a": {"b": [1]}}) == {}
     assert arguments.unchecked(signature)

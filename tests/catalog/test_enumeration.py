@@ -332,7 +332,7 @@ def fails(vendor: Vendor, page: int, status: int = 200, body: bytes | None = Non
 @pytest.mark.parametrize(
     ("page", "reply", "code"),
     [
-        (2, {"status": 500, "body": b"oops"}, "HTTP_500"),
+        (2, {"status": 500, "body": b"oops"}, "INCOMPLETE"),
         (2, {"body": b"{"}, "JSON_SYNTAX"),
         (2, {"body": b'{"items": [' + b" " * (12 << 20) + b"]}"}, "BODY_TOO_LARGE"),
         (2, {"paging": {"next": "10"}}, "CURSOR_LOOP"),
@@ -361,7 +361,7 @@ def test_a_failed_run_says_how_far_it_came(endpoint, vendor):
     fails(vendor, 3, status=500, body=b"oops")
     run = read(endpoint)
     assert counts(run) == {"pages": 2, "seen": 20, "rejected": 1}
-    assert run.error_message.startswith("Page 3: ")
+    assert run.error_message.startswith("2 of ? pages were read. Page 3: ")
     assert run.started_at <= run.finished_at
 
 

@@ -150,13 +150,52 @@ def test_reference_within_the_document_shows_what_it_leads_to():
 
 
 @pytest.mark.parametrize(
-    "reference", ["#/$defs/a", "#/$defs/none", "#", "https://elsewhere.example/a", "#/$defs/b/0", "#a", ""]
+    "reference", ["#/$defs/a", "#/$defs/none", "#", "#/$defs/b/0", "#a", ""]
 )
 def test_reference_that_shows_nothing_is_kept_all_the_same(reference):
     defined = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
     parameter = the_property({"$ref": reference}, **{"$defs": defined})
 
     assert (parameter.type, parameter.schema) == ("json", {"$ref": reference})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "https://elsewhere.example/a"},
+        {"$ref": "file:///etc/passwd"},
+        {"$ref": "a.json#/$defs/b"},
+        {"$ref": "//elsewhere.example/a"},
+        {"items": {"anyOf": [{"$dynamicRef": "http://127.0.0.1/"}]}},
+        {"$id": "https://vendor.example/a", "$ref": "b", "$defs": {"c": {"$id": "c"}}},
+        {"properties": {"a": {"$ref": "http://[::1/"}}},
+    ],
+    ids=str,
+)
+def test_reference_to_another_document_costs_the_tool(schema):
+    with pytest.raises(UnreadableItemError, match="those are never fetched") as refused:
+        read(schema)
+    assert refused.value.code == "REMOTE_REF"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$id": "https://vendor.example/a", "$ref": "b", "$defs": {"b": {"$id": "b"}}},
+        {"$id": "https://vendor.example/a", "items": {"$ref": "https://vendor.example/a#/$defs/b"}},
+        {"properties": {"$ref": {"type": "string"}}, "examples": [{"$ref": "https://elsewhere.example"}]},
+        {"$ref": "#a", "$defs": {"a": {"$anchor": "a"}}},
+    ],
+    ids=str,
+)
+def test_reference_within_the_schema_is_kept(schema):
+    keeps(schema)
+
+
+def test_more_properties_than_the_limit_cost_the_tool():
+    with pytest.raises(UnreadableItemError, match="1,001 properties; the limit is 1,000") as refused:
+        read({"type": "object", "properties": {f"p{number}": {} for number in range(1001)}})
+    assert refused.value.code == "SCHEMA_TOO_BIG"
 
 
 @pytest.mark.parametrize("text", NAUGHTY, ids=[str(number) for number in range(len(NAUGHTY))])
@@ -196,7 +235,6 @@ def test_rest_says_what_is_beside_the_properties():
         {"$ref": "#/$defs/a"},
         {"type": "object", "properties": {" ": {}}},
         {"type": "object", "properties": {"a": None}},
-        {"type": "object", "properties": {f"p{number}": {} for number in range(1001)}},
     ],
     ids=str,
 )

@@ -124,12 +124,6 @@ def test_an_output_that_does_not_fit_is_noted_and_kept(result, outputs, codes):
     assert [note.code for note in outcome.notes] == codes
 
 
-def test_a_schema_elsewhere_is_not_asked_to_judge_an_output():
-    tool = TOOL | {"outputSchema": {"$ref": "http://127.0.0.1:9/never.json"}}
-    outcome, _ = call(answers(request(2), content=[], structuredContent={"due": 7}), tool=tool)
-    assert (outcome.outcome, [note.code for note in outcome.notes]) == ("ok", [])
-
-
 @pytest.mark.parametrize(
     ("reply", "outcome", "code"),
     [

@@ -76,9 +76,10 @@ def library(request, judge):
 def test_tools_reach_the_catalog_and_a_bad_one_is_rejected_alone(judge, way):
     endpoint = make_endpoint(protocol="mcp", url=judge + way)
     run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    assert (run.status, run.error, run.pages, run.added) == ("succeeded", None, 3, 5)
+    assert (run.status, run.error, run.pages, run.added) == ("succeeded", None, 4, 5)
     assert [(refused.tool, refused.code) for refused in run.rejections.all()] == [
-        ("bad_header", "BAD_PARAM_HEADER")
+        ("bad_header", "BAD_PARAM_HEADER"),
+        ("elsewhere", "REMOTE_REF"),
     ]
     endpoint.refresh_from_db()
     assert endpoint.memory["era"] == WAYS[way]

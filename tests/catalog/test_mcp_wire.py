@@ -219,9 +219,9 @@ def test_the_answer_is_found_among_other_messages(reply):
 @pytest.mark.parametrize(
     ("reply", "raised", "code"),
     [
-        (stream({**RESULT, "id": 1}), ProtocolViolationError, "WRONG_ID"),
-        (stream({**RESULT, "id": "2"}), ProtocolViolationError, "WRONG_ID"),
-        (stream({**RESULT, "id": True}), ProtocolViolationError, "WRONG_ID"),
+        (stream({**RESULT, "id": 1}), ProtocolViolationError, "RPC_MISMATCH"),
+        (stream({**RESULT, "id": "2"}), ProtocolViolationError, "RPC_MISMATCH"),
+        (stream({**RESULT, "id": True}), ProtocolViolationError, "RPC_MISMATCH"),
         (stream(NEWS, first=""), ProtocolViolationError, "NO_ANSWER"),
         (stream("news"), ProtocolViolationError, "SHAPE"),
         (stream({"jsonrpc": "2.0", "id": 2, "result": []}), ProtocolViolationError, "SHAPE"),

@@ -1,0 +1,103 @@
+"""One endpoint of one protocol, read end to end, with all that a bad reading must leave alone."""
+
+import html
+import json
+import re
+from functools import partial
+from typing import Any
+
+from django.core import serializers
+from django.test import Client
+from rest_framework.test import APIClient
+
+from catalog import connections, credentials, enumeration, inspecting
+from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion, Withdrawal
+from catalog.models.runs import Trigger
+from catalog.wire import DEFAULT_LIMITS, KIB, Limits
+from designer.models import Pin
+from people.models import Role, User
+from tests.factories import make_agent, make_endpoint, make_pin
+from tests.hostile.dialects import Dialect
+from tests.hostile.shop import Shop
+from tests.hostile_vendor import HostileVendor
+from tests.pages import text_of
+
+SECRET = "canary-0f5b2c9e7d"
+# The deadlines of a vendor that keeps us waiting; nothing else is ever close to one.
+SHORT = Limits(idle=0.2, request=0.4, body=256 * KIB, session=2, ratio_from=KIB, backoff=())
+USUAL = Limits(body=256 * KIB, ratio_from=KIB, backoff=(0.001,))
+KEPT = (Tool, ToolVersion, Finding, Withdrawal, KnownPage, Pin)
+
+
+class Bench:
+    """`shop` is what the vendor does; `endpoint` has been read well once."""
+
+    def __init__(self, vendor: HostileVendor, dialect: Dialect, admin: User, *, count: int = 6) -> None:
+        self.vendor = vendor
+        self.dialect = dialect
+        self.admin = admin
+        self.shop = Shop(dialect, [dialect.tool(number) for number in range(1, count + 1)])
+        vendor.script = self.shop
+        root = vendor.url + dialect.root
+        url = root + (dialect.list_path if dialect.name == "openapi" else "")
+        credential = connections.create_credential(
+            actor=admin, name=f"Key of {dialect.name}", kind="bearer", url=url, secret=SECRET
+        )
+        self.endpoint = make_endpoint(
+            protocol=dialect.name, url=url, settings=dict(dialect.settings), credential=credential
+        )
+        self.pages = Client()
+        self.pages.force_login(admin)
+        self.rest = APIClient()
+        self.rest.force_login(admin)
+        run = self.read()
+        assert run.status == "succeeded", run.error_message
+        make_pin(make_agent(), Tool.objects.filter(endpoint=self.endpoint).order_by("pk")[0])
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.vendor.port}"
+
+    def read(self, limits: Limits = DEFAULT_LIMITS) -> Run:
+        """As a worker does: the run, and what comes after one that went well."""
+        run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
+        usual = credentials.open_session
+        credentials.open_session = partial(usual, limits=limits)
+        try:
+            run = enumeration.perform(run.pk)
+        finally:
+            credentials.open_session = usual
+        if run.status == "succeeded":
+            inspecting.inspect_pending(self.endpoint.pk)
+        self.endpoint.refresh_from_db()
+        return run
+
+    def dump(self) -> str:
+        """Everything that is known of the vendor, byte for byte."""
+        rows = [row for model in KEPT for row in model.objects.order_by("pk")]
+        return serializers.serialize("json", rows)
+
+    def shown(self, run: Run) -> str:
+        return text_of(self.pages.get(f"/runs/{run.pk}/"))
+
+    def told(self, run: Run) -> dict[str, Any]:
+        return self.rest.get(f"/api/v1/runs/{run.pk}/").json()
+
+
+def rejections(run: Run) -> list[tuple[str, str]]:
+    return list(Rejection.objects.filter(run=run).values_list("tool", "code"))
+
+
+def as_admin() -> User:
+    return User.objects.filter(role=Role.ADMIN).first() or User.objects.create_user(
+        "admin", "correct horse battery", role=Role.ADMIN
+    )
+
+
+def on_the_page(sentence: str) -> str:
+    """A sentence as `text_of` gives it back: white space in a row is one."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", html.escape(sentence))).split())
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
