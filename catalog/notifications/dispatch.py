@@ -1,0 +1,129 @@
+"""The second half: notices that are due become mails and deliveries, and senders are told.
+
+`tick` runs in the scheduler's own process and needs no broker; the sending is workers' work. Both may run
+twice and die anywhere: what was committed is taken up by the next tick.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from functools import partial
+
+from celery import current_app
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+from django.db.models.functions import Now
+from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
+
+from catalog.notifications import events
+from catalog.notifications.models import (
+    Delivery,
+    Mail,
+    MailAddress,
+    Notice,
+    SendingState,
+    Subscription,
+    Webhook,
+)
+
+logger = logging.getLogger(__name__)
+
+PER_TICK = 200
+# What comes together goes into one mail.
+GATHER = timedelta(seconds=45)
+KEPT = timedelta(days=30)
+SEND_MAIL = "catalog.notifications.tasks.send_mail"
+SEND_DELIVERIES = "catalog.notifications.tasks.send_deliveries"
+
+
+def tick() -> None:
+    """Settle what is due, and wake senders for what waits. Cheap when nothing does."""
+    while settle_due() == PER_TICK:
+        pass
+    mails = Mail.objects.filter(state=SendingState.WAITING, next_at__lte=Now())
+    if settings.MAIL_IS_SET_UP:
+        for pk in mails.values_list("pk", flat=True)[:PER_TICK]:
+            _send(SEND_MAIL, str(pk))
+    for pk in _webhooks_due():
+        _send(SEND_DELIVERIES, str(pk))
+
+
+def _webhooks_due() -> list[object]:
+    ready = Webhook.objects.filter(removed_at=None, is_paused=False, next_at__lte=Now())
+    waiting = ready.filter(deliveries__state=SendingState.WAITING)
+    return list(waiting.order_by().distinct().values_list("pk", flat=True)[:PER_TICK])
+
+
+def _send(task: str, pk: str) -> None:
+    try:
+        current_app.send_task(task, args=[pk], expires=30)
+    except (BrokerError, OSError) as exc:
+        logger.warning("notifications wait for the broker: %s", exc)
+
+
+@transaction.atomic
+def settle_due() -> int:
+    """How many notices were settled."""
+    due = Notice.objects.filter(settled_at=None, due_at__lte=Now()).order_by("due_at", "pk")
+    notices = list(due.select_for_update(skip_locked=True)[:PER_TICK])
+    for notice in notices:
+        _settle(notice)
+    return len(notices)
+
+
+def _settle(notice: Notice) -> None:
+    now = timezone.now()
+    notice.settled_at = now
+    if told := events.told(notice):
+        notice.told_at = now
+        notice.title, notice.says = told.title[:300], told.says
+        notice.path, notice.facts = told.path, told.facts
+    notice.save(update_fields=["settled_at", "told_at", "title", "says", "path", "facts"])
+    if told:
+        _fan_out(notice)
+
+
+def _fan_out(notice: Notice) -> None:
+    webhooks = Webhook.objects.filter(removed_at=None, events__contains=[notice.event])
+    Delivery.objects.bulk_create(
+        [Delivery(webhook=webhook, notice=notice) for webhook in webhooks], ignore_conflicts=True
+    )
+    if not settings.MAIL_IS_SET_UP:
+        return
+    wanted = Subscription.objects.filter(event=notice.event, user__is_active=True)
+    for address in MailAddress.objects.filter(
+        user__in=wanted.values("user"), confirmed_at__isnull=False
+    ).order_by("user"):
+        open_mail(address).notices.add(notice)
+
+
+def open_mail(address: MailAddress) -> Mail:
+    """The person's mail that no sender has taken yet, locked; a new one comes after the pause they chose."""
+    unsent = Mail.objects.filter(user=address.user_id, state=SendingState.WAITING, attempts=0, confirms="")
+    find = partial(unsent.select_for_update(no_key=True).first)
+    if mail := find():
+        return mail
+    try:
+        with transaction.atomic():
+            return Mail.objects.create(user_id=address.user_id, next_at=_next_mail(address))
+    except IntegrityError:  # another dispatcher was quicker
+        if mail := find():
+            return mail
+        raise
+
+
+def _next_mail(address: MailAddress) -> datetime:
+    soon = timezone.now() + GATHER
+    sent = Mail.objects.filter(user=address.user_id, confirms="").aggregate(last=Max("sent_at"))["last"]
+    return max(soon, sent + timedelta(minutes=address.pause_minutes)) if sent else soon
+
+
+def forget_old() -> None:
+    """After a month. The newest told one about each thing stays, as it says whether people know of it."""
+    before = timezone.now() - KEPT
+    Mail.objects.filter(created_at__lt=before).delete()
+    Delivery.objects.filter(created_at__lt=before).delete()
+    old = Notice.objects.filter(settled_at__lt=before)
+    newest = Notice.objects.exclude(told_at=None).order_by("event", "subject", "-told_at")
+    old.exclude(pk__in=newest.distinct("event", "subject").values("pk")).delete()

@@ -1,0 +1,113 @@
+"""In which words each event is told, from what is true when it is told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog.models import Credential, Endpoint, Finding
+from catalog.models.findings import FindingState
+from catalog.notifications.models import TEST, Event, Notice, Webhook
+from catalog.protocols.errors import printable
+
+LONGEST_SENTENCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`facts` are for programs. Text of vendors is bounded and shows what would hide in it."""
+
+    title: str
+    says: str
+    path: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def told(notice: Notice) -> Told | None:
+    """None when it is no longer true."""
+    return _WORDS[notice.event](notice.subject)
+
+
+def _broken(subject: str) -> Told | None:
+    endpoint = _endpoint(subject)
+    if endpoint is None or not endpoint.failures:
+        return None
+    return _about(endpoint, "cannot be read", endpoint.error_message, with_error=True)
+
+
+def _recovered(subject: str) -> Told | None:
+    endpoint = _endpoint(subject)
+    return endpoint and _about(endpoint, "can be read again", "Its tools are up to date.")
+
+
+def _held(subject: str) -> Told | None:
+    endpoint = _endpoint(subject)
+    if endpoint is None or not endpoint.held_run_id:
+        return None
+    told = _about(endpoint, "waits for your decision", endpoint.error_message, with_error=True)
+    facts = {**told.facts, "run": endpoint.held_run_id}
+    return Told(told.title, told.says, f"/runs/{endpoint.held_run_id}/", facts)
+
+
+def _review(subject: str) -> Told | None:
+    endpoint = _endpoint(subject)
+    if endpoint is None:
+        return None
+    waiting = Finding.objects.filter(endpoint=endpoint, state=FindingState.OPEN).decisions()
+    if not (count := waiting.count()):
+        return None
+    first = waiting.order_by("-id").values_list("message", flat=True)[0]
+    things = "1 thing" if count == 1 else f"{count:,} things"
+    told = _about(endpoint, f"has {things} waiting for review", first)
+    return Told(told.title, told.says, "/review/", {**told.facts, "waiting": count})
+
+
+def _sign_in(subject: str) -> Told | None:
+    credential = Credential.objects.filter(pk=subject, removed_at=None, grant__ended_at__isnull=False).first()
+    if credential is None:
+        return None
+    name = printable(credential.name)
+    facts = {"credential": {"id": str(credential.pk), "name": name, "origin": credential.origin}}
+    says = printable(credential.grant.error_message, LONGEST_SENTENCE)
+    return Told(f"“{name}” needs a sign-in", says, f"/credentials/{credential.pk}/", facts)
+
+
+def _webhook_paused(subject: str) -> Told | None:
+    webhook = Webhook.objects.filter(pk=subject, removed_at=None, is_paused=True).first()
+    if webhook is None:
+        return None
+    name = printable(webhook.name)
+    facts = {"webhook": {"id": str(webhook.pk), "name": name}}
+    says = printable(webhook.paused_why, LONGEST_SENTENCE)
+    return Told(f"The webhook “{name}” was paused", says, f"/notifications/webhooks/{webhook.pk}/", facts)
+
+
+def _test(subject: str) -> Told:
+    says = "Somebody pressed “Send a test” in Pegboard. Nothing has happened."
+    return Told("A test of this webhook", says, f"/notifications/webhooks/{subject}/")
+
+
+_WORDS: dict[str, Callable[[str], Told | None]] = {
+    Event.BROKEN: _broken,
+    Event.RECOVERED: _recovered,
+    Event.HELD: _held,
+    Event.REVIEW: _review,
+    Event.SIGN_IN: _sign_in,
+    Event.WEBHOOK_PAUSED: _webhook_paused,
+    TEST: _test,
+}
+
+
+def _endpoint(subject: str) -> Endpoint | None:
+    return Endpoint.objects.live().select_related("vendor").filter(pk=subject).first()
+
+
+def _about(endpoint: Endpoint, what: str, says: str, *, with_error: bool = False) -> Told:
+    name, vendor = printable(str(endpoint), 120), printable(endpoint.vendor.name, 60)
+    facts: dict[str, Any] = {
+        "endpoint": {"id": endpoint.pk, "name": name, "protocol": endpoint.protocol},
+        "vendor": {"slug": endpoint.vendor.slug, "name": vendor},
+    }
+    says = printable(says, LONGEST_SENTENCE)
+    if with_error:
+        facts["error"] = {"code": endpoint.error_code, "message": says}
+    return Told(f"“{name}” of {vendor} {what}", says, f"/endpoints/{endpoint.pk}/", facts)

@@ -1,0 +1,138 @@
+"""Mail in plain text: one for all that came together."""
+
+import logging
+import smtplib
+from collections import Counter as Tally
+from collections.abc import Sequence
+from datetime import timedelta
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.core import signing
+from django.core.mail import EmailMessage
+from django.db.models import F
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from catalog.crashpoints import crashpoint
+from catalog.notifications.models import Event, Mail, MailAddress, Notice, SendingState
+from people.counters import Counter
+
+logger = logging.getLogger(__name__)
+
+LEASE = timedelta(minutes=2)
+BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 120, 240))
+MOST_SHOWN = 100
+SALT = "catalog.notifications.mail"
+SENT = Counter("pegboard_notifications_total", "Attempts to tell somebody something.", ("channel", "outcome"))
+SIGNATURE = "You get this because you asked for it. What you hear of, and how often: {url}"
+
+
+def send(mail_id: str) -> None:
+    """Once more after a failure or a crash, with the same Message-ID. Raises nothing a mail server causes."""
+    mail = _claim(mail_id)
+    if mail is None:
+        return
+    address = MailAddress.objects.filter(user=mail.user_id, user__is_active=True).first()
+    wanted = mail.confirms or (address.address if address and address.confirmed_at else "")
+    if not wanted:
+        _close(mail, SendingState.FAILED, "There is no confirmed address any more.")
+        return
+    message = _confirmation(mail) if mail.confirms else _digest(mail, wanted)
+    try:
+        message.send()
+    except (OSError, smtplib.SMTPException) as exc:
+        _postpone(mail, exc)
+        return
+    crashpoint("mail-sent")
+    _close(mail, SendingState.SENT)
+    SENT.add("mail", "sent")
+
+
+def _claim(mail_id: str) -> Mail | None:
+    """From here on nothing is added to it. It comes back after the lease if we die."""
+    due = Mail.objects.filter(pk=mail_id, state=SendingState.WAITING, next_at__lte=Now())
+    if not due.update(attempts=F("attempts") + 1, next_at=Now() + LEASE):
+        return None
+    return Mail.objects.select_related("user").get(pk=mail_id)
+
+
+def _close(mail: Mail, state: SendingState, error: str = "") -> None:
+    sent = {"sent_at": Now()} if state == SendingState.SENT else {}
+    Mail.objects.filter(pk=mail.pk).update(state=state, error=error, **sent)
+
+
+def _postpone(mail: Mail, exc: Exception) -> None:
+    says = "The mail server did not take it. It may be away, or refuse this address."
+    logger.warning("mail %s was not taken: %s", mail.pk, exc)
+    SENT.add("mail", "failed")
+    if mail.attempts > len(BACK_OFF):
+        _close(mail, SendingState.FAILED, says)
+        return
+    Mail.objects.filter(pk=mail.pk).update(next_at=Now() + BACK_OFF[mail.attempts - 1], error=says)
+
+
+def _message(mail: Mail, to: str, subject: str, lines: Sequence[str]) -> EmailMessage:
+    host = settings.MAIL_FROM.rpartition("@")[2].rstrip(">") or "pegboard"
+    return EmailMessage(
+        subject,
+        "\n".join(lines) + "\n",
+        settings.MAIL_FROM,
+        [to],
+        headers={"Message-ID": f"<{mail.pk}@{host}>", "Auto-Submitted": "auto-generated"},
+    )
+
+
+def _digest(mail: Mail, to: str) -> EmailMessage:
+    notices = list(mail.notices.order_by("told_at", "pk"))
+    lines = [line for notice in notices[:MOST_SHOWN] for line in _about(notice)]
+    if len(notices) > MOST_SHOWN:
+        lines += [f"… and {len(notices) - MOST_SHOWN:,} more.", ""]
+    page = settings.PUBLIC_URL + reverse("notifications")
+    return _message(mail, to, _subject(notices), [*lines, "-- ", SIGNATURE.format(url=page)])
+
+
+def _about(notice: Notice) -> list[str]:
+    at = f"{notice.told_at:%d %b %H:%M} UTC" if notice.told_at else ""
+    says = [f"  {notice.says}"] if notice.says else []
+    return [f"{at}  {notice.title}", *says, f"  {settings.PUBLIC_URL}{notice.path}", ""]
+
+
+def _subject(notices: Sequence[Notice]) -> str:
+    if len(notices) == 1:
+        return f"Pegboard: {notices[0].title}"[:200]
+    tally = Tally(notice.event for notice in notices)
+    parts = [f"{count:,} times {_label(event)}" for event, count in tally.most_common()]
+    return f"Pegboard: {', '.join(parts)}"[:200]
+
+
+def _label(event: str) -> str:
+    words = dict(Event.choices).get(event, event)
+    return words[:1].lower() + words[1:]
+
+
+def _confirmation(mail: Mail) -> EmailMessage:
+    query = urlencode({"token": token_for(mail.user_id, mail.confirms)})
+    url = f"{settings.PUBLIC_URL}{reverse('notification-confirm')}?{query}"
+    lines = (
+        f"{mail.user} wants to get mail from Pegboard at this address.",
+        "",
+        "If that is you, sign in and confirm it within a day:",
+        url,
+        "",
+        "If not, do nothing. There will be no more mail.",
+    )
+    return _message(mail, mail.confirms, "Pegboard: is this your address?", lines)
+
+
+def token_for(user_id: int, address: str) -> str:
+    return signing.dumps([user_id, address], salt=SALT)
+
+
+def address_in(token: str, user_id: int) -> str:
+    """The address that it confirms; empty when it is too old or was made for somebody else."""
+    try:
+        owner, address = signing.loads(token, salt=SALT, max_age=timedelta(days=1))
+    except (signing.BadSignature, ValueError, TypeError):
+        return ""
+    return str(address) if owner == user_id else ""

@@ -1,0 +1,71 @@
+"""The first half of telling: a row in the transaction of the change. Nothing is sent from here.
+
+A notice waits for a moment, so that what mends itself wakes nobody, and for an hour after the last one of
+its kind about the same thing, so that what flaps is told once an hour. Meanwhile there is one row at most.
+"""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import DateTimeField, Value
+from django.db.models.functions import Greatest, Now
+
+from catalog.models import Endpoint
+from catalog.notifications.models import Event, Notice, Webhook
+
+# The second attempt at an endpoint comes after half a minute: a failure that is over by then is none.
+GRACE = timedelta(seconds=90)
+GATHER = timedelta(seconds=20)
+AT_ONCE = timedelta(0)
+PAUSE = timedelta(hours=1)
+
+
+def broke(endpoint: Endpoint) -> None:
+    _put(Event.BROKEN, endpoint.pk, GRACE)
+
+
+def recovered(endpoint: Endpoint) -> None:
+    """Takes back what nobody was told yet; otherwise whoever heard of the trouble hears that it is over."""
+    subject = str(endpoint.pk)
+    if Notice.objects.filter(event=Event.BROKEN, subject=subject, settled_at=None).delete()[0]:
+        return
+    told = Notice.objects.filter(subject=subject, event__in=(Event.BROKEN, Event.RECOVERED))
+    last = told.exclude(told_at=None).order_by("-told_at").first()
+    if last and last.event == Event.BROKEN:
+        _put(Event.RECOVERED, endpoint.pk, AT_ONCE)
+
+
+def held(endpoint: Endpoint) -> None:
+    _put(Event.HELD, endpoint.pk, AT_ONCE)
+
+
+def review_waits(endpoint_id: int) -> None:
+    _put(Event.REVIEW, endpoint_id, GATHER)
+
+
+def needs_sign_in(credential_id: UUID) -> None:
+    _put(Event.SIGN_IN, credential_id, AT_ONCE)
+
+
+def webhook_paused(webhook: Webhook) -> None:
+    _put(Event.WEBHOOK_PAUSED, webhook.pk, AT_ONCE)
+
+
+def _put(event: Event, subject: object, wait: timedelta) -> None:
+    if not connection.in_atomic_block:
+        raise RuntimeError("a notice belongs into the transaction of its change")
+    notice = Notice(event=event, subject=str(subject))
+    earliest = Now() + wait
+    if last := _last_told(event, str(subject)):
+        after_last = Value(last + PAUSE, output_field=DateTimeField())
+        notice.due_at = Greatest(earliest, after_last)  # type: ignore[assignment]
+    else:
+        notice.due_at = earliest  # type: ignore[assignment]
+    # One that waits already tells this as well.
+    Notice.objects.bulk_create([notice], ignore_conflicts=True)
+
+
+def _last_told(event: Event, subject: str) -> datetime | None:
+    told = Notice.objects.filter(event=event, subject=subject).exclude(told_at=None)
+    return told.order_by("-told_at").values_list("told_at", flat=True).first()

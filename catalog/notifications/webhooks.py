@@ -1,0 +1,304 @@
+"""Webhooks: what administrators change about them, and signed deliveries in order.
+
+Signed as Standard Webhooks has it (https://github.com/standard-webhooks/standard-webhooks): HMAC-SHA256 over
+"<webhook-id>.<webhook-timestamp>.<body>". Requests go through catalog/outbound.py, like all that leads to an
+address that a person typed.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from catalog import sealing
+from catalog.addresses import LONGEST_URL
+from catalog.crashpoints import crashpoint
+from catalog.errors import CatalogError
+from catalog.networks import origin_of, outbound_policy
+from catalog.notifications import events, outbox
+from catalog.notifications.mail import SENT
+from catalog.notifications.models import TEST, Delivery, Event, Notice, SendingState, Webhook
+from catalog.outbound import Exchange, Session
+from catalog.protocols.errors import ProtocolError, printable
+from catalog.sealing import Secret
+from catalog.wire import DEFAULT_LIMITS
+from people import audit, names
+from people.models import User
+
+logger = logging.getLogger(__name__)
+
+FIELD = "notifications.webhook.sealed"
+MOST_WEBHOOKS = 50
+LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=30.0, body=64 * 1024, backoff=())
+# One sender works on a webhook for so long, and whoever finds it dead waits as long.
+LEASE = timedelta(seconds=90)
+AT_WORK = 45.0
+BACK_OFF = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400))
+PAUSED_AFTER = len(BACK_OFF) + 1
+KEPT_WAITING = timedelta(days=3)
+TAKEN = tuple(range(200, 300))
+GONE = 410
+
+
+def live() -> QuerySet[Webhook]:
+    return Webhook.objects.filter(removed_at=None)
+
+
+@transaction.atomic
+def create(*, actor: User | None, name: str, url: str, events: Iterable[str]) -> tuple[Webhook, Secret]:
+    """With the secret that signs its deliveries, which is shown this once."""
+    if live().count() >= MOST_WEBHOOKS:
+        raise CatalogError("too_many_webhooks", f"There are {MOST_WEBHOOKS} webhooks. Remove one first.")
+    webhook = Webhook(name=name.strip(), url=url.strip(), events=_in_order(events))
+    _check(webhook)
+    secret = _new_secret(webhook)
+    webhook.save()
+    audit.record(actor, "add", webhook, after=_facts(webhook))
+    return webhook, secret
+
+
+@transaction.atomic
+def update(webhook: Webhook, *, actor: User, **changes: Any) -> Webhook:
+    """`name`, `url`, `events`. What waits goes to the new address."""
+    webhook = _locked(webhook)
+    before = _facts(webhook)
+    for field in changes.keys() & {"name", "url"}:
+        setattr(webhook, field, changes[field].strip())
+    if "events" in changes:
+        webhook.events = _in_order(changes["events"])
+    _check(webhook)
+    after = _facts(webhook)
+    if after == before:
+        return webhook
+    if after["url"] != before["url"]:
+        webhook.failures, webhook.next_at = 0, timezone.now()
+    webhook.save(update_fields=["name", "url", "events", "failures", "next_at"])
+    audit.record(actor, "edit", webhook, before=before, after=after)
+    return webhook
+
+
+@transaction.atomic
+def replace_secret(webhook: Webhook, *, actor: User) -> Secret:
+    """The old one signs nothing from now on."""
+    webhook = _locked(webhook)
+    before = {"key": webhook.key_id}
+    secret = _new_secret(webhook)
+    webhook.save(update_fields=["sealed"])
+    audit.record(actor, "replace", webhook, before=before, after={"secret": "replaced"})
+    return secret
+
+
+@transaction.atomic
+def pause(webhook: Webhook, *, actor: User) -> None:
+    webhook = _locked(webhook)
+    if not webhook.is_paused:
+        _pause(webhook, actor, f"{actor} paused it.")
+
+
+@transaction.atomic
+def resume(webhook: Webhook, *, actor: User) -> None:
+    """What waited meanwhile is delivered, unless it is older than three days."""
+    webhook = _locked(webhook)
+    if not webhook.is_paused:
+        return
+    Webhook.objects.filter(pk=webhook.pk).update(is_paused=False, paused_why="", failures=0, next_at=Now())
+    audit.record(actor, "resume", webhook, before={"is_paused": True}, after={"is_paused": False})
+
+
+@transaction.atomic
+def remove(webhook: Webhook, *, actor: User) -> None:
+    """Forgets its secret; what waits is not delivered."""
+    webhook = _locked(webhook)
+    before = _facts(webhook)
+    waiting = webhook.deliveries.filter(state=SendingState.WAITING)
+    waiting.update(state=SendingState.FAILED, error="The webhook was removed.")
+    webhook.removed_at, webhook.sealed = timezone.now(), ""
+    webhook.save(update_fields=["removed_at", "sealed"])
+    audit.record(actor, "remove", webhook, before=before)
+
+
+def send_test(webhook: Webhook, *, actor: User) -> Delivery:
+    """At once and once, also to one that is paused; the delivery says what came of it."""
+    with transaction.atomic():
+        webhook = _locked(webhook)
+        now = timezone.now()
+        said = events.told(Notice(event=TEST, subject=str(webhook.pk)))
+        notice = Notice(event=TEST, subject=str(webhook.pk), settled_at=now, told_at=now)
+        if said:
+            notice.title, notice.says, notice.path = said.title, said.says, said.path
+        notice.save(force_insert=True)
+        delivery = Delivery.objects.create(
+            webhook=webhook, notice=notice, state=SendingState.FAILED, attempts=1, error="It was not sent."
+        )
+        audit.record(actor, "test", webhook, after={"delivery": str(delivery.pk)})
+    error, status, _ = _post(delivery)
+    _note(delivery, error, status, SendingState.FAILED)
+    delivery.refresh_from_db()
+    return delivery
+
+
+def send_waiting(webhook_id: str) -> None:
+    """Everything that waits for this webhook, in order, until one is not taken."""
+    webhook = _claim(webhook_id)
+    if webhook is None:
+        return
+    ends = time.monotonic() + AT_WORK
+    waiting = webhook.deliveries.filter(state=SendingState.WAITING)
+    too_old = waiting.filter(created_at__lt=Now() - KEPT_WAITING)
+    too_old.update(state=SendingState.FAILED, error="It waited for three days.")
+    while time.monotonic() < ends and (delivery := _next(webhook)):
+        error, status, asked_wait = _post(delivery)
+        crashpoint("webhook-sent")
+        _note(delivery, error, status, SendingState.WAITING)
+        if error:
+            _fail(webhook, error, status, asked_wait)
+            return
+        Webhook.objects.filter(pk=webhook.pk).update(failures=0, last_sent_at=Now())
+    Webhook.objects.filter(pk=webhook.pk).update(next_at=Now())
+
+
+def _claim(webhook_id: str) -> Webhook | None:
+    ready = live().filter(pk=webhook_id, is_paused=False, next_at__lte=Now())
+    if not ready.update(next_at=Now() + LEASE):
+        return None
+    return Webhook.objects.get(pk=webhook_id)
+
+
+def _next(webhook: Webhook) -> Delivery | None:
+    waiting = webhook.deliveries.filter(state=SendingState.WAITING, webhook__is_paused=False)
+    delivery = waiting.select_related("notice", "webhook").order_by("created_at", "pk").first()
+    if delivery:
+        Delivery.objects.filter(pk=delivery.pk).update(attempts=F("attempts") + 1)
+    return delivery
+
+
+def _post(delivery: Delivery) -> tuple[str, int, float | None]:
+    """Why it was not taken (empty: it was), the status of the answer, and how long it asks us to wait."""
+    webhook = delivery.webhook
+    exchanges: list[Exchange] = []
+    try:
+        content = body(delivery.notice)
+        headers = {"Content-Type": "application/json", "User-Agent": "Pegboard", **signed(delivery, content)}
+        with Session(webhook.url, policy=outbound_policy(), limits=LIMITS, exchanges=exchanges) as session:
+            session.request("POST", "", content=content, headers=headers, accept=TAKEN)
+    except (ProtocolError, CatalogError) as exc:
+        status = exchanges[-1].status if exchanges else 0
+        if status in TAKEN:
+            return "", status, None  # it was taken; what else was said makes no difference
+        return printable(exc.message, 1_000), status, getattr(exc, "retry_after", None)
+    return "", exchanges[-1].status, None
+
+
+def body(notice: Notice) -> bytes:
+    """The same bytes at every attempt."""
+    document = {
+        "type": notice.event,
+        "timestamp": notice.told_at.isoformat() if notice.told_at else None,
+        "data": {
+            "id": str(notice.pk),
+            "title": notice.title,
+            "says": notice.says,
+            "url": settings.PUBLIC_URL + notice.path,
+            **notice.facts,
+        },
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def signed(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
+    """The three headers. Raises UndecryptableError when the secret cannot be opened."""
+    webhook = delivery.webhook
+    secret = sealing.unseal(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
+    key = base64.b64decode(secret.reveal().removeprefix(PREFIX))
+    at = str(int(time.time()) if now is None else now)
+    signature = hmac.digest(key, b".".join((str(delivery.pk).encode(), at.encode(), content)), hashlib.sha256)
+    return {
+        "webhook-id": str(delivery.pk),
+        "webhook-timestamp": at,
+        "webhook-signature": f"v1,{base64.b64encode(signature).decode()}",
+    }
+
+
+PREFIX = "whsec_"
+
+
+def _new_secret(webhook: Webhook) -> Secret:
+    secret = Secret(PREFIX + base64.b64encode(secrets.token_bytes(32)).decode())
+    webhook.sealed = sealing.seal(secret, row=webhook.pk, field=FIELD)
+    return secret
+
+
+def _note(delivery: Delivery, error: str, status: int, otherwise: SendingState) -> None:
+    taken: dict[str, Any] = {"state": SendingState.SENT, "sent_at": Now()}
+    outcome = {"state": otherwise} if error else taken
+    Delivery.objects.filter(pk=delivery.pk).update(status=status, error=error, **outcome)
+    SENT.add("webhook", "failed" if error else "sent")
+
+
+@transaction.atomic
+def _fail(webhook: Webhook, error: str, status: int, asked_wait: float | None) -> None:
+    webhook = Webhook.objects.select_for_update().get(pk=webhook.pk)
+    webhook.failures += 1
+    wait = BACK_OFF[min(webhook.failures, len(BACK_OFF)) - 1]
+    if asked_wait:
+        wait = max(wait, min(timedelta(seconds=asked_wait), timedelta(days=1)))
+    Webhook.objects.filter(pk=webhook.pk).update(failures=webhook.failures, next_at=Now() + wait)
+    if status == GONE:
+        _pause(webhook, None, f"It answered 410: nobody wants to hear there any more. {error}")
+    elif webhook.failures >= PAUSED_AFTER:
+        _pause(webhook, None, f"{webhook.failures} attempts in a row failed. The last one: {error}")
+
+
+def _pause(webhook: Webhook, actor: User | None, why: str) -> None:
+    changed = Webhook.objects.filter(pk=webhook.pk, is_paused=False)
+    if not changed.update(is_paused=True, paused_why=why[:1_000]):
+        return
+    audit.record(
+        actor, "pause", webhook, before={"is_paused": False}, after={"is_paused": True}, why=why[:300]
+    )
+    if actor is None:
+        outbox.webhook_paused(webhook)
+
+
+def _locked(webhook: Webhook) -> Webhook:
+    found = live().select_for_update().filter(pk=webhook.pk).first()
+    if found is None:
+        raise CatalogError("not_found", "This webhook was removed meanwhile.", status=404)
+    return found
+
+
+def _in_order(chosen: Iterable[str]) -> list[str]:
+    wanted = set(chosen)
+    unknown = wanted - set(Event.values)
+    return [*(event for event in Event.values if event in wanted), *sorted(unknown)]
+
+
+def _check(webhook: Webhook) -> None:
+    fields = {}
+    if why := names.why_not(webhook.name, 100):
+        fields["name"] = why
+    try:
+        origin_of(webhook.url[: LONGEST_URL + 1])
+    except ProtocolError as exc:
+        fields["url"] = exc.message
+    if not webhook.events or not set(webhook.events) <= set(Event.values):
+        fields["events"] = "Choose at least one of the events."
+    if fields:
+        raise CatalogError("invalid", next(iter(fields.values())), fields=fields)
+
+
+def _facts(webhook: Webhook) -> dict[str, Any]:
+    return {"name": webhook.name, "url": webhook.url, "events": webhook.events}
