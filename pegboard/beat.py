@@ -8,11 +8,16 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from catalog import enumeration, invocation
+from catalog.notifications import dispatch
 
 logger = logging.getLogger(__name__)
 
 TICK = "catalog.enumeration.tick"
-IN_PROCESS = {TICK: enumeration.tick, "catalog.invocation.sweep": invocation.sweep}
+IN_PROCESS = {
+    TICK: enumeration.tick,
+    "catalog.invocation.sweep": invocation.sweep,
+    "catalog.notifications.dispatch.tick": dispatch.tick,
+}
 
 
 class InProcessScheduler(Scheduler):

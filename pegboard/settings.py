@@ -44,6 +44,24 @@ def _database(url: str) -> dict[str, object]:
     }
 
 
+def _mail(url: str) -> dict[str, object]:
+    """`smtp://user:password@host:587` (STARTTLS; `?tls=off` for a relay on this machine) or `smtps://...`."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("smtp", "smtps"):
+        raise ImproperlyConfigured("PEGBOARD_MAIL_URL must start with smtp:// or smtps://")
+    is_wrapped = parts.scheme == "smtps"
+    return {
+        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "EMAIL_HOST": parts.hostname or "",
+        "EMAIL_PORT": parts.port or (465 if is_wrapped else 587),
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_SSL": is_wrapped,
+        "EMAIL_USE_TLS": not is_wrapped and dict(parse_qsl(parts.query)).get("tls") != "off",
+        "EMAIL_TIMEOUT": 20,
+    }
+
+
 SECRET_KEY = os.environ.get("PEGBOARD_SECRET_KEY", "")
 if not SECRET_KEY:
     # Commands that only look at the code (check, makemigrations, collectstatic) need no secret; serving does.
@@ -221,6 +239,12 @@ CELERY_BEAT_SCHEDULE = {
     "inspect": {"task": "catalog.tasks.inspect_pending", "schedule": 60.0, "options": {"expires": 60}},
     "calls": {"task": "catalog.invocation.sweep", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
+    "notifications": {"task": "catalog.notifications.dispatch.tick", "schedule": 5.0},
+    "old notifications": {
+        "task": "catalog.notifications.tasks.forget_old",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
     # The scheduler counts from its own start; a day would never pass on a machine that is off at night.
     "sessions": {"task": "people.tasks.forget_sessions", "schedule": 3600.0, "options": {"expires": 3600}},
 }
@@ -231,6 +255,13 @@ OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
 # Keys for secrets at rest, or the file they lie in: catalog/sealing.py.
 KEYS = _words("PEGBOARD_KEYS")
 KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
+
+# Where links in mail and webhooks lead to, and how mail leaves.
+PUBLIC_URL = os.environ.get("PEGBOARD_URL", "").rstrip("/")
+MAIL_FROM = DEFAULT_FROM_EMAIL = os.environ.get("PEGBOARD_MAIL_FROM", "Pegboard <pegboard@localhost>")
+MAIL_IS_SET_UP = bool(os.environ.get("PEGBOARD_MAIL_URL"))
+if MAIL_IS_SET_UP:
+    globals().update(_mail(os.environ["PEGBOARD_MAIL_URL"]))
 
 LOGGING = logs.configuration()
 if TESTING:
