@@ -214,6 +214,9 @@ class LocalProduct:
             **{name: os.environ[name] for name, is_needed in needed.items() if not is_needed},
             **self.embedded.urls,
             **keys(self.data),
+            "PEGBOARD_URL": os.environ.get("PEGBOARD_URL", f"http://{HOST}:{self.wishes.port}"),
+            # Tells `manage.py doctor` that this serves one person on one machine.
+            "PEGBOARD_LOCAL": "1",
             # One person on one machine may well connect what runs beside the product.
             "PEGBOARD_OUTBOUND_ALLOW": os.environ.get("PEGBOARD_OUTBOUND_ALLOW", f"{HOST}/32"),
         }
