@@ -9,7 +9,7 @@ from gunicorn.glogging import Logger
 from pegboard import logs, starting
 
 
-class LoggerOfOurs(Logger):
+class LoggerOfOurs(Logger):  # type: ignore[misc]  # gunicorn says nothing of its types
     """The web server's own lines look like all others."""
 
     def setup(self, cfg: Any) -> None:

@@ -36,7 +36,7 @@ class TraceMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         began = time.perf_counter()
         number = trace.taken_request_id(request.headers.get(HEADER, ""))
-        facts = {
+        facts: trace.Facts = {
             "request_id": number,
             "user_id": lambda: known_user(request),
             "route": lambda: route_of(request),

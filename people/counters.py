@@ -13,6 +13,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import redis
 
@@ -145,9 +146,10 @@ def _quoted(value: str) -> str:
 def lines() -> Iterator[str]:
     """All that was counted anywhere, in Prometheus' text format. Raises redis.RedisError."""
     send()
-    stored = broker.client().hgetall(KEY)
+    # The client is made so that it decodes, which its types do not say.
+    stored = cast(dict[str, str], broker.client().hgetall(KEY))
     found: dict[str, dict[Labels, dict[str, int]]] = {}
-    for field, amount in stored.items():  # type: ignore[union-attr]
+    for field, amount in stored.items():
         name, part, *values = field.split(_BETWEEN)
         found.setdefault(name, {}).setdefault(tuple(values), {})[part] = int(amount)
     for name, metric in sorted(Metric.known.items()):

@@ -50,7 +50,7 @@ def about(**facts: Fact) -> Iterator[None]:
 def facts() -> dict[str, str | int]:
     """Those that are known by now. A fact may be a function, asked when it is needed."""
     found = ((name, fact() if callable(fact) else fact) for name, fact in _current.get().items())
-    return {name: fact for name, fact in found if fact not in (None, "")}  # type: ignore[misc]
+    return {name: fact for name, fact in found if fact not in (None, "")}
 
 
 def request_id() -> str:

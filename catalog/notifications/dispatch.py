@@ -7,6 +7,7 @@ twice and die anywhere: what was committed is taken up by the next tick.
 import logging
 from datetime import datetime, timedelta
 from functools import partial
+from uuid import UUID
 
 from celery import current_app
 from django.conf import settings
@@ -45,11 +46,11 @@ def tick() -> None:
     if settings.MAIL_IS_SET_UP:
         for pk in mails.values_list("pk", flat=True)[:PER_TICK]:
             _send(SEND_MAIL, str(pk))
-    for pk in _webhooks_due():
-        _send(SEND_DELIVERIES, str(pk))
+    for webhook in _webhooks_due():
+        _send(SEND_DELIVERIES, str(webhook))
 
 
-def _webhooks_due() -> list[object]:
+def _webhooks_due() -> list[UUID]:
     ready = Webhook.objects.filter(removed_at=None, is_paused=False, next_at__lte=Now())
     waiting = ready.filter(deliveries__state=SendingState.WAITING)
     return list(waiting.order_by().distinct().values_list("pk", flat=True)[:PER_TICK])

@@ -36,7 +36,7 @@ def _broken(subject: str) -> Told | None:
 
 def _recovered(subject: str) -> Told | None:
     endpoint = _endpoint(subject)
-    return endpoint and _about(endpoint, "can be read again", "Its tools are up to date.")
+    return _about(endpoint, "can be read again", "Its tools are up to date.") if endpoint else None
 
 
 def _held(subject: str) -> Told | None:

@@ -59,9 +59,9 @@ def _put(event: Event, subject: object, wait: timedelta) -> None:
     earliest = Now() + wait
     if last := _last_told(event, str(subject)):
         after_last = Value(last + PAUSE, output_field=DateTimeField())
-        notice.due_at = Greatest(earliest, after_last)  # type: ignore[assignment]
+        notice.due_at = Greatest(earliest, after_last)
     else:
-        notice.due_at = earliest  # type: ignore[assignment]
+        notice.due_at = earliest
     # One that waits already tells this as well.
     Notice.objects.bulk_create([notice], ignore_conflicts=True)
 
