@@ -22,11 +22,12 @@ from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import credentials, pacing, reading, recording
+from catalog import credentials, pacing, reading, recording, trail
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
+from catalog.notifications import outbox
 from catalog.protocols.errors import ProtocolError
 from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
 from people import audit, trace
@@ -366,6 +367,9 @@ def _hold(run: Run, held: HeldError) -> None:
         ):
             recording.keep_rejections(held.harvest)
             Endpoint.objects.filter(pk=run.endpoint_id).update(held_run=run, **said)
+            if run.endpoint.held_run_id is None:
+                outbox.held(run.endpoint)
+            trail.tell_held(run, held.code, held.message, len(held.harvest.missing))
 
 
 def _fail(
@@ -383,6 +387,9 @@ def _fail(
             Endpoint.objects.filter(pk=run.endpoint_id).update(
                 failures=failures, next_due_at=Now() + _wait(failures, retry_after), **said
             )
+            if failures == 1:
+                outbox.broke(run.endpoint)
+            trail.tell_failed(run, code, message)
 
 
 def _wait(failures: int, retry_after: float | None) -> timedelta:

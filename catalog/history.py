@@ -15,12 +15,13 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from catalog import credentials, inspecting
+from catalog import credentials, inspecting, trail
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
+from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Page, UnreadableItemError
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, printable
@@ -159,6 +160,7 @@ class _Reader:
                 _raise_drift(tool, version)
             labels |= {item.label} - {""}
             added.append(version)
+        trail.tell_older_versions(tool, len(added))
         inspecting.inspect_older(tool, added)
         if is_final and tool.current_id == asked_for:
             tool.versions_read_at = timezone.now()
@@ -239,3 +241,4 @@ def _raise_drift(tool: Tool, version: ToolVersion) -> None:
         ],
         ignore_conflicts=True,
     )
+    outbox.review_waits(tool.endpoint_id)

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 
-from catalog import holds, inspection, policy
+from catalog import holds, inspection, policy, trail
 from catalog.crashpoints import crashpoint
 from catalog.holds import Caught
 from catalog.inspection import REVISION, Alarm, links
@@ -21,6 +21,7 @@ from catalog.inspection.mentions import mentioned
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
+from catalog.notifications import outbox
 from catalog.protocols import signature as normal_form
 from catalog.protocols.errors import printable
 from catalog.protocols.signature import Signature
@@ -105,6 +106,8 @@ def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may
     tools = Tool.objects.filter(pk__in={each.tool for each in rows}).order_by("pk")
     list(tools.select_for_update(no_key=True).values_list("pk"))
     by_version = {each.version: each for each in rows}
+    told = Finding.objects.filter(version__in=by_version)
+    known, kept_out = told.count(), tools.filter(stopped__isnull=False).count()
     for version, alarm in (*_look_alikes(endpoint, rows), *_mentions(endpoint, rows)):
         by_version[version].alarms.append(alarm)
     homes = (endpoint.url, endpoint.vendor.homepage)
@@ -114,8 +117,19 @@ def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may
     found = [_finding(endpoint, run, each, alarm) for each in rows for alarm in each.alarms]
     Finding.objects.bulk_create(found, ignore_conflicts=True, batch_size=2_000)
     crashpoint("inspecting")
+    caught: list[Caught] = []
     if may_stop:
-        holds.catch(endpoint, run, list(_caught(endpoint, rows)))
+        caught = list(_caught(endpoint, rows))
+        holds.catch(endpoint, run, caught)
+    if any(each.state == FindingState.OPEN for each in found) or caught:
+        outbox.review_waits(endpoint.pk)
+    trail.tell_inspected(
+        endpoint,
+        run,
+        findings=told.count() - known,
+        held=tools.filter(stopped__isnull=False).count() - kept_out,
+        revision=REVISION,
+    )
 
 
 def _finding(endpoint: Endpoint, run: Run | None, row: _Inspected, alarm: Alarm) -> Finding:

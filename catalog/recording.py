@@ -16,12 +16,13 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 
-from catalog import breaches, policy
+from catalog import breaches, policy, trail
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
+from catalog.notifications import outbox
 from people.counters import Counter
 
 REJECTIONS_KEPT = 1_000
@@ -219,6 +220,11 @@ def _succeed(run: Run, harvest: Harvest) -> None:
         failures=0, error_code="", error_message="", last_success_at=Now(), held_run=None
     ):
         raise EndpointRemovedError
+    counts = {"added": harvest.added, "changed": harvest.changed}
+    trail.tell_read(run, {**counts, "withdrawn": len(harvest.missing), "returned": len(harvest.returned)})
+    trail.tell_recovered(run)
+    if run.endpoint.failures:
+        outbox.recovered(run.endpoint)
 
 
 def what_was_read(harvest: Harvest) -> dict[str, object]:
@@ -249,6 +255,8 @@ def _merge(run: Run, harvest: Harvest) -> None:
         held = HOLD if stops or harvest.changed else ()
         for statement in (*added, *changed, *held, "DROP TABLE staged_tool"):
             cursor.execute(statement, {"endpoint": run.endpoint_id, "run": run.pk})
+    if stops:
+        outbox.review_waits(run.endpoint_id)
 
 
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
@@ -292,7 +300,8 @@ MERGE_ADDED = (
 MERGE_CHANGED = (
     # Versions that another reader of the same tool is adding wait here.
     """
-    SELECT t.id FROM catalog_tool t JOIN staged_tool s ON s.tool_pk = t.id ORDER BY t.id FOR NO KEY UPDATE OF t
+    SELECT t.id FROM catalog_tool t JOIN staged_tool s ON s.tool_pk = t.id ORDER BY t.id
+    FOR NO KEY UPDATE OF t
     """,
     # The vendor went back to bytes that we already hold: that version becomes current again.
     """

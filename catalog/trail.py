@@ -1,0 +1,63 @@
+"""What workers write into the audit trail: one row for a run, a reading or a rule that changed something.
+
+Each is called in the transaction of the change; who asked for the run stands in the reason.
+"""
+
+from collections.abc import Mapping
+
+from catalog.models import Endpoint, Finding, Run, Tool
+from catalog.models.runs import Trigger
+from people import audit
+
+
+def tell_read(run: Run, counts: Mapping[str, int]) -> None:
+    """What a run changed in the catalog; one that changed nothing is not worth a row."""
+    raised = Finding.objects.filter(run=run).count()
+    changed = {name: count for name, count in {**counts, "findings": raised}.items() if count}
+    if changed:
+        audit.record(None, "read", run.endpoint, after={"run": run.pk, **changed}, why=_why(run))
+
+
+def tell_recovered(run: Run) -> None:
+    """`run.endpoint` is as it was when the run began."""
+    endpoint = run.endpoint
+    if endpoint.failures or endpoint.held_run_id:
+        before = {"status": endpoint.status.value, "error": endpoint.error_code}
+        audit.record(None, "recover", endpoint, before=before, after={"status": "ok"}, why=_why(run))
+
+
+def tell_failed(run: Run, code: str, message: str) -> None:
+    """The first failure, and each that is another one than the last."""
+    endpoint = run.endpoint
+    if endpoint.failures and endpoint.error_code == code:
+        return
+    before = {"status": endpoint.status.value, "error": endpoint.error_code}
+    after = {"status": "failing", "error": code, "run": run.pk}
+    audit.record(None, "fail", endpoint, before=before, after=after, why=f"{_why(run)} {message}")
+
+
+def tell_held(run: Run, code: str, message: str, would_withdraw: int) -> None:
+    after = {"status": "held", "error": code, "run": run.pk, "would_withdraw": would_withdraw}
+    audit.record(None, "hold", run.endpoint, after=after, why=f"{_why(run)} {message}")
+
+
+def tell_inspected(endpoint: Endpoint, run: Run | None, *, findings: int, held: int, revision: int) -> None:
+    """What the rules, and the endpoint's policy, made of versions after they were recorded."""
+    source = f"Run {run.pk}" if run else "The vendor's history"
+    after = {"findings": findings, "held": held} if held else {"findings": findings}
+    if findings or held:
+        why = f"{source} brought versions in which rules of revision {revision} found something."
+        audit.record(None, "inspect", endpoint, after=after, why=why)
+
+
+def tell_older_versions(tool: Tool, count: int) -> None:
+    if count:
+        why = "The vendor's history lists them."
+        audit.record(None, "add older versions", tool, after={"versions": count}, why=why)
+
+
+def _why(run: Run) -> str:
+    if run.trigger == Trigger.SCHEDULE:
+        return f"Run {run.pk}, on schedule."
+    who = f"by {run.requested_by}" if run.requested_by else "from the command line"
+    return f"Run {run.pk}, asked for {who}."
