@@ -8,9 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote
+
+from django.utils import timezone
 
 from catalog import pacing, sealing
 from catalog.errors import CatalogError
@@ -24,8 +27,7 @@ from catalog.wire import DEFAULT_LIMITS, Limits
 
 LONGEST_LIFE = 900  # seconds that a signed token may live
 USUAL_LIFE = 600  # longer than the longest conversation with a vendor
-
-
+NOTE_USE_EVERY = timedelta(minutes=10)
 FIELD = "catalog.credential.sealed"
 
 
@@ -47,9 +49,6 @@ class Proof:
     headers: dict[str, str]
     query: dict[str, str]
     secrets: tuple[str, ...]
-
-
-NO_PROOF = Proof({}, {}, ())
 
 
 def proof(credential: Credential) -> Proof:
@@ -115,6 +114,43 @@ class _Renewal:
         self._worn_out_at = None if token.good_for is None else time.monotonic() + token.good_for
 
 
+class _Use:
+    """A credential that stays the same during a conversation, and what the vendor says to it."""
+
+    def __init__(self, credential: Credential) -> None:
+        opened = proof(credential)
+        self.query = opened.query
+        self._carried = (opened.headers, opened.secrets)
+        self._credential = credential
+        self._is_taken: bool | None = None
+        self._is_used = False
+
+    def current(self) -> Carried:
+        return self._carried
+
+    def answered(self, status: int) -> bool:
+        """Only 401 says that it was not taken, and only success that it was: RFC 9110 section 15.5.2."""
+        self._is_used = self._is_used or bool(status)
+        if status == HTTPStatus.UNAUTHORIZED:
+            self._is_taken = False
+        elif HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            self._is_taken = True
+        return False
+
+    def note(self) -> None:
+        """Nothing about another secret that was entered meanwhile."""
+        credential, now = self._credential, timezone.now()
+        if credential._state.adding or not self._is_used:
+            return
+        changes: dict[str, datetime | None] = {}
+        if credential.used_at is None or credential.used_at < now - NOTE_USE_EVERY:
+            changes["used_at"] = now
+        if self._is_taken is not None and self._is_taken == bool(credential.refused_at):
+            changes["refused_at"] = None if self._is_taken else now
+        if changes:
+            Credential.objects.filter(pk=credential.pk, set_at=credential.set_at).update(**changes)
+
+
 def _headers(credential: Credential, secret: str) -> dict[str, str]:
     """The request headers that carry this credential."""
     match credential.kind:
@@ -156,47 +192,52 @@ def open_session(
 
     What the protocol finds out about the endpoint meanwhile is kept for the next session.
     """
-    return _remembering(endpoint, _session(endpoint, exchanges, limits, reached))
+    carrier = _carrier(endpoint)
+    return _remembering(endpoint, carrier, _session(endpoint, carrier, exchanges, limits, reached))
 
 
 @contextmanager
-def _remembering(endpoint: Endpoint, session: Session) -> Iterator[Session]:
+def _remembering(
+    endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Session
+) -> Iterator[Session]:
     with session:
         try:
             yield session
         finally:
+            if isinstance(carrier, _Use):
+                carrier.note()
             if session.memory != endpoint.memory:
                 endpoint.memory = session.memory
                 Endpoint.objects.filter(pk=endpoint.pk).update(memory=session.memory)
 
 
+def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":
+    """Its credential, opened. Raises CatalogError when it was entered for another address."""
+    credential = endpoint.credential
+    if credential is None:
+        return None
+    if credential.removed_at or credential.origin != origin_of(endpoint.credential_url):
+        raise CatalogError(
+            "CREDENTIAL_ELSEWHERE",
+            f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "
+            "Choose or enter a credential for this address.",
+        )
+    return _Renewal(credential) if clients.uses_oauth(credential) else _Use(credential)
+
+
 def _session(
     endpoint: Endpoint,
+    carrier: "_Renewal | _Use | None",
     exchanges: list[Exchange] | None,
     limits: Limits,
     reached: dict[str, str] | None,
 ) -> Session:
-    carried, origin, renewal = NO_PROOF, None, None
-    if credential := endpoint.credential:
-        origin = origin_of(endpoint.credential_url)
-        if credential.removed_at or credential.origin != origin:
-            raise CatalogError(
-                "CREDENTIAL_ELSEWHERE",
-                f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "
-                "Choose or enter a credential for this address.",
-            )
-        if clients.uses_oauth(credential):
-            renewal = _Renewal(credential)
-        else:
-            carried = proof(credential)
     return Session(
         endpoint.url,
         policy=outbound_policy(),
-        authorization=carried.headers,
-        authorization_query=carried.query,
-        authorized_for=origin,
-        secrets=carried.secrets,
-        renewal=renewal,
+        authorization_query=carrier.query if isinstance(carrier, _Use) else {},
+        authorized_for=endpoint.credential.origin if endpoint.credential else None,
+        renewal=carrier,
         memory=copy.deepcopy(endpoint.memory),
         exchanges=exchanges,
         reached=reached,
