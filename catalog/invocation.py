@@ -178,6 +178,8 @@ def _queue(call: Call, actor: User) -> Call:
         with transaction.atomic():
             call.save()
             facts = {"call": call.pk, "version": call.version.ordinal}
+            if forgotten := _forget_old(call.tool):
+                facts["calls_forgotten"] = forgotten
             audit.record(actor, "run" if call.continues is None else "continue", call.tool, after=facts)
             transaction.on_commit(lambda: send(call.pk))
     except IntegrityError as exc:
@@ -185,15 +187,14 @@ def _queue(call: Call, actor: User) -> Call:
             message = "This call is being continued already."
             raise CatalogError("already_continued", message, status=409) from exc
         return Call.objects.get(key=call.key)
-    _forget_old(call.tool)
     return Call.objects.get(pk=call.pk)
 
 
-def _forget_old(tool: Tool) -> None:
+def _forget_old(tool: Tool) -> int:
+    """Keeps the newest; how many went."""
     finished = Call.objects.filter(tool=tool, status=CallStatus.FINISHED)
     oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
-    if oldest:
-        finished.filter(pk__lte=oldest).delete()
+    return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
 
 
 def send(call_id: int) -> None:
