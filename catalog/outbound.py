@@ -9,7 +9,7 @@ import json as jsonlib
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -61,6 +61,9 @@ Turns = Callable[[float, float], AbstractContextManager[None]]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 LONGEST_RECORDED = 64 * 1024
 GLIMPSE_SECONDS = 2.0
+STRUCK_OUT = "•••"
+_ESCAPE = re.compile(rb"\\(?:u00([2-7][0-9a-fA-F])|x([2-7][0-9a-fA-F])|(/))")
+_SHORTEST_CUT = 4  # of a secret's beginning, less may stand at an end by chance
 _SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
 
 
@@ -117,7 +120,7 @@ class Session:
         secrets: Sequence[str] = (),
         renewal: Renewal | None = None,
         memory: dict[str, Any] | None = None,
-        exchanges: list[Exchange] | None = None,
+        exchanges: MutableSequence[Exchange] | None = None,
         reached: dict[str, str] | None = None,
         turns: Turns = no_turns,
         limits: Limits = DEFAULT_LIMITS,
@@ -281,7 +284,7 @@ class Session:
                 raise self._echo() from None
             raise
         texts = (reply.body, *(value.encode() for value in reply.headers.values()))
-        if any(secret.encode() in text for secret in self._secrets for text in texts):
+        if self._secrets and any(map(self._holds_secret, (*texts, *map(_unescaped, texts)))):
             raise self._echo()
         return reply
 
@@ -295,7 +298,7 @@ class Session:
         budget = self._budget(request.largest)
         is_done = False
         response: BaseHTTPResponse | None = None
-        content = b""
+        parts: list[bytes] = []
         began = time.monotonic()
         try:
             with in_our_words(budget):
@@ -303,15 +306,17 @@ class Session:
                 response = self._connection.ask(request.method, target, sent, request.body, budget)
                 self._status = response.status
                 if response.status not in request.accept:
-                    content = b"" if self.exchanges is None else _glimpse(response, budget)
+                    if self.exchanges is not None:
+                        _glimpse(response, budget, parts)
                     raise self._refusal(response, request.target)
-                content, is_done = self._read(response, budget, request.is_enough)
+                is_done = self._read(response, budget, request.is_enough, parts)
         finally:
             if not is_done:
                 self._connection.abandon()
             if self.exchanges is not None:
-                self.exchanges.append(self._recorded(request, response, content, began))
-        return Reply(response.status, plain_headers(response), content, self._url.origin + request.target)
+                self.exchanges.append(self._recorded(request, response, parts, began))
+        url = self._url.origin + request.target
+        return Reply(response.status, plain_headers(response), b"".join(parts), url)
 
     def _with_key(self, target: str) -> str:
         if not self._query:
@@ -319,24 +324,42 @@ class Session:
         return f"{target}{'&' if '?' in target else '?'}{self._query}"
 
     def _recorded(
-        self, request: "_Request", response: BaseHTTPResponse | None, content: bytes, began: float
+        self, request: "_Request", response: BaseHTTPResponse | None, parts: Sequence[bytes], began: float
     ) -> Exchange:
         replied = plain_headers(response) if response else {}
         return Exchange(
             method=request.method,
             url=self._struck_out(self._url.origin + request.target),
             headers={name: self._struck_out(value) for name, value in request.headers.items()},
-            body=self._struck_out(_start_of(request.body or b"")),
+            body=self._start_of([request.body or b""]),
             status=response.status if response else 0,
             reply_headers={name: self._struck_out(value) for name, value in replied.items()},
-            reply=self._struck_out(_start_of(content)),
+            reply=self._start_of(parts),
             duration_ms=round((time.monotonic() - began) * 1000),
         )
 
+    def _start_of(self, parts: Sequence[bytes]) -> str:
+        """How a body begins. No secret is in it, none that was escaped and none that a cut went through."""
+        longest = max([len(secret.encode()) for secret in self._secrets], default=0)
+        content = b""
+        for part in parts:
+            content += part[: LONGEST_RECORDED + longest - len(content)]
+        more = " …" if sum(map(len, parts)) > LONGEST_RECORDED else ""
+        text = self._struck_out(content.decode(errors="replace"))[:LONGEST_RECORDED]
+        if self._holds_secret(_unescaped(content)) and not self._holds_secret(content):
+            return STRUCK_OUT
+        for secret in self._secrets:
+            while any(text.endswith(secret[:size]) for size in range(_SHORTEST_CUT, len(secret))):
+                text = text[:-_SHORTEST_CUT]
+        return text + more
+
     def _struck_out(self, text: str) -> str:
         for secret in self._secrets:
-            text = text.replace(secret, "•••")
+            text = text.replace(secret, STRUCK_OUT)
         return text
+
+    def _holds_secret(self, text: bytes) -> bool:
+        return any(secret.encode() in text for secret in self._secrets)
 
     def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
         sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": "Pegboard"})
@@ -356,10 +379,10 @@ class Session:
         return Budget(self._url.authority, limits, ends)
 
     def _read(
-        self, response: BaseHTTPResponse, budget: Budget, is_enough: IsEnough | None
-    ) -> tuple[bytes, bool]:
-        """What came, and whether that is all that the connection had to say."""
-        parts, size = [], 0
+        self, response: BaseHTTPResponse, budget: Budget, is_enough: IsEnough | None, parts: list[bytes]
+    ) -> bool:
+        """Whether what came, which goes into `parts`, is all that the connection had to say."""
+        size = 0
         for part in read_body(response, budget):
             parts.append(part)
             size += len(part)
@@ -372,8 +395,8 @@ class Session:
                     "BODY_TOO_LARGE", f"{budget.host} sent more than {limit} in all."
                 )
             if is_enough and is_enough(b"".join(parts)):
-                return b"".join(parts), False
-        return b"".join(parts), True
+                return False
+        return True
 
     def _wait_before_retry(self, error: UnavailableError, pause: float) -> float | None:
         """Seconds, or None when trying again at once would not help."""
@@ -445,21 +468,23 @@ class _Request:
     largest: int | None = None
 
 
-def _glimpse(response: BaseHTTPResponse, budget: Budget) -> bytes:
+def _glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> None:
     """How a reply begins that is refused for its status, for whoever looks at the exchange."""
     budget.ends = min(budget.ends, time.monotonic() + GLIMPSE_SECONDS)
-    content = b""
+    size = 0
     with suppress(ProtocolError), in_our_words(budget):
         for part in read_body(response, budget):
-            content += part
-            if len(content) >= LONGEST_RECORDED:
+            parts.append(part)
+            size += len(part)
+            if size >= LONGEST_RECORDED:
                 break
-    return content
 
 
-def _start_of(body: bytes) -> str:
-    more = " …" if len(body) > LONGEST_RECORDED else ""
-    return body[:LONGEST_RECORDED].decode(errors="replace") + more
+def _unescaped(text: bytes) -> bytes:
+    """With the characters that JSON and YAML let one write in a roundabout way."""
+    if b"\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: b"/" if found[3] else bytes([int(found[1] or found[2], 16)]), text)
 
 
 def _encoded(json: object) -> bytes:
