@@ -16,6 +16,7 @@ from catalog.models import Credential, Grant, SignIn
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
 from catalog.networks import origin_of, outbound_policy
+from catalog.notifications import outbox
 from catalog.oauth import asking
 from catalog.oauth.tokens import NO_ERROR, NO_LEASE, NO_TOKENS, moment
 from catalog.protocols.errors import RefusedError
@@ -101,6 +102,7 @@ def forget_tokens(grant: Grant, why: str) -> None:
             error_code="UNBOUND",
             error_message=f"Please sign in again, since {moment(now)}: {why}.",
         )
+        outbox.needs_sign_in(grant.credential_id)
 
 
 def _start_over(grant: Grant) -> None:

@@ -1,47 +1,125 @@
-"""Where a vendor's tokens come from, as it says itself: for a person to look at, never applied by itself."""
+"""Where a vendor's tokens come from, as it says itself: for a person to look at, never applied by itself.
 
-from dataclasses import dataclass, field
+A vendor may describe itself at its own origin only, and names authorization servers; each of those describes
+itself at its own. Nothing else is asked, and everything through the same door as vendors.
+"""
 
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """What one authorization server says about itself (RFC 8414, or OpenID Connect Discovery).
+from catalog.addresses import check_url
+from catalog.networks import outbound_policy
+from catalog.oauth import http, metadata
+from catalog.oauth.findings import Discovery, Server, Step
+from catalog.protocols import strict_json
+from catalog.protocols.base import Reply
+from catalog.protocols.errors import ProtocolError, RefusedError, printable
 
-    `problem` is a sentence when it cannot be used for a sign-in.
-    """
-
-    issuer: str
-    token_url: str
-    authorization_url: str = ""
-    scopes: list[str] = field(default_factory=list)
-    client_authentication: str = "basic"
-    states_issuer: bool = False
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One address that was asked, or was not, and what came of it."""
-
-    url: str
-    said: str
-
-
-@dataclass(frozen=True, slots=True)
-class Discovery:
-    """`scope` is what the vendor wants a token to have; `resource` what it is for (RFC 9728)."""
-
-    resource: str
-    name: str = ""
-    scope: str = ""
-    servers: list[Server] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+SECONDS = 20.0
+ANY_STATUS = tuple(status for status in range(200, 600) if not 300 <= status < 400)
 
 
 def discover(url: str, challenge: str = "") -> Discovery:
-    """Asks the vendor at `url`, and the authorization servers it names. Takes up to 20 s.
+    """Asks the vendor at `url`, and the authorization servers it names. Takes up to 20 s and a bit.
 
     `challenge` is the WWW-Authenticate header of a 401 that is known already. Raises RefusedError for an
-    address that is none; whatever else goes wrong is in `steps`.
+    address that is none; whatever else goes wrong is said in `steps`.
     """
-    raise NotImplementedError
+    check_url(url.partition("?")[0], outbound_policy())
+    return _Search(url.partition("?")[0]).look(challenge)
+
+
+class _Search:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.found = Discovery(resource=url)
+        self.ends = time.monotonic() + SECONDS
+
+    def look(self, challenge: str) -> Discovery:
+        challenge = challenge or self._challenge()
+        document = self._resource(challenge)
+        self.found.scope = metadata.challenged(challenge, "scope")
+        issuers = []
+        if document is not None:
+            self.found.resource = str(document["resource"])
+            self.found.name = metadata.name_of(document)
+            self.found.scope = self.found.scope or " ".join(metadata.scopes(document))
+            issuers = metadata.issuers(document)
+        # Before RFC 9728 a vendor was taken to be its own authorization server.
+        self.found.servers = [self._server(issuer) for issuer in issuers or [metadata.origin(self.url)]]
+        if not issuers:
+            self.found.servers = [server for server in self.found.servers if server.token_url]
+        return self.found
+
+    def _challenge(self) -> str:
+        """What the vendor answers to a stranger."""
+        reply = self._asked(self.url, ANY_STATUS)
+        if reply is None:
+            return ""
+        challenge = reply.headers.get("www-authenticate", "")
+        wants = "It asks for a token." if challenge else "It names no way to sign in."
+        self._note(self.url, f"Answered {reply.status}. {wants}")
+        return challenge
+
+    def _resource(self, challenge: str) -> dict[str, Any] | None:
+        addresses = metadata.resource_addresses(self.url)
+        if named := metadata.challenged(challenge, "resource_metadata"):
+            if metadata.origin(named) == metadata.origin(self.url):
+                addresses = [named]
+            else:
+                self._note(named, "Not asked: a vendor describes itself at its own address only.")
+        return self._first(addresses, lambda document: metadata.why_not_resource(document, self.url))
+
+    def _server(self, issuer: str) -> Server:
+        if problem := _why_no_issuer(issuer):
+            self._note(issuer, problem)
+            return Server(issuer, problem=problem)
+        document = self._first(
+            metadata.server_addresses(issuer), lambda document: metadata.why_not_server(document, issuer)
+        )
+        if document is None:
+            return Server(issuer, problem="It does not describe itself where it should.")
+        return metadata.server_of(document, issuer)
+
+    def _first(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
+        """The first of these documents that may be used."""
+        for address in addresses:
+            reply = self._asked(address, (200,))
+            if reply is None:
+                continue
+            try:
+                document = strict_json.require_json(reply)
+            except ProtocolError as error:
+                self._note(address, error.message)
+                continue
+            if complaint := why_not(document):
+                self._note(address, complaint)
+                continue
+            self._note(address, "Found.")
+            return dict(document)
+        return None
+
+    def _asked(self, address: str, accept: tuple[int, ...]) -> Reply | None:
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            self._note(address, f"Not asked: looking for this took longer than {SECONDS:g} s.")
+            return None
+        try:
+            return http.get(address, accept, seconds=left)
+        except ProtocolError as error:
+            self._note(address, error.message)
+            return None
+
+    def _note(self, address: str, said: str) -> None:
+        self.found.steps.append(Step(printable(address, 300), said))
+
+
+def _why_no_issuer(issuer: str) -> str:
+    """An issuer is an address without a query or a fragment: RFC 8414 section 2."""
+    try:
+        check_url(issuer, outbound_policy())
+    except RefusedError as error:
+        return error.message
+    return "" if urlsplit(issuer).netloc else "It is no address."

@@ -30,17 +30,25 @@ def post_form(address: str, headers: Mapping[str, str], body: bytes) -> Reply:
     return _asked(address, "POST", TOKEN_STATUSES, headers, body)
 
 
-def get(address: str, accept: Sequence[int] = (200,)) -> Reply:
-    return _asked(address, "GET", accept, {}, None)
+def get(address: str, accept: Sequence[int], *, seconds: float) -> Reply:
+    """Within so many seconds."""
+    return _asked(address, "GET", accept, {}, None, seconds)
 
 
 def _asked(
-    address: str, method: str, accept: Sequence[int], headers: Mapping[str, str], body: bytes | None
+    address: str,
+    method: str,
+    accept: Sequence[int],
+    headers: Mapping[str, str],
+    body: bytes | None,
+    seconds: float = SECONDS,
 ) -> Reply:
     """Asked at the origin, because a path that ends with a slash is another address here."""
     parts = urlsplit(address)
     root = f"{parts.scheme}://{parts.netloc}"
-    with Session(root, policy=outbound_policy(), limits=LIMITS) as session:
+    with Session(
+        root, policy=outbound_policy(), limits=replace(LIMITS, session=min(seconds, SECONDS))
+    ) as session:
         return session.request(
             method, parts.path, query=parts.query, content=body, headers=headers, accept=accept
         )

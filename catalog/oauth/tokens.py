@@ -26,6 +26,7 @@ from catalog.errors import CatalogError
 from catalog.models import Credential, Grant
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
+from catalog.notifications import outbox
 from catalog.oauth import asking, http, replies
 from catalog.oauth.errors import BusyError, NeedsSignInError
 from catalog.oauth.replies import OAuthError, Tokens
@@ -383,6 +384,9 @@ def _why_over(grant: Grant, error: ProtocolError) -> str:
 
 def _end(rows: QuerySet[Grant], code: str, message: str) -> None:
     with transaction.atomic(durable=True):
+        ended = list(rows.select_for_update().values_list("credential_id", flat=True))
+        for credential_id in ended:
+            outbox.needs_sign_in(credential_id)
         rows.update(
             **NO_TOKENS,
             **NO_LEASE,

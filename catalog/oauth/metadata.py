@@ -1,0 +1,132 @@
+"""What vendors and authorization servers publish about themselves. Pure.
+
+RFC 9728 (protected resources), RFC 8414 and OpenID Connect Discovery (authorization servers), RFC 9110
+section 11 (challenges). Documents are a stranger's: whatever has the wrong shape counts as not said.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from catalog.oauth.findings import Server
+from catalog.protocols.errors import printable
+
+RESOURCE = "/.well-known/oauth-protected-resource"
+SERVER = "/.well-known/oauth-authorization-server"
+OPENID = "/.well-known/openid-configuration"
+MOST_SERVERS, MOST_SCOPES = 5, 100
+LONGEST_SCOPE, LONGEST_URL = 200, 2_048
+_PARAMETER = re.compile(
+    r"""(?:^|[\s,])(?P<name>[a-z_]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s,"]+))""",
+    re.IGNORECASE,
+)
+_OURS = {"client_secret_basic": "basic", "client_secret_post": "post", "none": "none"}
+
+
+def challenged(challenge: str, name: str) -> str:
+    """A parameter of the Bearer challenge in a WWW-Authenticate header; "" when there is none."""
+    start = re.search(r"(?:^|,\s*)bearer(?:\s+|$)", challenge, re.IGNORECASE)
+    if start is None:
+        return ""
+    for found in _PARAMETER.finditer(challenge, start.end() - 1):
+        if found["name"].lower() == name:
+            text = found["plain"] or re.sub(r"\\(.)", r"\1", found["quoted"] or "")
+            return text if text.isprintable() and len(text) <= LONGEST_URL else ""
+    return ""
+
+
+def origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def resource_addresses(url: str) -> list[str]:
+    """Where a resource may describe itself, the more exact one first: RFC 9728 section 3.1."""
+    path = urlsplit(url).path.rstrip("/")
+    exact = [f"{origin(url)}{RESOURCE}{path}"] if path else []
+    return [*exact, f"{origin(url)}{RESOURCE}"]
+
+
+def server_addresses(issuer: str) -> list[str]:
+    """Where an authorization server may describe itself: RFC 8414 sections 3.1 and 5, and OpenID Connect."""
+    path = urlsplit(issuer).path.rstrip("/")
+    base = origin(issuer)
+    if not path:
+        return [f"{base}{SERVER}", f"{base}{OPENID}"]
+    return [f"{base}{SERVER}{path}", f"{base}{OPENID}{path}", f"{base}{path}{OPENID}"]
+
+
+def why_not_resource(document: object, url: str) -> str:
+    """A document about something else must not be used: RFC 9728 section 3.3."""
+    if not isinstance(document, dict):
+        return "It is no object."
+    said = _text(document, "resource")
+    if not said:
+        return "It does not say which resource it is about."
+    is_same_place = origin(said) == origin(url)
+    path, ours = urlsplit(said).path.rstrip("/"), urlsplit(url).path.rstrip("/")
+    if not is_same_place or not (ours == path or ours.startswith(f"{path}/")):
+        return f"It is about another resource: {printable(said)}"
+    return ""
+
+
+def issuers(document: Mapping[str, Any]) -> list[str]:
+    return _texts(document, "authorization_servers", MOST_SERVERS, LONGEST_URL)
+
+
+def scopes(document: Mapping[str, Any]) -> list[str]:
+    return _texts(document, "scopes_supported", MOST_SCOPES, LONGEST_SCOPE)
+
+
+def name_of(document: Mapping[str, Any]) -> str:
+    return printable(_text(document, "resource_name"))
+
+
+def why_not_server(document: object, issuer: str) -> str:
+    """The issuer in the document is compared byte for byte: RFC 8414 section 3.3."""
+    if not isinstance(document, dict):
+        return "It is no object."
+    said = document.get("issuer")
+    if said != issuer:
+        named = printable(said) if isinstance(said, str) else "nothing"
+        return f"It names the issuer {named} and not {printable(issuer)}, so it was not used."
+    return ""
+
+
+def server_of(document: Mapping[str, Any], issuer: str) -> Server:
+    ways = _texts(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
+    known = [ours for theirs, ours in _OURS.items() if theirs in ways]
+    return Server(
+        issuer=issuer,
+        token_url=_text(document, "token_endpoint"),
+        authorization_url=_text(document, "authorization_endpoint"),
+        scopes=scopes(document),
+        client_authentication=known[0] if known else "",
+        states_issuer=document.get("authorization_response_iss_parameter_supported") is True,
+        problem=_problem(document, known),
+    )
+
+
+def _problem(document: Mapping[str, Any], ways: list[str]) -> str:
+    if not _text(document, "token_endpoint"):
+        return "It does not say where tokens come from."
+    if not ways:
+        return "It takes none of the ways in which Pegboard can prove who it is."
+    if not _text(document, "authorization_endpoint"):
+        return "It offers no page to sign in on; only a client that asks for itself can use it."
+    if "S256" not in _texts(document, "code_challenge_methods_supported", 20, 100):
+        return "It does not say that it protects sign-ins with PKCE (S256)."
+    return ""
+
+
+def _text(document: Mapping[str, Any], member: str) -> str:
+    value = document.get(member)
+    is_fine = isinstance(value, str) and len(value) <= LONGEST_URL and value.isprintable()
+    return value if is_fine and isinstance(value, str) else ""
+
+
+def _texts(document: Mapping[str, Any], member: str, most: int, longest: int) -> list[str]:
+    value = document.get(member)
+    fine = [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+    return [text for text in fine if 0 < len(text) <= longest and text.isprintable()][:most]

@@ -1,0 +1,266 @@
+"""An authorization server on loopback that keeps the rules, and breaks those that a test asks it to break.
+
+    with AuthorizationServer() as server:
+        back = server.visit(address)        # what the browser brings back: {"code": ["..."], "state": ...}
+
+It rotates refresh tokens, and an old one that comes again ends the whole family (RFC 9700 section 4.14.2).
+The same process is a vendor: everything under /tools asks for one of its access tokens.
+"""
+
+import base64
+import hashlib
+import http.client
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
+
+from tests.hostile_vendor import HostileVendor, Line, Request, Script, json_reply, reply
+
+CLIENT_ID, CLIENT_SECRET = "pegboard:1", "s3cret/+ %:client"
+TOOL = {
+    "toolId": "00000000-0000-0000-0000-000000000001",
+    "name": "forecast",
+    "description": "Tomorrow's weather.",
+    "version": 1,
+    "currentVersion": 1,
+    "tags": [],
+    "input_parameters": [],
+    "output_parameters": [],
+}
+
+
+@dataclass
+class Family:
+    """All tokens of one sign-in. `current` is the only refresh token that still counts."""
+
+    scope: str
+    current: str = ""
+    is_revoked: bool = False
+
+
+@dataclass
+class AuthorizationServer:
+    """`script` may answer a token request in place of the server, once for each that is put there."""
+
+    client_secret: str | None = CLIENT_SECRET
+    method: str = "basic"
+    life: int | None = 3600
+    rotates: bool = True
+    latency: float = 0.0
+    grants_scope: str | None = None
+    says_issuer: bool = True
+    issuer_said: str | None = None
+    scripts: list[Script] = field(default_factory=list)
+    before_reply: Callable[[dict[str, str]], None] | None = None
+    documents: dict[str, Any] = field(default_factory=dict)
+    forms: list[dict[str, str]] = field(default_factory=list)
+    families: list[Family] = field(default_factory=list)
+    access: dict[str, Family | None] = field(default_factory=dict)
+    not_taken: set[str] = field(default_factory=set)
+    takes_any: bool = True
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._codes: dict[str, dict[str, str]] = {}
+        self._refresh: dict[str, Family] = {}
+        self._lock = threading.Lock()
+        self._vendor = HostileVendor(self._answer)
+
+    def __enter__(self) -> Self:
+        self._vendor.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._vendor.__exit__()
+
+    @property
+    def url(self) -> str:
+        return self._vendor.url
+
+    @property
+    def requests(self) -> list[Request]:
+        return self._vendor.requests
+
+    @property
+    def revoked(self) -> int:
+        return sum(family.is_revoked for family in self.families)
+
+    def settings(self, **changed: Any) -> dict[str, Any]:
+        """What an administrator enters for a client of this server."""
+        return {
+            "token_url": f"{self.url}/token",
+            "authorization_url": f"{self.url}/authorize",
+            "issuer": self.url,
+            "states_issuer": self.says_issuer,
+            "client_id": CLIENT_ID,
+            "client_authentication": self.method,
+            "scope": "read write",
+            **changed,
+        }
+
+    def asked(self, path: str) -> int:
+        return sum(request.path == path for request in self.requests)
+
+    def visit(self, address: str) -> dict[str, list[str]]:
+        """As the person's browser, up to the address that it would be sent back to."""
+        parts = urlsplit(address)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=5)
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        assert answer.status == 302, answer.status
+        return parse_qs(urlsplit(answer.headers["Location"]).query, keep_blank_values=True)
+
+    def _answer(self, line: Line, request: Request) -> bool | None:
+        if request.path == "/token":
+            script = self._token(request)
+        elif request.path == "/authorize":
+            script = self._authorize(parse_qs(urlsplit(request.target).query))
+        elif request.path in self.documents:
+            document = self.documents[request.path]
+            script = document if callable(document) else json_reply(document)
+        elif request.path.startswith("/tools"):
+            script = self._tools(request)
+        else:
+            script = json_reply({"message": "no such path"}, status=404)
+        return script(line, request)
+
+    def _authorize(self, query: dict[str, list[str]]) -> Script:
+        fields = {name: values[0] for name, values in query.items()}
+        code = f"code-{next(self._numbers)}"
+        self._codes[code] = fields
+        back = {"code": code, "state": fields["state"]}
+        if self.says_issuer:
+            back["iss"] = self.issuer_said or self.url
+        where = f"{fields['redirect_uri']}?{urlencode(back)}"
+        return reply(b"", status=302, headers={"Location": where})
+
+    def _token(self, request: Request) -> Script:
+        form = {
+            name: values[0]
+            for name, values in parse_qs(request.body.decode(), keep_blank_values=True).items()
+        }
+        with self._lock:
+            self.forms.append(form)
+            scripted = self.scripts.pop(0) if self.scripts else None
+        time.sleep(self.latency)
+        if scripted:
+            return scripted
+        with self._lock:
+            answer = self._granted(request, form)
+        if self.before_reply:
+            self.before_reply(form)
+        return answer
+
+    def _granted(self, request: Request, form: dict[str, str]) -> Script:
+        if not self._knows(request, form):
+            return json_reply({"error": "invalid_client"}, status=401)
+        match form.get("grant_type"):
+            case "client_credentials":
+                return self._issue(None, form.get("scope", ""))
+            case "authorization_code":
+                return self._redeem(form)
+            case "refresh_token":
+                return self._rotate(form["refresh_token"])
+        return json_reply({"error": "unsupported_grant_type"}, status=400)
+
+    def _knows(self, request: Request, form: dict[str, str]) -> bool:
+        authorization = request.headers.get("authorization", "")
+        match self.method:
+            case "basic":
+                sent = base64.b64decode(authorization.removeprefix("Basic ")).decode()
+                pair = tuple(unquote_plus(part) for part in sent.split(":", 1))
+                return pair == (CLIENT_ID, self.client_secret) and "client_secret" not in form
+            case "post":
+                pair = (form.get("client_id"), form.get("client_secret"))
+                return pair == (CLIENT_ID, self.client_secret) and not authorization
+        return form.get("client_id") == CLIENT_ID and "client_secret" not in form and not authorization
+
+    def _redeem(self, form: dict[str, str]) -> Script:
+        asked = self._codes.pop(form.get("code", ""), None)
+        if asked is None or asked["redirect_uri"] != form.get("redirect_uri"):
+            return json_reply({"error": "invalid_grant"}, status=400)
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if asked["code_challenge_method"] != "S256" or asked["code_challenge"] != challenge:
+            return json_reply({"error": "invalid_grant", "error_description": "PKCE"}, status=400)
+        if asked.get("resource") != form.get("resource"):
+            return json_reply({"error": "invalid_target"}, status=400)
+        family = Family(asked.get("scope", ""))
+        self.families.append(family)
+        return self._issue(family, family.scope)
+
+    def _rotate(self, token: str) -> Script:
+        family = self._refresh.get(token)
+        if family is None or family.is_revoked:
+            return json_reply({"error": "invalid_grant"}, status=400)
+        if self.rotates and token != family.current:
+            family.is_revoked = True
+            return json_reply({"error": "invalid_grant", "error_description": "reused"}, status=400)
+        return self._issue(family, family.scope)
+
+    def _issue(self, family: Family | None, scope: str) -> Script:
+        number = next(self._numbers)
+        access = f"access-token-{number}"
+        self.access[access] = family
+        document: dict[str, Any] = {"access_token": access, "token_type": "Bearer"}
+        if self.life is not None:
+            document["expires_in"] = self.life
+        if self.grants_scope is not None:
+            document["scope"] = self.grants_scope
+        if family and (self.rotates or not family.current):
+            family.current = f"refresh-token-{number}"
+            self._refresh[family.current] = family
+            document["refresh_token"] = family.current
+        return json_reply(document)
+
+    def is_good(self, token: str) -> bool:
+        family = self.access.get(token)
+        is_revoked = family is not None and family.is_revoked
+        return token in self.access and token not in self.not_taken and not is_revoked
+
+    def _tools(self, request: Request) -> Script:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not self.is_good(token):
+            where = f"{self.url}/.well-known/oauth-protected-resource"
+            challenge = f'Bearer resource_metadata="{where}", scope="read"'
+            return json_reply({}, status=401, headers={"WWW-Authenticate": challenge})
+        return json_reply({"items": [TOOL], "paging": {"pageLimit": 100}})
+
+    def refuse_all(self) -> None:
+        """The vendor takes none of the tokens that were given out until now."""
+        self.not_taken |= self.access.keys()
+
+    def metadata(self, **changed: Any) -> dict[str, Any]:
+        """RFC 8414 section 2."""
+        return {
+            "issuer": self.url,
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["client_secret_post"],
+            "authorization_response_iss_parameter_supported": True,
+            "scopes_supported": ["read", "write", "admin"],
+            **changed,
+        }
+
+    def resource(self, **changed: Any) -> dict[str, Any]:
+        """RFC 9728 section 2."""
+        return {
+            "resource": f"{self.url}/tools",
+            "authorization_servers": [self.url],
+            "scopes_supported": ["read", "write"],
+            **changed,
+        }
+
+
+def scripted(document: Any, status: int = 200) -> Script:
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return reply(body, status=status)
