@@ -10,7 +10,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from types import MappingProxyType, TracebackType
@@ -22,12 +22,13 @@ from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import credentials, pacing, reading, recording, trail
+from catalog import credentials, evidence, pacing, reading, recording, trail
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
+from catalog.outbound import Exchange
 from catalog.protocols.errors import ProtocolError
 from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
 from people import audit, trace
@@ -236,17 +237,17 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
     except LostLeaseError:
         logger.warning("run %s was taken up by another worker; nothing written", run.pk)
     except HeldError as held:
-        _hold(run, held)
+        _hold(run, held, heart.heard)
     except (ProtocolError, CatalogError) as exc:
         if isinstance(exc, ProtocolError):
             pacing.note(run.endpoint, exc)
-        _fail(run, exc.code, exc.message, getattr(exc, "retry_after", None), heart.progress)
+        _fail(run, exc.code, exc.message, getattr(exc, "retry_after", None), heart.progress, heart.heard)
     except Exception:
         logger.exception("run %s failed", run.pk)
         if _is_database_lost():
             raise  # The lease runs out, and the run is taken up again.
         message = "Pegboard itself failed here; its log says more. The catalog is as it was."
-        _fail(run, "INTERNAL", message, progress=heart.progress)
+        _fail(run, "INTERNAL", message, progress=heart.progress, heard=heart.heard)
 
 
 @transaction.atomic
@@ -278,6 +279,7 @@ class _Heartbeat:
 
     def __init__(self, run: Run) -> None:
         self.progress: dict[str, int] = {}
+        self.heard = evidence.heard()
         self.is_lost = False
         self._run = run
         self._done = threading.Event()
@@ -323,7 +325,7 @@ def _read(run: Run, heart: _Heartbeat, on_progress: OnProgress | None) -> Harves
             on_progress(pages, seen, rejected)
 
     reached: dict[str, str] = {}
-    open_session = partial(credentials.open_session, endpoint, reached=reached)
+    open_session = partial(credentials.open_session, endpoint, heart.heard, reached=reached)
     try:
         harvest = reading.read(run, endpoint.speak(), open_session, progress)
     finally:
@@ -355,7 +357,7 @@ def _may_withdraw(run: Run) -> int:
     return Run.objects.values_list("may_withdraw", flat=True).get(pk=run.pk) or 0
 
 
-def _hold(run: Run, held: HeldError) -> None:
+def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
     said = {"error_code": held.code, "error_message": held.message}
     with transaction.atomic():
         if recording.finish(
@@ -366,6 +368,7 @@ def _hold(run: Run, held: HeldError) -> None:
             **recording.what_was_read(held.harvest),
         ):
             recording.keep_rejections(held.harvest)
+            evidence.keep(run, heard)
             Endpoint.objects.filter(pk=run.endpoint_id).update(held_run=run, **said)
             if run.endpoint.held_run_id is None:
                 outbox.held(run.endpoint)
@@ -378,12 +381,14 @@ def _fail(
     message: str,
     retry_after: float | None = None,
     progress: Mapping[str, int] = MappingProxyType({}),
+    heard: Sequence[Exchange] = (),
 ) -> None:
     """The next scheduled run comes later the more often this endpoint failed in a row."""
     said = {"error_code": code, "error_message": message}
     failures = run.endpoint.failures + 1
     with transaction.atomic():
         if recording.finish(run, status=RunStatus.FAILED, **said, **progress):
+            evidence.keep(run, heard)
             Endpoint.objects.filter(pk=run.endpoint_id).update(
                 failures=failures, next_due_at=Now() + _wait(failures, retry_after), **said
             )

@@ -2,7 +2,7 @@ from catalog.models.calls import Call, Example
 from catalog.models.circuit import Circuit
 from catalog.models.findings import Finding, Likeness
 from catalog.models.oauth import Grant, SignIn
-from catalog.models.runs import KnownPage, Rejection, Run, Withdrawal
+from catalog.models.runs import KnownPage, LastReply, Rejection, Run, Withdrawal
 from catalog.models.sealed import FingerprintKey
 from catalog.models.search_index import (
     SearchDocument,
@@ -25,6 +25,7 @@ __all__ = [
     "FingerprintKey",
     "Grant",
     "KnownPage",
+    "LastReply",
     "Likeness",
     "Rejection",
     "Run",

@@ -112,6 +112,26 @@ class Rejection(models.Model):
         return f"{self.tool}: {self.reason}"
 
 
+class LastReply(models.Model):
+    """The last exchange of a run that failed, without secrets. `status` is 0 when no reply came at all.
+
+    Of the body the first 64 KB, as text; catalog/evidence.py writes it and forgets the older ones.
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="last_reply")
+    method = models.CharField(max_length=10)
+    url = models.TextField()
+    status = models.PositiveSmallIntegerField()
+    headers = models.JSONField(default=dict)
+    body = models.TextField(blank=True)
+
+    class Meta:
+        verbose_name_plural = "last replies"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}"
+
+
 class Withdrawal(models.Model):
     """A tool that a complete run no longer found, until another run found it again."""
 
