@@ -15,7 +15,7 @@ import ssl
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from time import monotonic
@@ -286,13 +286,12 @@ class Connection(HTTPConnection):
     def _dial_one(self, row: Row) -> BoundedSocket:
         patience = self._budget.wait(self._budget.limits.connect)
         sock = BoundedSocket(*row[:3])
-        try:
+        with ExitStack() as undoing:
+            undoing.callback(sock.close)
             sock.settimeout(patience)
             sock.connect(row[4])
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError:
-            sock.close()
-            raise
+            undoing.pop_all()
         if entry := self._policy.entry_for(ip_address(row[4][0]), self._url.port):
             self._reached[row[4][0]] = str(entry)
         return sock

@@ -1,5 +1,7 @@
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from pegboard.embedded import Embedded
+from tests import one_door
 
 hypothesis_settings.register_profile("here", deadline=None)
 hypothesis_settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -17,6 +20,7 @@ SERVERS = pytest.StashKey[Embedded]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """The first process starts the servers for itself and for the workers of a parallel run."""
+    _watch_the_door(config)
     if hasattr(config, "workerinput") or "PEGBOARD_TEST_DATA" not in os.environ:
         return
     if config.option.collectonly or config.option.help or config.option.version:
@@ -26,7 +30,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SERVERS] = servers
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What threads and child processes did after the last test."""
+    if faults := one_door.judge():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        print(*faults, sep="\n")  # noqa: T201 - there is no test left to fail
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if report := os.environ.pop(one_door.REPORT, ""):
+        Path(report).unlink(missing_ok=True)
     if servers := config.stash.get(SERVERS, None):
         servers.stop()
     if not hasattr(config, "workerinput") and "PEGBOARD_TEST_DATA" in os.environ:
@@ -44,6 +57,26 @@ def django_db_setup(django_db_setup: None, django_db_blocker: pytest.Item) -> No
         )
         for table, trigger in cursor.fetchall():
             cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER {trigger}")
+
+
+def _watch_the_door(config: pytest.Config) -> None:
+    """Here, and in the child processes of whoever runs tests."""
+    one_door.watch()
+    runs_tests = hasattr(config, "workerinput") or config.getoption("dist", "no") == "no"
+    if runs_tests and one_door.REPORT not in os.environ:
+        descriptor, os.environ[one_door.REPORT] = tempfile.mkstemp(prefix="pegboard-one-door-")
+        os.close(descriptor)
+        children = str(Path(__file__).parent / "children")
+        others = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = f"{children}{os.pathsep}{others}" if others else children
+
+
+@pytest.fixture(autouse=True)
+def one_way_out() -> Iterator[None]:
+    """See tests/one_door.py."""
+    yield
+    if faults := one_door.judge():
+        pytest.fail("\n".join(faults), pytrace=False)
 
 
 @pytest.fixture
