@@ -18,6 +18,8 @@ class LoggerOfOurs(Logger):  # type: ignore[misc]  # gunicorn says nothing of it
             handler.setFormatter(logs.formatter())
 
 
+# Before the settings are read.
+os.environ.setdefault("PEGBOARD_SERVES_PAGES", "1")
 wsgi_app = "pegboard.wsgi:application"
 logger_class = LoggerOfOurs
 # Threads, because an invocation waits for a vendor while pages want to be served; an ASGI server

@@ -1,5 +1,6 @@
 """What every request and every reply must keep to, whatever view answers."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -9,8 +10,10 @@ from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooMany
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 
-from pegboard import views
+from pegboard import outages, views
 from people.errors import DomainError
+
+logger = logging.getLogger(__name__)
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [
@@ -123,7 +126,7 @@ def _is_odd(text: bytes) -> bool:
 
 
 class DomainErrorMiddleware:
-    """A rule that a page did not explain itself, such as a cursor that is no longer known."""
+    """What a page did not explain itself: a cursor that is no longer known, a database that is away."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -137,4 +140,7 @@ class DomainErrorMiddleware:
                 return views.problem(request, exception.status, exception.code, exception.message)
             case DataError():
                 return views.bad_request(request)
+        if found := outages.outage(exception):
+            logger.warning("the database: %s", exception)
+            return views.unavailable(request, found)
         return None

@@ -18,7 +18,25 @@ def _words(name: str, default: str = "") -> list[str]:
     return os.environ.get(name, default).replace(",", " ").split()
 
 
-DATABASE_GUARDS = ["statement_timeout=60s", "lock_timeout=5s", "idle_in_transaction_session_timeout=30s"]
+# Whoever waits for a page gives up sooner than a worker does. The web server sets it for itself.
+SERVES_PAGES = os.environ.get("PEGBOARD_SERVES_PAGES") == "1"
+# Seconds that one request may spend waiting for the database.
+DATABASE_PATIENCE = 4.0 if SERVES_PAGES else None
+DATABASE_GUARDS = [
+    *(
+        ["statement_timeout=4s", "lock_timeout=3s"]
+        if SERVES_PAGES
+        else ["statement_timeout=60s", "lock_timeout=5s"]
+    ),
+    "idle_in_transaction_session_timeout=30s",
+]
+# A machine that is gone without a word is noticed after some fifteen seconds instead of two hours.
+KEEPALIVE = {
+    "keepalives_idle": "6",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "15000",
+}
 
 
 def _database(url: str) -> dict[str, object]:
@@ -37,7 +55,8 @@ def _database(url: str) -> dict[str, object]:
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
-            "connect_timeout": 5,
+            "connect_timeout": 3 if SERVES_PAGES else 5,
+            **KEEPALIVE,
             "options": " ".join(f"-c {name}" for name in DATABASE_GUARDS),
             **options,
         },
@@ -93,6 +112,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "pegboard.tracing.TraceMiddleware",
     "pegboard.middleware.SecurityHeadersMiddleware",
+    "pegboard.patience.PatienceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "pegboard.middleware.BoundsMiddleware",
     "pegboard.middleware.RefuseNulMiddleware",
@@ -216,8 +236,8 @@ CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
-    "socket_connect_timeout": 2,
-    "socket_timeout": 5,
+    "socket_connect_timeout": 1 if SERVES_PAGES else 2,
+    "socket_timeout": 1 if SERVES_PAGES else 5,
     "socket_keepalive": not REDIS_URL.startswith(("redis+socket", "unix")),
     # For whoever sends: one more try and no long wait, because `tick` sends again what did not get out.
     "max_retries": 1,

@@ -1,5 +1,7 @@
 """Pages that belong to no app: is it alive, what does it count, and what went wrong."""
 
+import sys
+
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -15,6 +17,7 @@ from rest_framework.views import APIView
 
 from pegboard import reference
 from pegboard.celery import app as celery_app
+from pegboard.outages import RETRY_AFTER, Outage, outage
 from pegboard.rest.schema import ERRORS
 from people import trace
 from people.models import Role
@@ -89,7 +92,16 @@ def too_large(request: HttpRequest, limit: int) -> HttpResponse:
     return problem(request, 413, "too_large", f"The body is larger than {limit // 1024**2} MB.")
 
 
+def unavailable(request: HttpRequest, found: Outage) -> HttpResponse:
+    response = problem(request, 503, found.code, found.message)
+    response["Retry-After"] = str(RETRY_AFTER)
+    return response
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
+    """Middlewares need the database too, and what they raise comes here."""
+    if found := outage(sys.exception()):
+        return unavailable(request, found)
     says = f"Pegboard failed to answer. The error has been recorded under the number {trace.request_id()}."
     return problem(request, 500, "server_error", says)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as ModelValidationError
-from django.db import DataError, IntegrityError, OperationalError
+from django.db import DataError, IntegrityError
 from django.http import Http404
 from psycopg.errors import UniqueViolation
 from rest_framework.exceptions import APIException, Throttled, ValidationError
@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
 
+from pegboard.outages import RETRY_AFTER, outage
 from people.errors import DomainError
 from people.late_edits import LateEditError
 
@@ -57,8 +58,8 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
             return DomainError("invalid_value", "A value is out of range or cannot be stored.")
         case IntegrityError() if isinstance(exc.__cause__, UniqueViolation):
             return DomainError("conflict", "Somebody else has just saved the same thing.", status=409)
-        case OperationalError():
-            return DomainError("unavailable", "The database is busy. Try again in a moment.", status=503)
+    if found := outage(exc):
+        return DomainError(found.code, found.message, status=503)
     return None
 
 
@@ -98,6 +99,8 @@ def _headers(exc: Exception) -> dict[str, str]:
         headers["WWW-Authenticate"] = authenticate
     if isinstance(exc, Throttled):
         headers["Retry-After"] = str(_wait(exc))
+    if outage(exc):
+        headers["Retry-After"] = str(RETRY_AFTER)
     return headers
 
 

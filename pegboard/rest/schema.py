@@ -20,6 +20,7 @@ ERRORS = {
     "413": "The body is larger than this call takes: 1 MB, or 12 MB where a document may be sent.",
     "415": "The body must be application/json.",
     "429": "Too many calls in this minute; Retry-After says in how many seconds to go on.",
+    "503": "The database is away, busy or out of room (disk_full); nothing was changed. Try again later.",
 }
 RETRY_AFTER = {"description": "In seconds.", "schema": {"type": "integer", "minimum": 1, "maximum": 60}}
 ONLY_WITH_BODY = {"413", "415"}
@@ -54,7 +55,7 @@ class Schema(AutoSchema):
             schema = self.resolve_serializer(body, direction).ref
             content = {"application/json": {"schema": schema}}
             reply: dict[str, Any] = {"description": ERRORS[code], "content": content}
-            if code == "429":
+            if code in ("429", "503"):
                 reply["headers"] = {"Retry-After": RETRY_AFTER}
             bodies.setdefault(code, reply)
         return bodies
