@@ -10,6 +10,7 @@ from django.utils.functional import SimpleLazyObject
 
 from catalog.models import Endpoint, Finding
 from catalog.models.findings import FindingState
+from people.permissions import person
 
 THEMES = ("light", "dark")
 
@@ -25,6 +26,7 @@ class Entry:
     count: int = 0
     count_says: str = ""
     is_current: bool = False
+    for_administrators: bool = False
 
 
 GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
@@ -43,7 +45,9 @@ GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         (
             Entry("Credentials", "credential", "credential-list", ("/credentials/",)),
             Entry("Access keys", "key", "key-list", ("/keys/",)),
+            Entry("Notifications", "bell", "notifications", ("/notifications/",)),
             Entry("People", "people", "user-list", ("/users/",)),
+            Entry("Teams", "people", "team-list", ("/teams/",), for_administrators=True),
             Entry("Audit trail", "audit", "audit", ("/audit/",)),
         ),
     ),
@@ -55,16 +59,27 @@ def navigation(request: HttpRequest) -> dict[str, object]:
     theme = request.COOKIES.get("theme", "")
     return {
         "theme": theme if theme in THEMES else "",
-        "navigation": SimpleLazyObject(lambda: _groups(request.path)),
+        "navigation": SimpleLazyObject(lambda: _groups(request)),
     }
 
 
-def _groups(path: str) -> list[tuple[str, list[Entry]]]:
+def _groups(request: HttpRequest) -> list[tuple[str, list[Entry]]]:
     with connection.cursor() as cursor:
         cursor.execute(*_counting())
         findings, endpoints = cursor.fetchone()
     counts = {"review": (findings, "waiting for review"), "vendor-list": (endpoints, "endpoints need action")}
-    return [(title, [_filled(entry, path, counts) for entry in entries]) for title, entries in GROUPS]
+    is_administrator = person(request).can_administer
+    return [
+        (
+            title,
+            [
+                _filled(entry, request.path, counts)
+                for entry in entries
+                if is_administrator or not entry.for_administrators
+            ],
+        )
+        for title, entries in GROUPS
+    ]
 
 
 @cache

@@ -19,8 +19,10 @@ from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG
 from designer.effective import ParameterWords, Words, merged
 from designer.models import Agent
 from designer.releases import LONGEST_NOTE
+from people import teams
 from people.errors import DomainError
 from people.forms import OperationForm
+from people.late_edits import LateEditError
 from people.models import Team, User
 
 COUNTED = {"data-counted": "", "rows": 4}
@@ -62,15 +64,41 @@ class AgentForm(OperationForm):
     def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         offer(self, "parent", Agent.objects.live().visible_to(actor))
-        teams = Team.objects.open_to(actor)
-        offer(self, "team", teams)
-        if len(teams[:2]) < 2:  # a company of one team need not think of it
+        own = Team.objects.open_to(actor)
+        offer(self, "team", own)
+        if len(own[:2]) < 2:  # a company of one team need not think of it
             del self.fields["team"]
 
     def facts(self) -> dict[str, Any]:
         """Without the team where a parent decides it."""
         given = {"team": None, **self.cleaned_data}
         return given | {"team": None} if given["parent"] else given
+
+
+class TeamForm(OperationForm):
+    name = forms.CharField(max_length=teams.LONGEST_NAME)
+
+
+class MemberForm(OperationForm):
+    person = forms.ModelChoiceField(
+        queryset=User.objects.none(), to_field_name="username", empty_label="Choose somebody"
+    )
+
+    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "person", User.objects.filter(is_active=True).exclude(teams=team))
+
+
+class MovedAgentForm(OperationForm):
+    """An agent of another team; its sub-agents come along."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.none(), to_field_name="slug", empty_label="Choose an agent"
+    )
+
+    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "agent", Agent.objects.live().filter(parent=None).exclude(team=team))
 
 
 class PinForm(OperationForm):
@@ -227,7 +255,24 @@ class WordsForm(OperationForm):
         given: str = self.cleaned_data[name].replace("\r\n", "\n")
         return None if given == (inherited or "").replace("\r\n", "\n") else given
 
+    def field_for(self, path: str) -> str:
+        places = {f"parameters.{p.name}": index for index, p in enumerate(self.signature.inputs)}
+        stem, _, member = path.rpartition(".")
+        return f"{member}-{places[stem]}" if stem in places else path
+
+    def theirs(self, name: str, value: object) -> object:
+        """Where they have no words of their own, those below count; every box starts with what counts."""
+        kind, _, index = name.partition("-")
+        if not index:
+            return self.inherited.description if value is None else value
+        parameter = self.signature.inputs[int(index)]
+        counts = getattr(self.inherited.parameters[parameter.name], kind) if value is None else value
+        return _typed(parameter, counts) if kind == "preset" else counts
+
     def refuse(self, error: DomainError) -> None:
+        if isinstance(error, LateEditError):
+            super().refuse(error)
+            return
         places = {f"parameters.{p.name}": index for index, p in enumerate(self.signature.inputs)}
         fields = {}
         for name, sentence in error.fields.items():

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from designer.views import agents, home, pins, releases, tool_list, tools, try_it
+from designer.views import agents, home, pins, releases, teams, tool_list, tools, try_it
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -25,6 +25,12 @@ urlpatterns = [
     path("tools/<int:pk>/tuning/", tools.tool_tuning, name="tool-tuning"),
     path("tools/<int:pk>/tuning/revert/", tools.tool_tuning_revert, name="tool-tuning-revert"),
     path("tools/<int:pk>/raw/", tools.tool_raw, name="tool-raw"),
+    path("teams/", teams.team_list, name="team-list"),
+    path("teams/<slug:slug>/", teams.team, name="team"),
+    path("teams/<slug:slug>/members/", teams.team_member_add, name="team-member-add"),
+    path("teams/<slug:slug>/members/<int:pk>/remove/", teams.team_member_remove, name="team-member-remove"),
+    path("teams/<slug:slug>/agents/", teams.team_agent_move, name="team-agent-move"),
+    path("teams/<slug:slug>/remove/", teams.team_remove, name="team-remove"),
     path("agents/", agents.agent_list, name="agent-list"),
     path("agents/<slug:slug>/", agents.agent, name="agent"),
     path("agents/<slug:slug>/edit/", agents.agent_edit, name="agent-edit"),

@@ -6,7 +6,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from people import audit, late_edits, names
+from people import audit, late_edits, names, tokens
 from people.errors import DomainError
 from people.models import Role, User
 
@@ -34,7 +34,8 @@ def update_user(
 ) -> None:
     """Changes `name`, `role` or `is_active`. The last active administrator stays one.
 
-    With another role, or deactivated, a person's sessions end.
+    With another role, or deactivated, a person's sessions end. Who is deactivated loses their keys for
+    good; what they made stays.
     """
     with transaction.atomic():
         # Locked first and always in this order: two administrators who demote one another wait here,
@@ -54,6 +55,13 @@ def update_user(
                 user.sessions_ended += 1
             user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
             audit.record(actor, "change person", user, before=before, after=facts(user))
+            if not user.is_active:
+                _revoke_keys(user, actor)
+
+
+def _revoke_keys(user: User, actor: User | None) -> None:
+    for key in user.tokens.filter(revoked_at=None).order_by("pk"):
+        tokens.revoke(key, actor=actor, why=f"{user} was deactivated.")
 
 
 def set_password(user: User, *, actor: User | None, password: str) -> None:

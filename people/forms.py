@@ -50,6 +50,10 @@ class OperationForm(forms.Form):
         """The name of the field for a member of the facts."""
         return path
 
+    def theirs(self, name: str, value: object) -> object:
+        """What the field shows for a value of the facts."""
+        return value
+
     def _show_theirs(self, error: LateEditError) -> None:
         """What this person left as it was now is as the other one wrote it; the rest they look at."""
         self.late, self.expected = error, error.state
@@ -57,7 +61,7 @@ class OperationForm(forms.Form):
         for difference in error.differences:
             name = self.field_for(difference.path)
             if name in self.fields and error.knows_before and difference.yours == difference.before:
-                _put(data, name, difference.theirs)
+                _put(data, name, self.theirs(name, difference.theirs))
 
     def late_rows(self) -> list[tuple[str, Difference]]:
         """Each difference with the label of its field."""
@@ -155,7 +159,9 @@ class PersonChangeForm(OperationForm):
     name = forms.CharField(max_length=150, required=False, label="Full name")
     role = ExplainedChoiceField(ROLES)
     is_active = forms.BooleanField(
-        required=False, label="May sign in", help_text="Without it their keys stop working too."
+        required=False,
+        label="May sign in",
+        help_text="Without it their keys are revoked for good. What they built stays.",
     )
 
 

@@ -63,14 +63,13 @@ def issue(
     return token, plain
 
 
-def revoke(token: ApiToken, *, actor: User | None) -> None:
+def revoke(token: ApiToken, *, actor: User | None, why: str = "") -> None:
     """Safe to call twice; the second call changes nothing."""
     now = timezone.now()
     with transaction.atomic():
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
-            audit.record(
-                actor, "revoke key", token, before={"state": token.state}, after={"state": "revoked"}
-            )
+            states = {"before": {"state": token.state}, "after": {"state": "revoked"}}
+            audit.record(actor, "revoke key", token, **states, why=why)
             token.revoked_at = now
 
 

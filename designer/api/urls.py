@@ -1,6 +1,6 @@
 from django.urls import path
 
-from designer.api import agents, pins, releases, tools, tunings, upgrades
+from designer.api import agents, pins, releases, teams, tools, tunings, upgrades
 
 AGENT = "agents/<slug:slug>/"
 
@@ -17,6 +17,9 @@ urlpatterns = [
     path(
         f"{AGENT}releases/<str:number>/bundle/", releases.ReleaseBundle.as_view(), name="api-release-bundle"
     ),
+    path("teams/", teams.TeamList.as_view(), name="api-team-list"),
+    path("teams/<slug:slug>/", teams.TeamDetail.as_view(), name="api-team"),
+    path("teams/<slug:slug>/members/<str:username>/", teams.TeamMember.as_view(), name="api-team-member"),
     path("tools/<int:pk>/", tools.ToolDetail.as_view(), name="api-tool"),
     path("tools/<int:pk>/tuning/", tunings.ToolTuning.as_view(), name="api-tool-tuning"),
 ]

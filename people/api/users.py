@@ -1,4 +1,5 @@
 from django.db import transaction
+from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -9,7 +10,7 @@ from rest_framework.response import Response
 from people import directory
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
-from people.models import Role, User
+from people.models import Role, Team, User
 from people.permissions import person
 
 
@@ -28,24 +29,37 @@ class UserChange(Input):
 
 
 class UserOutput(serializers.ModelSerializer[User]):
+    teams = serializers.SlugRelatedField(
+        source="shown_teams", slug_field="slug", many=True, read_only=True, help_text="Of those you are in."
+    )  # type: ignore[var-annotated]
+
     class Meta:
         model = User
-        fields = ["id", "username", "name", "role", "is_active", "date_joined", "last_login"]
+        fields = ["id", "username", "name", "role", "is_active", "teams", "date_joined", "last_login"]
         read_only_fields = fields
+
+
+def people_seen_by(reader: User) -> QuerySet[User]:
+    """Everybody; of their teams those that the reader may know of, in `shown_teams`."""
+    return User.objects.prefetch_related(
+        Prefetch("teams", Team.objects.open_to(reader), to_attr="shown_teams")
+    )
 
 
 class UserList(ListAPIView[User]):
     write_role = Role.ADMIN
     serializer_class = UserOutput
-    queryset = User.objects.all()
     ordering = ("username", "id")
+
+    def get_queryset(self) -> QuerySet[User]:
+        return people_seen_by(person(self.request))
 
     @extend_schema(request=UserInput, responses={201: UserOutput})
     def post(self, request: Request) -> Response:
         given = UserInput(data=request.data)
         given.is_valid(raise_exception=True)
         user = directory.add_user(actor=person(request), **given.validated_data)
-        return Response(UserOutput(user).data, status=201)
+        return Response(UserOutput(self.get_queryset().get(pk=user.pk)).data, status=201)
 
 
 class UserDetail(GenericAPIView[User]):
@@ -57,7 +71,7 @@ class UserDetail(GenericAPIView[User]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(get_object_or_404(User, pk=pk))
+        return _answer(request, pk)
 
     @extend_schema(parameters=[IF_MATCH], request=UserChange)
     def patch(self, request: Request, pk: int) -> Response:
@@ -70,8 +84,9 @@ class UserDetail(GenericAPIView[User]):
             directory.update_user(user, actor=person(request), expected=expected(request), **changes)
             if password is not None:
                 directory.set_password(user, actor=person(request), password=password)
-        return _answer(user)
+        return _answer(request, pk)
 
 
-def _answer(user: User) -> Response:
+def _answer(request: Request, pk: int) -> Response:
+    user = get_object_or_404(people_seen_by(person(request)), pk=pk)
     return Response(UserOutput(user).data, headers=etag_of(directory.facts(user)))

@@ -2,6 +2,7 @@ from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
@@ -9,7 +10,7 @@ from people import directory
 from people.errors import DomainError
 from people.forms import PasswordForm, PersonChangeForm, PersonForm
 from people.keyset import Keyset
-from people.models import Role, User
+from people.models import Role, Team, User
 from people.permissions import person, requires
 
 PAGE_SIZE = 50
@@ -79,5 +80,11 @@ def _user_page(
     request: HttpRequest, row: User, form: PersonChangeForm, password_form: PasswordForm
 ) -> HttpResponse:
     shown = User.objects.get(pk=row.pk)
-    context = {"person": shown, "form": form, "password_form": password_form}
+    context = {
+        "person": shown,
+        "form": form,
+        "password_form": password_form,
+        "teams": Team.objects.live().filter(members=shown),
+        "key_count": sum(key.is_usable(timezone.now()) for key in shown.tokens.all()),
+    }
     return render(request, "people/user.html", context, status=form.status)

@@ -1,0 +1,117 @@
+"""Teams over REST. Everybody reads those they are in; administrators see all and change them.
+
+An agent is moved by `PATCH agents/{slug}/` with another `team`.
+"""
+
+from typing import Any
+
+from django.db.models import Count, Prefetch, Q, QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer import agents
+from people import teams
+from people.inputs import Input
+from people.models import Role, Team, User
+from people.permissions import person
+
+
+class TeamChange(Input):
+    name = serializers.CharField(max_length=teams.LONGEST_NAME, required=False)
+
+
+class TeamInput(Input):
+    name = serializers.CharField(max_length=teams.LONGEST_NAME)
+    slug = serializers.RegexField(f"^{teams.SLUG}$", max_length=teams.LONGEST_SLUG, required=False)
+
+
+class TeamOutput(serializers.ModelSerializer[Team]):
+    agents = serializers.IntegerField(source="agent_count", read_only=True, help_text="How many.")
+    members = serializers.SerializerMethodField(
+        help_text="The names they sign in with; empty for the team of everybody."
+    )
+
+    class Meta:
+        model = Team
+        fields = ["slug", "name", "is_everyone", "agents", "members", "created_at"]
+        read_only_fields = fields
+
+    def get_members(self, team: Team) -> list[str]:
+        return [user.username for user in team.members.all()]
+
+
+def teams_of(user: User) -> QuerySet[Team]:
+    return (
+        Team.objects.open_to(user)
+        .annotate(agent_count=Count("agents", filter=Q(agents__removed_at=None)))
+        .prefetch_related(Prefetch("members", User.objects.order_by("username")))
+    )
+
+
+class TeamList(ListAPIView[Team]):
+    write_role = Role.ADMIN
+    serializer_class = TeamOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[Team]:
+        return teams_of(person(self.request))
+
+    @extend_schema(request=TeamInput, responses={201: TeamOutput})
+    def post(self, request: Request) -> Response:
+        given = TeamInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        team = teams.create_team(actor=person(request), **given.validated_data)
+        return Response(TeamOutput(self.get_queryset().get(pk=team.pk)).data, status=201)
+
+
+class TeamDetail(GenericAPIView[Team]):
+    write_role = Role.ADMIN
+    serializer_class = TeamOutput
+    pagination_class = None
+
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(TeamOutput(self._team(request, slug)).data)
+
+    @extend_schema(request=TeamChange)
+    def patch(self, request: Request, slug: str) -> Response:
+        team = self._team(request, slug)
+        given = TeamChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        if "name" in given.validated_data:
+            teams.rename_team(team, actor=person(request), name=given.validated_data["name"])
+        return Response(TeamOutput(self._team(request, slug)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str) -> Response:
+        """Refused while agents belong to it."""
+        agents.remove_team(self._team(request, slug), actor=person(request))
+        return Response(status=204)
+
+    def _team(self, request: Request, slug: str) -> Team:
+        return get_object_or_404(teams_of(person(request)), slug=slug)
+
+
+class TeamMember(GenericAPIView[Any]):
+    """One person in one team, by the name they sign in with. Both calls may be made twice."""
+
+    write_role = Role.ADMIN
+    serializer_class = TeamOutput
+    pagination_class = None
+
+    @extend_schema(request=None, responses={204: None})
+    def put(self, request: Request, slug: str, username: str) -> Response:
+        teams.add_member(*self._both(request, slug, username), actor=person(request))
+        return Response(status=204)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str, username: str) -> Response:
+        teams.remove_member(*self._both(request, slug, username), actor=person(request))
+        return Response(status=204)
+
+    def _both(self, request: Request, slug: str, username: str) -> tuple[Team, User]:
+        team = get_object_or_404(Team.objects.open_to(person(request)), slug=slug)
+        return team, get_object_or_404(User, username=username)

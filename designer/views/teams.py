@@ -1,0 +1,131 @@
+"""Teams: their people and their agents. For administrators; everybody else is simply in some."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from designer import agents
+from designer.forms import MemberForm, MovedAgentForm, TeamForm
+from designer.models import Agent
+from people import teams
+from people.errors import DomainError
+from people.keyset import Keyset
+from people.models import Role, Team, User
+from people.permissions import person, requires
+
+PAGE_SIZE = 50
+
+
+@requires(Role.ADMIN)
+def team_list(request: HttpRequest) -> HttpResponse:
+    form = TeamForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            row = teams.create_team(actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"“{row}” is there. Add its people next.")
+            return redirect("team", row.slug)
+    rows = Team.objects.live().annotate(
+        member_count=Count("members", filter=Q(members__is_active=True), distinct=True),
+        agent_count=Count("agents", filter=Q(agents__removed_at=None), distinct=True),
+    )
+    page = Keyset(rows, "name").page(request.GET.get("cursor"), PAGE_SIZE)
+    return render(request, "people/teams.html", {"form": form, "page": page})
+
+
+@requires(Role.ADMIN)
+def team(request: HttpRequest, slug: str) -> HttpResponse:
+    row = _team(slug)
+    form = TeamForm(request.POST or None, initial={"name": row.name})
+    if request.method == "POST" and form.is_valid():
+        try:
+            teams.rename_team(row, actor=person(request), name=form.cleaned_data["name"])
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved.")
+            return redirect("team", row.slug)
+    return _page(request, row, form=form)
+
+
+def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
+    shown = _team(row.slug)
+    context = {
+        "team": shown,
+        "form": TeamForm(initial={"name": shown.name}),
+        "member_form": MemberForm(team=shown),
+        "agent_form": MovedAgentForm(team=shown),
+        "members": shown.memberships.select_related("user").order_by("user__username"),
+        "agents": shown.agents.live().filter(parent=None).order_by("name"),
+    }
+    return render(request, "people/team.html", context | forms)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
+    row = _team(slug)
+    form = MemberForm(request.POST, team=row)
+    if form.is_valid():
+        try:
+            teams.add_member(row, form.cleaned_data["person"], actor=person(request))
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"{form.cleaned_data['person']} sees this team's agents from now on.")
+            return redirect("team", row.slug)
+    return _page(request, row, member_form=form)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def team_member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _team(slug)
+    user = get_object_or_404(User, pk=pk)
+    try:
+        teams.remove_member(row, user, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"{user} does not see this team's agents any more.")
+    return redirect("team", row.slug)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def team_agent_move(request: HttpRequest, slug: str) -> HttpResponse:
+    row = _team(slug)
+    form = MovedAgentForm(request.POST, team=row)
+    if form.is_valid():
+        agent: Agent = form.cleaned_data["agent"]
+        try:
+            agents.update_agent(agent, actor=person(request), team=row)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"“{agent}” belongs to “{row}” now, with its sub-agents.")
+            return redirect("team", row.slug)
+    return _page(request, row, agent_form=form)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def team_remove(request: HttpRequest, slug: str) -> HttpResponse:
+    row = _team(slug)
+    try:
+        agents.remove_team(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("team", row.slug)
+    messages.success(request, f"“{row}” was removed.")
+    return redirect("team-list")
+
+
+def _team(slug: str) -> Team:
+    return get_object_or_404(Team.objects.live(), slug=slug)
