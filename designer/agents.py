@@ -10,7 +10,7 @@ from django.utils.text import slugify
 from designer.errors import DesignerError
 from designer.models import Agent
 from designer.texts import checked
-from people import audit, names, teams
+from people import audit, late_edits, names, teams
 from people.models import Team, User
 
 LONGEST_NAME = 120
@@ -53,8 +53,10 @@ def create_agent(
 
 
 @transaction.atomic
-def update_agent(agent: Agent, *, actor: User, **changes: Unpack[Changes]) -> Agent:
-    """A change of the team takes the sub-agents along."""
+def update_agent(
+    agent: Agent, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: Unpack[Changes]
+) -> Agent:
+    """A change of the team takes the sub-agents along. `expected`: people/late_edits.py."""
     if "parent" in changes or "team" in changes:
         _lock_tree()
     agent = locked(agent)
@@ -63,6 +65,7 @@ def update_agent(agent: Agent, *, actor: User, **changes: Unpack[Changes]) -> Ag
     _settle_team(agent, changes.get("team"))
     if "slug" in changes:
         agent.slug = _checked_slug(changes["slug"])
+    late_edits.check(agent, expected, now=before, wanted=facts(agent))
     if facts(agent) != before:
         _save(agent)
         if agent.team != old_team:

@@ -13,7 +13,7 @@ from designer import names
 from designer.agents import locked
 from designer.errors import DesignerError
 from designer.models import Agent, Pin
-from people import audit
+from people import audit, late_edits
 from people.models import User
 
 
@@ -37,11 +37,12 @@ def pin_tool(agent: Agent, *, actor: User, tool: Tool, ordinal: int | None = Non
 
 
 @transaction.atomic
-def move_pin(pin: Pin, *, actor: User, ordinal: int) -> Pin:
+def move_pin(pin: Pin, *, actor: User, ordinal: int, expected: str = late_edits.ANY_STATE) -> Pin:
     """To a newer or an older version. A name that follows the vendor's follows it here too."""
     pin = _locked(pin)
     before = facts(pin)
     version = _version(pin.tool, ordinal)
+    late_edits.check(pin, expected, now=before, wanted=before | {"version": version.ordinal})
     if version == pin.version:
         return pin
     is_renamed = version.decoded().name != pin.version.decoded().name
@@ -54,11 +55,12 @@ def move_pin(pin: Pin, *, actor: User, ordinal: int) -> Pin:
 
 
 @transaction.atomic
-def set_alias(pin: Pin, *, actor: User, alias: str) -> Pin:
+def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = late_edits.ANY_STATE) -> Pin:
     """An empty alias goes back to the name derived from the vendor's."""
     pin = _locked(pin)
     before = facts(pin)
     alias = alias.strip()
+    late_edits.check(pin, expected, now=before, wanted=before | {"alias": alias})
     if alias == pin.alias:
         return pin
     pin.name = _name(pin.agent, pin.version, alias, besides=pin)

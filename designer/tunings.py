@@ -4,7 +4,6 @@ A tuning keeps only what differs from the text below it, so that a vendor's bett
 through wherever nobody chose others. Each change is audited on its pin or tool.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,12 +21,11 @@ from designer.effective import NOTHING, ParameterWords, Words, effective, merged
 from designer.errors import DesignerError
 from designer.models import Pin, Tuning
 from designer.texts import why_not
-from people import audit
+from people import audit, late_edits
 from people.models import AuditEntry, User
 
 LONGEST_DESCRIPTION = 4_000
 LONGEST_PRESET = 4_000
-ANY_STATE = "*"
 
 
 @transaction.atomic
@@ -37,18 +35,17 @@ def tune(
     actor: User,
     description: str | None = None,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
-    expected: str = ANY_STATE,
+    expected: str = late_edits.ANY_STATE,
 ) -> Tuning | None:
     """Replaces the tuning of `target`; None when nothing is left that differs from the text below it.
 
-    `expected` is the `etag` that the editor started from: if somebody else has saved since, nothing
-    is written and DesignerError `changed_meanwhile` is raised.
+    `expected` is the state that the editor started from (people/late_edits.py).
     """
     target, version = _locked(target)
     old = of(target)
-    _check_unchanged(old, expected)
     below = words_of(of(target.tool)) if isinstance(target, Pin) else NOTHING
     words = _only_ours(_checked(version, description, parameters or {}, below), version.decoded(), below)
+    late_edits.check(target, expected, now=facts(old), wanted=_wanted(words, version))
     new = _saved(target, version, words, actor, old) if words != NOTHING else None
     if new is None and old:
         old.delete()
@@ -58,11 +55,11 @@ def tune(
 
 
 @transaction.atomic
-def revert(target: Pin | Tool, *, actor: User, expected: str = ANY_STATE) -> None:
+def revert(target: Pin | Tool, *, actor: User, expected: str = late_edits.ANY_STATE) -> None:
     """Back to the vendor's words (for a pin: to the catalog-wide tuning, where there is one)."""
     target, _ = _locked(target)
     old = of(target)
-    _check_unchanged(old, expected)
+    late_edits.check(target, expected, now=facts(old), wanted=facts(None))
     if old:
         old.delete()
         audit.record(actor, "revert", target, before=facts(old), after=facts(None), agent=_agent(target))
@@ -84,11 +81,6 @@ def words_of(tuning: Tuning | None) -> Words:
     return msgspec.convert({"description": tuning.description, "parameters": tuning.parameters}, Words)
 
 
-def etag(tuning: Tuning | None) -> str:
-    """Names the state of a tuning, for `expected`; the same words twice are the same state."""
-    return hashlib.sha256(canonical(facts(tuning))).hexdigest()[:32]
-
-
 def facts(tuning: Tuning | None) -> dict[str, Any]:
     """What an audit row says about a tuning; all of it, because a tuning is replaced as a whole."""
     if tuning is None:
@@ -98,6 +90,14 @@ def facts(tuning: Tuning | None) -> dict[str, Any]:
         "parameters": tuning.parameters,
         "against": tuning.against.ordinal,
     }
+
+
+def _wanted(words: Words, version: ToolVersion) -> dict[str, Any]:
+    """The facts of a tuning with these words."""
+    if words == NOTHING:
+        return facts(None)
+    parameters = msgspec.to_builtins(words.parameters)
+    return {"description": words.description, "parameters": parameters, "against": version.ordinal}
 
 
 def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
@@ -117,15 +117,6 @@ def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
         raise DesignerError("pin_removed", f"“{target.name}” is not pinned any more.", status=409)
     pin.agent = agent
     return pin, pin.version
-
-
-def _check_unchanged(tuning: Tuning | None, expected: str) -> None:
-    if expected not in (ANY_STATE, etag(tuning)):
-        raise DesignerError(
-            "changed_meanwhile",
-            "Somebody else has changed these words since you opened them. Look at theirs, then save again.",
-            status=409,
-        )
 
 
 def _checked(

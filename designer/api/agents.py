@@ -8,6 +8,7 @@ from rest_framework.response import Response
 
 from designer import agents
 from designer.models import Agent, Release
+from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role, Team, User
 from people.permissions import person
@@ -105,17 +106,23 @@ class AgentDetail(GenericAPIView[Agent]):
     pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
-        return Response(AgentOutput(get_object_or_404(agents_with_counts(person(request)), slug=slug)).data)
+        return _answer(get_object_or_404(agents_with_counts(person(request)), slug=slug))
 
-    @extend_schema(request=AgentChange)
+    @extend_schema(parameters=[IF_MATCH], request=AgentChange)
     def patch(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
         given = AgentChange(data=request.data, context={"user": person(request)})
         given.is_valid(raise_exception=True)
-        agent = agents.update_agent(agent, actor=person(request), **given.validated_data)
-        return Response(AgentOutput(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk)).data)
+        agent = agents.update_agent(
+            agent, actor=person(request), expected=expected(request), **given.validated_data
+        )
+        return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
         agents.remove_agent(chosen_agent(request, slug), actor=person(request))
         return Response(status=204)
+
+
+def _answer(agent: Agent) -> Response:
+    return Response(AgentOutput(agent).data, headers=etag_of(agents.facts(agent)))

@@ -15,7 +15,9 @@ from designer import effective, pins
 from designer.api.agents import chosen_agent
 from designer.models import Pin
 from designer.releases import effective_of, misfits_of, pinned
+from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
+from people.late_edits import ANY_STATE
 from people.models import Role
 from people.permissions import person
 
@@ -127,21 +129,28 @@ class PinDetail(GenericAPIView[Pin]):
     pagination_class = None
 
     def get(self, request: Request, slug: str, pk: int) -> Response:
-        return Response(PinOutput(get_object_or_404(pins_at(request, slug), pk=pk)).data)
+        return _answer(get_object_or_404(pins_at(request, slug), pk=pk))
 
-    @extend_schema(request=PinChange)
+    @extend_schema(parameters=[IF_MATCH], request=PinChange)
     @transaction.atomic
     def patch(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
         given = PinChange(data=request.data)
         given.is_valid(raise_exception=True)
+        seen = expected(request)
         if "version" in given.validated_data:
-            pins.move_pin(pin, actor=person(request), ordinal=given.validated_data["version"])
+            ordinal = given.validated_data["version"]
+            pins.move_pin(pin, actor=person(request), ordinal=ordinal, expected=seen)
+            seen = ANY_STATE  # it is ours by now
         if "alias" in given.validated_data:
-            pins.set_alias(pin, actor=person(request), alias=given.validated_data["alias"])
-        return Response(PinOutput(pins_at(request, slug).get(pk=pk)).data)
+            pins.set_alias(pin, actor=person(request), alias=given.validated_data["alias"], expected=seen)
+        return _answer(pins_at(request, slug).get(pk=pk))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, pk: int) -> Response:
         pins.remove_pin(chosen_pin(request, slug, pk), actor=person(request))
         return Response(status=204)
+
+
+def _answer(pin: Pin) -> Response:
+    return Response(PinOutput(pin).data, headers=etag_of(pins.facts(pin)))

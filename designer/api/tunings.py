@@ -1,8 +1,7 @@
-import re
 from typing import Any
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -11,20 +10,11 @@ from rest_framework.response import Response
 from catalog.models import Tool
 from designer import tunings
 from designer.api.pins import chosen_pin
-from designer.errors import DesignerError
 from designer.models import Pin, Tuning
+from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
-
-# The characters of an ETag (RFC 9110, 8.8.3) in ASCII, apart from the star, which stands for any state.
-ONE_ETAG = '"[!#-)+-~]+"|[*]'
-IF_MATCH = OpenApiParameter(
-    "If-Match",
-    {"type": "string", "pattern": f"^({ONE_ETAG})$"},
-    OpenApiParameter.HEADER,
-    description="The ETag you started from: if somebody has saved since, the answer is 409.",
-)
 
 
 class ParameterTuning(Input):
@@ -74,12 +64,12 @@ class TuningView(GenericAPIView[Tuning]):
         given = TuningInput(data=request.data)
         given.is_valid(raise_exception=True)
         words = given.validated_data
-        tuning = tunings.tune(target, actor=person(request), expected=_expected(request), **words)
+        tuning = tunings.tune(target, actor=person(request), expected=expected(request), **words)
         return _answer(tuning)
 
     @extend_schema(parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        tunings.revert(self.target(), actor=person(request), expected=_expected(request))
+        tunings.revert(self.target(), actor=person(request), expected=expected(request))
         return Response(status=204)
 
 
@@ -95,16 +85,9 @@ class ToolTuning(TuningView):
         return get_object_or_404(Tool, pk=self.kwargs["pk"])
 
 
-def _expected(request: Request) -> str:
-    given = request.headers.get("If-Match", tunings.ANY_STATE).strip()
-    if not re.fullmatch(ONE_ETAG, given):
-        raise DesignerError("invalid_if_match", "If-Match takes one ETag in quotes, as GET answered it.")
-    return given.strip('"')
-
-
 def _answer(tuning: Tuning | None) -> Response:
     shown = tunings.facts(tuning) | {
         "updated_by": str(tuning.updated_by) if tuning and tuning.updated_by else None,
         "updated_at": tuning.updated_at if tuning else None,
     }
-    return Response(TuningOutput(shown).data, headers={"ETag": f'"{tunings.etag(tuning)}"'})
+    return Response(TuningOutput(shown).data, headers=etag_of(tunings.facts(tuning)))

@@ -109,15 +109,16 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
         "parent": row.parent.slug if row.parent else "",
     }
     form = AgentForm(request.POST or None, initial=initial, actor=person(request))
+    form.edits(agents.facts(row))
     if request.method == "POST" and form.is_valid():
         try:
-            row = agents.update_agent(row, actor=person(request), **_changes(form))
+            row = agents.update_agent(row, actor=person(request), expected=form.expected, **_changes(form))
         except DomainError as error:
             form.refuse(error)
         else:
             messages.success(request, "Saved.")
             return redirect("agent", row.slug)
-    return render(request, "designer/agent_edit.html", {"agent": row, "form": form})
+    return render(request, "designer/agent_edit.html", {"agent": row, "form": form}, status=form.status)
 
 
 def _changes(form: AgentForm) -> agents.Changes:

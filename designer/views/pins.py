@@ -1,7 +1,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
@@ -12,7 +12,10 @@ from designer import budget, names, pins, releases, tunings, upgrades
 from designer.effective import misfits
 from designer.forms import WordsForm, version_choices
 from designer.models import Agent, Pin
+from people import late_edits
 from people.errors import DomainError
+from people.forms import OperationForm
+from people.late_edits import LateEditError
 from people.models import AuditEntry, Role
 from people.permissions import person, requires
 
@@ -23,25 +26,34 @@ HISTORY_SHOWN = 20
 def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """The editor: the vendor's words at the left, ours at the right."""
     row = _pin(request, slug, pk)
-    tuning = tunings.of(row)
-    form = WordsForm(
-        request.POST or None,
-        version=row.version,
-        below=tunings.words_of(tunings.of(row.tool)),
-        words=tunings.words_of(tuning),
-    )
+    form = _words_form(row, request.POST or None)
+    form.edits(tunings.facts(tunings.of(row)))
     if request.method == "POST" and form.is_valid():
         try:
-            tunings.tune(
-                row, actor=person(request), expected=request.POST.get("expected", "*"), **form.words()
-            )
+            tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
         except DomainError as error:
             form.refuse(error)
         else:
             messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
             return redirect("pin", slug, row.pk)
-    context = {"form": form, "tuning": tuning, "expected": tunings.etag(tuning), **_about(row)}
-    return render(request, "designer/pin.html", context)
+    return _pin_page(request, row, form)
+
+
+def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:
+    return WordsForm(
+        data,
+        version=row.version,
+        below=tunings.words_of(tunings.of(row.tool)),
+        words=tunings.words_of(tunings.of(row)),
+    )
+
+
+def _pin_page(
+    request: HttpRequest, row: Pin, form: WordsForm, choice: OperationForm | None = None
+) -> HttpResponse:
+    """`choice` is what somebody wanted of the name or the version, when it came too late."""
+    context = {"form": form, "tuning": tunings.of(row), "choice": choice, **_about(row)}
+    return render(request, "designer/pin.html", context, status=(choice or form).status)
 
 
 def _about(row: Pin) -> dict[str, Any]:
@@ -50,6 +62,7 @@ def _about(row: Pin) -> dict[str, Any]:
     return {
         "agent": row.agent,
         "pin": row,
+        "pin_state": late_edits.etag(pins.facts(row)),
         "shown": shown,
         "tokens": budget.tokens(shown),
         "misfits": releases.misfits_of(row),
@@ -82,7 +95,14 @@ def _moved(row: Pin, version: ToolVersion | None) -> dict[str, Any]:
 def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     try:
-        moved = pins.move_pin(row, actor=person(request), ordinal=number(request.POST.get("ordinal", "")))
+        moved = pins.move_pin(
+            row,
+            actor=person(request),
+            ordinal=number(request.POST.get("ordinal", "")),
+            expected=_expected(request),
+        )
+    except LateEditError as error:
+        return _too_late(request, slug, pk, error)
     except DomainError as error:
         messages.error(request, error.message)
     else:
@@ -91,6 +111,19 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     if request.POST.get("from") == "upgrades":
         return redirect("agent-upgrades", slug)
     return redirect("pin", slug, row.pk)
+
+
+def _expected(request: HttpRequest) -> str:
+    return request.POST.get("expected", late_edits.ANY_STATE)
+
+
+def _too_late(request: HttpRequest, slug: str, pk: int, error: LateEditError) -> HttpResponse:
+    row = _pin(request, slug, pk)
+    choice = OperationForm(request.POST)
+    choice.refuse(error)
+    form = _words_form(row)
+    form.edits(tunings.facts(tunings.of(row)))
+    return _pin_page(request, row, form, choice)
 
 
 @requires(Role.VIEWER)
@@ -109,7 +142,10 @@ def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     try:
-        renamed = pins.set_alias(row, actor=person(request), alias=request.POST.get("alias", ""))
+        alias = request.POST.get("alias", "")
+        renamed = pins.set_alias(row, actor=person(request), alias=alias, expected=_expected(request))
+    except LateEditError as error:
+        return _too_late(request, slug, pk, error)
     except DomainError as error:
         messages.error(request, error.message)
     else:

@@ -161,11 +161,10 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("tool", row.pk)
     tuning = tunings.of(row)
     form = WordsForm(request.POST or None, version=row.current, below=NOTHING, words=tunings.words_of(tuning))
+    form.edits(tunings.facts(tuning))
     if request.method == "POST" and form.is_valid():
         try:
-            tunings.tune(
-                row, actor=person(request), expected=request.POST.get("expected", "*"), **form.words()
-            )
+            tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
         except DomainError as error:
             form.refuse(error)
         else:
@@ -177,11 +176,10 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "form": form,
         "tuning": tuning,
-        "expected": tunings.etag(tuning),
         "history": history,
         **header(row),
     }
-    return render(request, "designer/tool_tuning.html", context)
+    return render(request, "designer/tool_tuning.html", context, status=form.status)
 
 
 @requires(Role.DESIGNER)

@@ -1,9 +1,12 @@
 import pytest
+from rest_framework.test import APIClient
 
 from designer import agents, pins, releases, tunings
 from designer.errors import DesignerError
-from people.models import AuditEntry
-from tests.factories import make_agent, make_pin, make_tool
+from people import tokens
+from people.models import AuditEntry, Role
+from tests.factories import make_agent, make_pin, make_tool, make_version
+from tests.pages import signed_in, text_of
 
 PIN_EDITS = {
     "move": lambda pin, actor: pins.move_pin(pin, actor=actor, ordinal=1),
@@ -71,3 +74,100 @@ def test_tool_without_a_version_is_neither_pinned_nor_tuned(alice):
     ):
         with pytest.raises(DesignerError):
             edit()
+
+
+@pytest.fixture
+def program(bob) -> APIClient:
+    _, plain = tokens.issue(bob, actor=None, name="program", scopes=["design"])
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
+    return client
+
+
+def differences(answer) -> dict[str, tuple]:
+    assert (answer.status_code, answer.json()["code"]) == (409, "changed_meanwhile")
+    return {
+        each["path"]: (each["before"], each["theirs"], each["yours"]) for each in answer.json()["changes"]
+    }
+
+
+def test_agent_changed_meanwhile_is_shown_with_both_texts(program, alice):
+    agent = make_agent(slug="desk", name="Desk", description="Old")
+    seen = program.get("/api/v1/agents/desk/").headers["ETag"]
+    agents.update_agent(agent, actor=alice, description="Theirs")
+    late = program.patch("/api/v1/agents/desk/", {"description": "Ours"}, headers={"If-Match": seen})
+    assert differences(late) == {"description": ("Old", "Theirs", "Ours")}
+    now = program.get("/api/v1/agents/desk/").headers["ETag"]
+    saved = program.patch("/api/v1/agents/desk/", {"description": "Ours"}, headers={"If-Match": now})
+    assert (saved.status_code, saved.json()["description"]) == (200, "Ours")
+
+
+def test_pin_moved_meanwhile_is_not_moved_back(program, alice):
+    pin = make_pin(make_agent(slug="desk"), name="look")
+    make_version(pin.tool)
+    path = f"/api/v1/agents/desk/pins/{pin.pk}/"
+    seen = program.get(path).headers["ETag"]
+    pins.move_pin(pin, actor=alice, ordinal=2)
+    late = program.patch(path, {"version": 1, "alias": "other"}, headers={"If-Match": seen})
+    assert differences(late)["version"] == (1, 2, 1)
+    now = program.get(path).headers["ETag"]
+    both = program.patch(path, {"version": 1, "alias": "other"}, headers={"If-Match": now}).json()
+    assert (both["version"], both["alias"]) == (1, "other")
+
+
+def test_words_changed_meanwhile_are_shown_member_by_member(program, alice):
+    pin = make_pin(make_agent(slug="desk"))
+    path = f"/api/v1/agents/desk/pins/{pin.pk}/tuning/"
+    seen = program.get(path).headers["ETag"]
+    tunings.tune(pin, actor=alice, description="Theirs", parameters={"city": {"description": "Where"}})
+    late = program.put(path, {"description": "Ours"}, headers={"If-Match": seen})
+    found = differences(late)
+    assert found["description"] == (None, "Theirs", "Ours")
+    assert found["parameters.city.description"] == (None, "Where", None)
+
+
+@pytest.mark.parametrize(("act", "value"), [("rename", {"alias": "mine"}), ("move", {"ordinal": "1"})])
+def test_page_of_a_pin_shows_what_somebody_chose_meanwhile(alice, act, value):
+    pin = make_pin(make_agent(slug="desk"), name="look")
+    make_version(pin.tool)
+    client = signed_in(Role.ADMIN)
+    page = f"/agents/desk/pins/{pin.pk}/"
+    opened = client.get(page).context["pin_state"]
+    pins.move_pin(pin, actor=alice, ordinal=2)
+    late = client.post(f"{page}{act}/", {**value, "expected": opened})
+    assert late.status_code == 409
+    assert "has changed this since you opened it" in text_of(late)
+    pin.refresh_from_db()
+    assert (pin.alias, pin.version.ordinal) == ("", 2)
+    client.post(f"{page}{act}/", {**value, "expected": late.context["pin_state"]})
+    pin.refresh_from_db()
+    assert (pin.alias, pin.version.ordinal) in (("mine", 2), ("", 1))
+
+
+def test_page_of_words_keeps_mine_and_takes_theirs_where_i_wrote_nothing(alice):
+    pin = make_pin(make_agent(slug="desk"))
+    client = signed_in(Role.ADMIN)
+    form = client.get(f"/agents/desk/pins/{pin.pk}/").context["form"]
+    sent = {name: form[name].value() or "" for name in form.fields} | {"expected": form.expected}
+    tunings.tune(pin, actor=alice, parameters={"city": {"description": "Their city"}})
+    late = client.post(f"/agents/desk/pins/{pin.pk}/", sent | {"description": "Ours"})
+    assert late.status_code == 409
+    offered = late.context["form"]
+    assert offered["description"].value() == "Ours"
+    assert offered["description-0"].value() == "Their city"
+    again = {name: offered[name].value() or "" for name in offered.fields} | {"expected": offered.expected}
+    assert client.post(f"/agents/desk/pins/{pin.pk}/", again).status_code == 302
+    words = tunings.words_of(tunings.of(pin))
+    assert (words.description, words.parameters["city"].description) == ("Ours", "Their city")
+
+
+def test_page_of_an_agent_is_told_too(alice):
+    agent = make_agent(slug="desk", name="Desk")
+    client = signed_in(Role.ADMIN)
+    form = client.get("/agents/desk/edit/").context["form"]
+    sent = {name: form[name].value() or "" for name in form.fields} | {"expected": form.expected}
+    agents.update_agent(agent, actor=alice, description="Theirs")
+    late = client.post("/agents/desk/edit/", sent | {"name": "Help desk"})
+    assert late.status_code == 409
+    assert late.context["form"]["description"].value() == "Theirs"
+    assert late.context["form"]["name"].value() == "Help desk"

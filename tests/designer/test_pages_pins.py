@@ -102,12 +102,14 @@ def test_words_typed_against_another_version_are_not_saved(designer, pin):
 
 
 def test_a_second_editor_is_told_that_somebody_saved_meanwhile(designer, pin):
-    opened = designer.get(page_of(pin)).context["expected"]
-    tunings.tune(pin, actor=make_user(), description="Theirs")
+    opened = designer.get(page_of(pin)).context["form"].expected
+    tunings.tune(pin, actor=make_user(name="Ada Berger"), description="Theirs")
 
     page = designer.post(page_of(pin), UNTOUCHED | {"description": "Ours", "expected": opened})
 
-    assert "Somebody else has changed these words" in text_of(page)
+    assert page.status_code == 409
+    assert "Ada Berger has changed this since you opened it" in text_of(page)
+    assert "Ada Berger wrote Theirs You wrote Ours" in text_of(page)
     assert Tuning.objects.get().description == "Theirs"
 
 
