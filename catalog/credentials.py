@@ -5,7 +5,7 @@ import copy
 import hmac
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableSequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -88,12 +88,9 @@ class _Renewal:
 
     def answered(self, status: int) -> bool:
         """Whether there is another token now, after the vendor answered 401 to this one."""
-        if not status:
-            return False
-        if status != HTTPStatus.UNAUTHORIZED:
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             self._worked()
-            return False
-        if self._credential._state.adding:
+        if status != HTTPStatus.UNAUTHORIZED or self._credential._state.adding:
             return False
         generation = self._token.generation
         if not self._may_renew:
@@ -184,7 +181,7 @@ def _in_base64url(text: bytes) -> str:
 
 def open_session(
     endpoint: Endpoint,
-    exchanges: list[Exchange] | None = None,
+    exchanges: MutableSequence[Exchange] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     reached: dict[str, str] | None = None,
 ) -> AbstractContextManager[Session]:
@@ -228,7 +225,7 @@ def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":
 def _session(
     endpoint: Endpoint,
     carrier: "_Renewal | _Use | None",
-    exchanges: list[Exchange] | None,
+    exchanges: MutableSequence[Exchange] | None,
     limits: Limits,
     reached: dict[str, str] | None,
 ) -> Session:

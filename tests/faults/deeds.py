@@ -58,3 +58,27 @@ def perform_all(runs: list[int]) -> list[list[Any]]:
     from catalog import enumeration
 
     return [[os.getpid(), enumeration.perform(run).attempt] for run in runs]
+
+
+def token(credential: str) -> str:
+    """Somebody needs an access token."""
+    from catalog.models import Credential
+    from catalog.oauth import tokens
+
+    return tokens.token_for(Credential.objects.get(pk=credential)).secret.reveal()
+
+
+def found(url: str) -> dict[str, Any]:
+    """An administrator with a key, an agent with a published release, and an endpoint that was read."""
+    from catalog import enumeration
+    from catalog.models import Tool
+    from catalog.models.runs import Trigger
+    from designer import agents, pins, releases
+    from people import tokens
+    from tests.factories import make_endpoint, make_user
+
+    task_free = enumeration.perform
+    ada = make_user(username="ada")
+    endpoint = make_endpoint(url=url, name="the endpoint")
+    task_free(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    raise NotImplementedError((tokens, agents, pins, releases, Tool, ada))
