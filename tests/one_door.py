@@ -4,7 +4,7 @@ A hook of the interpreter sees each connect and each lookup of a name, whatever 
 read from the stack: the innermost line of this repository. Allowed are
 
 - catalog/wire.py, the door, and that only outside of a transaction;
-- the servers of this run, PostgreSQL and the broker, and files that are sockets;
+- the servers of this run, PostgreSQL and the broker, and files that are sockets; the mail server;
 - tests and demo vendors, and the test runner itself: they are the other side.
 
 A thread without a line of ours in its stack (a library that calls home) is none of these. Child processes
@@ -34,6 +34,8 @@ EVENTS = {
 DOOR = {("catalog/wire.py", "_dial_one"), ("catalog/wire.py", "system_resolver")}
 # “make run” looks whether its own page answers.
 ITSELF = {("pegboard/local.py", "_page_answers")}
+# The deployment names its mail server, as it does its database: no person can lead it elsewhere.
+MAIL_SERVER = {("catalog/notifications/mail.py", "_hand_over")}
 OTHER_SIDE = ("tests/", "demo/", "benchmarks/")
 NOT_OURS = (".venv/", ".data/", ".cache/")
 # What a child process was given on its command line was written by a test.
@@ -103,7 +105,7 @@ def _fault(event: str, args: tuple[Any, ...], frame: FrameType) -> str:
     file, function = _asker(frame)
     if (file, function) in DOOR:
         return _fault_in_transaction(target) if event == "socket.connect" else ""
-    if (file, function) in ITSELF or file.startswith(OTHER_SIDE) or file == COMMAND_LINE:
+    if (file, function) in ITSELF | MAIL_SERVER or file.startswith(OTHER_SIDE) or file == COMMAND_LINE:
         return ""
     who = f"{file}, {function}" if file else "A thread without a line of ours"
     return f"{who}: {event} to {target!r} went past catalog/wire.py, the only way out."
