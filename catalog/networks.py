@@ -6,7 +6,8 @@ from catalog.addresses import Policy, check_url
 
 
 def outbound_policy() -> Policy:
-    return Policy.parse(settings.OUTBOUND_ALLOW)
+    """Raises ValueError for settings that cannot be read; pegboard/starting.py refuses those."""
+    return Policy.parse(settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS)
 
 
 def origin_of(url: str) -> str:

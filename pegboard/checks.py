@@ -6,10 +6,9 @@ from ipaddress import ip_network
 from typing import Any
 
 from django.apps import AppConfig
-from django.conf import settings
 from django.core.checks import CheckMessage, Error
 
-from catalog.addresses import Policy
+from catalog.networks import outbound_policy
 from pegboard import starting
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -25,9 +24,13 @@ def crash_points(app_configs: Sequence[AppConfig] | None, **options: Any) -> lis
 def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Vendors on this machine itself, or anywhere at all, are for trying the product out."""
     hint = "Name the networks that your vendors live in, and their ports."
+    try:
+        policy = outbound_policy()
+    except ValueError as exc:
+        return [Error(f"{exc}.", hint=hint, id="pegboard.E002")]
     return [
         Error(f"PEGBOARD_OUTBOUND_ALLOW opens {entry.network}.", hint=hint, id="pegboard.E002")
-        for entry in Policy.parse(settings.OUTBOUND_ALLOW).allow
+        for entry in policy.allow
         if entry.network.prefixlen == 0 or any(_touches(entry.network, each) for each in LOOPBACK)
     ]
 

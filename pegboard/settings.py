@@ -272,6 +272,8 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
 # Networks vendors may live in although they are private: a deployment setting, never an administrator's.
 OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
+# Ports of public vendors, instead of the usual ones; entries of OUTBOUND_ALLOW have ports of their own.
+OUTBOUND_PORTS = os.environ.get("PEGBOARD_OUTBOUND_PORTS", "")
 # Keys for secrets at rest, or the file they lie in: catalog/sealing.py.
 KEYS = _words("PEGBOARD_KEYS")
 KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")

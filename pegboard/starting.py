@@ -1,4 +1,4 @@
-"""What must be right before anything is served: the keys. A process that lacks one says so and ends."""
+"""What must be right before anything is served: keys and networks. Whoever lacks one says so and ends."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 
 from catalog import sealing
+from catalog.networks import outbound_policy
 from catalog.sealing import KeyringError
 
 SHORTEST_SECRET_KEY = 32
@@ -19,6 +20,10 @@ def problems() -> Iterator[str]:
             "PEGBOARD_SECRET_KEY is missing, too short, or one that everybody knows. "
             "Give it 50 random characters or more: sessions are signed with it."
         )
+    try:
+        outbound_policy()
+    except ValueError as exc:
+        yield f"{exc}. Write networks as 10.20.0.0/16:443,8000-8100 and ports as 443,8443."
     try:
         ring = sealing.keyring()
     except KeyringError as exc:

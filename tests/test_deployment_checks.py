@@ -1,5 +1,6 @@
 import pytest
 
+from pegboard import starting
 from pegboard.checks import crash_points, open_networks
 
 
@@ -21,3 +22,14 @@ def test_armed_crash_points_are_refused(monkeypatch):
 def test_networks_for_one_machine_are_refused_in_production(settings, allow, refused):
     settings.OUTBOUND_ALLOW = allow
     assert len(open_networks(None)) == refused
+
+
+@pytest.mark.parametrize(
+    ("allow", "ports"),
+    [("10.20.0.0/33", ""), ("vendors.internal", ""), ("169.254.169.254", ""), ("", "https")],
+)
+def test_networks_that_cannot_be_read_stop_the_start(settings, allow, ports):
+    settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS = allow, ports
+    assert [error.id for error in open_networks(None)] == ["pegboard.E002"]
+    said = "PEGBOARD_OUTBOUND_ALLOW" if allow else "PEGBOARD_OUTBOUND_PORTS"
+    assert any(problem.startswith(said) for problem in starting.problems())
