@@ -208,7 +208,7 @@ def in_ascii(url: str) -> str:
     if not mark or host.isascii():
         return url
     try:
-        written = idna.encode(host.lower()).decode("ascii")
+        written = idna.encode(host.lower(), strict=True).decode("ascii")
     except idna.IDNAError:
         return url
     return f"{scheme}://{written}{rest[len(host) :]}"

@@ -3,8 +3,9 @@ import ipaddress
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from urllib3.util import parse_url
 
-from catalog.addresses import Policy, check_addresses, check_url
+from catalog.addresses import Policy, check_addresses, check_url, in_ascii
 from catalog.protocols.errors import RefusedError
 
 NOWHERE = Policy()
@@ -95,8 +96,50 @@ NOT_PUBLIC = [
     "",
 ]
 
+# What tunnels and gateways make of an inner address, each in every form that its RFC has.
+CARRIED = {
+    "IPv4-mapped": ["::ffff:{v4}"],
+    "IPv4-compatible": ["::{v4}"],
+    "SIIT": ["::ffff:0:{v4}"],
+    "NAT64": ["64:ff9b::{v4}"],
+    "NAT64 of one's own, /96": ["64:ff9b:1::{v4}", "64:ff9b:1:ffff:ffff:ffff:{v4}"],
+    "NAT64 of one's own, /48": ["64:ff9b:1:{h1}:{b3}:{b4}00::"],
+    "6to4": ["2002:{h1}:{h2}::", "2002:{h1}:{h2}::1", "2002:{h1}:{h2}:1:2:3:4:5"],
+    "Teredo": ["2001:0:{h1}:{h2}::1", "2001:0:4136:e378:8000:63bf:{not1}:{not2}"],
+    "ISATAP": ["fe80::5efe:{v4}", "2606:4700::5efe:{v4}", "2606:4700::200:5efe:{v4}", "fd12::5efe:{v4}"],
+}
+INNER = ["127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.1.1", "100.100.100.200", "172.16.0.1"]
+
+
+def carried(v4):
+    """By family, every IPv6 address that stands for `v4`."""
+    b = [int(part) for part in v4.split(".")]
+    words = {
+        "v4": v4,
+        "h1": f"{b[0]:02x}{b[1]:02x}",
+        "h2": f"{b[2]:02x}{b[3]:02x}",
+        "b3": f"{b[2]:02x}",
+        "b4": f"{b[3]:02x}",
+        "not1": f"{0xFFFF ^ (b[0] << 8 | b[1]):x}",
+        "not2": f"{0xFFFF ^ (b[2] << 8 | b[3]):x}",
+    }
+    return {family: [form.format(**words) for form in forms] for family, forms in CARRIED.items()}
+
+
 METADATA = [
     "169.254.169.254",
+    "169.254.170.2",  # ECS
+    "169.254.170.23",  # EKS
+    "169.254.0.23",  # Tencent
+    "169.254.42.42",  # Scaleway
+    "169.254.169.250",  # Rancher
+    "169.254.169.123",
+    "fd00:ec2::23",
+    "fd00:ec2::253",
+    "fd00:c1::a9fe:a9fe",
+    "fd00:42::42",
+    "fd00:a9fe:a9fe::1",
+    "fe80::a9fe:a9fe",
     "::ffff:169.254.169.254",
     "64:ff9b::a9fe:a9fe",
     "fe80::1",
@@ -150,6 +193,98 @@ def test_empty_answer_is_refused():
 @pytest.mark.parametrize("address", METADATA)
 def test_metadata_stays_shut_whatever_is_allowed(address):
     assert not is_open(address, policy=Policy.parse("0.0.0.0/0 ::/0"))
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_no_form_that_carries_an_inner_address_is_open(inner):
+    wrong = [form for forms in carried(inner).values() for form in forms if is_open(form)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("inner", ["127.0.0.1", "169.254.169.254", "100.100.100.200"])
+def test_no_tunnel_leads_around_what_is_never_open(inner):
+    everything = Policy.parse("0.0.0.0/0 ::/0 64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32 fd12::/16")
+    wrong = [form for forms in carried(inner).values() for form in forms if is_open(form, policy=everything)]
+    assert wrong == []
+
+
+def test_tunnel_that_is_listed_leads_to_what_is_open_itself():
+    gateway = Policy.parse("64:ff9b:1::/48 64:ff9b::/96 10.20.0.0/16")
+    assert is_open("64:ff9b::8.8.8.8", policy=gateway)
+    assert is_open("64:ff9b:1::10.20.3.4", policy=gateway)
+    assert not is_open("64:ff9b::10.21.0.1", policy=gateway)
+    assert not is_open("64:ff9b:1::192.168.0.1", policy=gateway)
+
+
+@given(st.ip_addresses(v=4))
+def test_whatever_carries_an_ipv4_address_is_never_more_open_than_it(address):
+    """With everything listed that can be: then only what is never open decides."""
+    everything = Policy.parse("0.0.0.0/0 ::/0 127.0.0.0/8")
+    # Read with another length of prefix, 0.x.y.z is what is left of a longer address.
+    if address.packed[0] and not is_open(str(address), policy=everything):
+        forms = [form for forms in carried(str(address)).values() for form in forms]
+        assert [form for form in forms if is_open(form, policy=everything)] == []
+
+
+@given(st.ip_addresses(v=6))
+def test_allowing_a_network_opens_nothing_else(address):
+    listed = Policy.parse("fd12::/16 10.20.0.0/16")
+    if is_open(str(address), policy=listed) and not is_open(str(address)):
+        assert (address.ipv4_mapped or address) in ipaddress.ip_network(
+            "10.20.0.0/16" if address.ipv4_mapped else "fd12::/16"
+        )
+
+
+# What a deployment may write, what it opens and what stays shut: setting, open, shut.
+SETTINGS = [
+    ("", ["1.1.1.1"], ["10.0.0.1", "127.0.0.1", "::1"]),
+    ("10.20.0.0/16", ["10.20.0.1", "10.20.255.255", "1.1.1.1"], ["10.21.0.0", "10.19.255.255"]),
+    ("10.20.3.4", ["10.20.3.4", "::ffff:10.20.3.4"], ["10.20.3.5"]),
+    ("10.20.0.0/16:443", ["10.20.0.1"], ["10.21.0.1"]),
+    ("10.20.0.0/16:8443", [], ["10.20.0.1"]),
+    ("fd12::/16:443", ["fd12::7"], ["fd13::7", "fe80::1"]),
+    ("100.64.0.0/10", ["100.64.0.1"], ["100.100.100.200"]),
+    ("0.0.0.0/0", ["10.0.0.1", "192.168.0.1"], ["127.0.0.1", "169.254.169.254", "0.0.0.0", "::1"]),
+    ("::/0", ["fd12::1", "2002:808:808::"], ["::1", "fd00:ec2::254", "fe80::1", "2002:7f00:1::"]),
+    ("127.0.0.0/8", ["127.0.0.1", "127.9.9.9"], ["::1", "10.0.0.1"]),
+    ("::1", ["::1"], ["127.0.0.1"]),
+    ("192.168.0.0/16 172.16.0.0/12", ["192.168.1.1", "172.31.0.1"], ["10.0.0.1", "192.167.0.0.1"]),
+]
+
+
+@pytest.mark.parametrize(("setting", "opened", "shut"), SETTINGS)
+def test_setting_opens_what_it_says(setting, opened, shut):
+    policy = Policy.parse(setting)
+    assert [address for address in opened if not is_open(address, policy=policy)] == []
+    assert [address for address in shut if is_open(address, policy=policy)] == []
+    for metadata in METADATA:
+        assert not is_open(metadata, policy=policy)
+
+
+def test_ports_of_public_vendors_are_a_setting():
+    policy = Policy.parse("10.20.0.0/16:5000", "443, 7000-7010")
+    assert is_open("1.1.1.1", 7005, policy)
+    assert not is_open("1.1.1.1", 8000, policy)
+    assert not is_open("1.1.1.1", 5000, policy)
+    assert is_open("10.20.0.1", 5000, policy)
+    with pytest.raises(ValueError, match="PEGBOARD_OUTBOUND_PORTS"):
+        Policy.parse("", "443 http")
+
+
+@pytest.mark.parametrize(
+    ("address", "entry"),
+    [
+        ("10.20.3.4", "10.20.0.0/16:443,8000-8100"),
+        ("::ffff:10.20.3.4", "10.20.0.0/16:443,8000-8100"),
+        ("fd12::1", "fd12::/16"),
+        ("1.1.1.1", None),
+        ("10.21.0.1", None),
+    ],
+)
+def test_entry_that_was_used_can_be_named(address, entry):
+    policy = Policy.parse("10.20.0.0/16:443,8000-8100 fd12::/16")
+    found = policy.entry_for(ipaddress.ip_address(address), 443)
+    assert (str(found) if found else None) == entry
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
@@ -333,6 +468,64 @@ def test_plain_http_needs_an_allowed_network():
 )
 def test_bare_names_and_http_are_for_allowed_networks(url, expected):
     assert check_url(url, PRIVATE).may_be_public is expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("https://bücher.example/a", "https://xn--bcher-kva.example/a"),
+        ("https://Bücher.Example:8443", "https://xn--bcher-kva.example:8443"),
+        ("https://straße.example", "https://xn--strae-oqa.example"),  # IDNA 2003 would make it strasse
+        ("https://例え.テスト/", "https://xn--r8jz45g.xn--zckzah/"),
+        ("https://api.example.com/ü", "https://api.example.com/ü"),
+        ("https://API.example.com/", "https://API.example.com/"),
+    ],
+)
+def test_international_name_is_written_in_its_ascii_form(typed, written):
+    assert in_ascii(typed) == written
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "https://\uff11\uff12\uff17.0.0.1/",
+        "https://①②⑦.0.0.1/",
+        "https://api。example.com/",
+        "https://api\u2024example.com/",
+        "https://ex\u200dample.com/",
+        "https://\u202eelpmaxe.com/",
+        "https://user@bücher.example/",
+        "https://bücher.example\\@10.0.0.1/",
+        "https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/",
+        "https://\uff4c\uff4f\uff43\uff41lhost/",
+        "https://faß\u0000.example/",
+        "https://-bü.example/",
+        "https://" + "ü" * 70 + ".example/",
+    ],
+)
+def test_what_only_looks_like_a_host_is_refused(typed):
+    with pytest.raises(RefusedError):
+        check_url(in_ascii(typed), PRIVATE)
+
+
+def test_host_without_a_dot_is_refused_where_no_network_is_listed():
+    for host in ("metadata", "redis", "localhost", "2130706433", "0x7f000001", "localhost."):
+        with pytest.raises(RefusedError, match="with a dot in it"):
+            check_url(f"https://{host}/", Policy())
+    assert check_url("https://vendor/", PRIVATE).host == "vendor"
+
+
+@given(st.from_regex(r"https?://[a-z0-9.:\[\]@%\\/?#_-]{1,30}", fullmatch=True))
+@example("https://[::ffff:7f00:1]:8443/x")
+@example("https://a.b:443/x;y=z")
+def test_another_parser_agrees_on_whatever_is_accepted(text):
+    try:
+        checked = check_url(text, PRIVATE)
+    except RefusedError:
+        return
+    other = parse_url(text)
+    assert (other.host or "").strip("[]").lower() == checked.host
+    assert (other.port or {"http": 80, "https": 443}[checked.scheme]) == checked.port
 
 
 @given(st.text(max_size=60) | st.from_regex(r"https?://[^/]{0,20}[/?#]?.{0,20}", fullmatch=True))
