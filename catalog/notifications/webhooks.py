@@ -35,7 +35,7 @@ from catalog.outbound import Exchange, Session
 from catalog.protocols.errors import ProtocolError, printable
 from catalog.sealing import Secret
 from catalog.wire import DEFAULT_LIMITS
-from people import audit, names
+from people import audit, late_edits, names
 from people.models import User
 
 logger = logging.getLogger(__name__)
@@ -66,24 +66,25 @@ def create(*, actor: User | None, name: str, url: str, events: Iterable[str]) ->
     _check(webhook)
     secret = _new_secret(webhook)
     webhook.save()
-    audit.record(actor, "add", webhook, after=_facts(webhook))
+    audit.record(actor, "add", webhook, after=facts(webhook))
     return webhook, secret
 
 
 @transaction.atomic
-def update(webhook: Webhook, *, actor: User, **changes: Any) -> Webhook:
+def update(webhook: Webhook, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: Any) -> Webhook:
     """`name`, `url`, `events`. What waits goes to the new address."""
     webhook = _locked(webhook)
-    before = _facts(webhook)
+    before, url = facts(webhook), webhook.url
     for field in changes.keys() & {"name", "url"}:
         setattr(webhook, field, changes[field].strip())
     if "events" in changes:
         webhook.events = _in_order(changes["events"])
     _check(webhook)
-    after = _facts(webhook)
+    after = facts(webhook)
+    late_edits.check(webhook, expected, now=before, wanted=after)
     if after == before:
         return webhook
-    if after["url"] != before["url"]:
+    if webhook.url != url:
         webhook.failures, webhook.next_at = 0, timezone.now()
     webhook.save(update_fields=["name", "url", "events", "failures", "next_at"])
     audit.record(actor, "edit", webhook, before=before, after=after)
@@ -122,7 +123,7 @@ def resume(webhook: Webhook, *, actor: User) -> None:
 def remove(webhook: Webhook, *, actor: User) -> None:
     """Forgets its secret; what waits is not delivered."""
     webhook = _locked(webhook)
-    before = _facts(webhook)
+    before = facts(webhook)
     waiting = webhook.deliveries.filter(state=SendingState.WAITING)
     waiting.update(state=SendingState.FAILED, error="The webhook was removed.")
     webhook.removed_at, webhook.sealed = timezone.now(), ""
@@ -300,5 +301,8 @@ def _check(webhook: Webhook) -> None:
         raise CatalogError("invalid", next(iter(fields.values())), fields=fields)
 
 
-def _facts(webhook: Webhook) -> dict[str, Any]:
-    return {"name": webhook.name, "url": webhook.url, "events": webhook.events}
+def facts(webhook: Webhook) -> dict[str, Any]:
+    """For the trail, which everybody reads: the path of such an address often is a secret."""
+    path = hashlib.sha256(webhook.url.encode()).hexdigest()[:8]
+    address = f"{origin_of(webhook.url)} (path {path})"
+    return {"name": webhook.name, "address": address, "events": list(webhook.events)}
