@@ -429,7 +429,7 @@ def create_credential(
     credential.save()
     if clients.uses_oauth(credential):
         credential.grant.save()
-    audit.record(actor, "enter", credential, after=_credential_facts(credential))
+    audit.record(actor, "enter", credential, after=credential_facts(credential))
     return credential
 
 
@@ -449,7 +449,14 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
 
 
 @transaction.atomic
-def update_client(credential: Credential, *, actor: User, secret: str = "", **changes: Any) -> Credential:
+def update_client(
+    credential: Credential,
+    *,
+    actor: User,
+    secret: str = "",
+    expected: str = late_edits.ANY_STATE,
+    **changes: Any,
+) -> Credential:
     """Changes what `clients.DETAILS` lists of an OAuth client, and its secret when one is given.
 
     A secret goes to no other token server than the one it was entered for, and tokens belong to one client:
@@ -460,13 +467,15 @@ def update_client(credential: Credential, *, actor: User, secret: str = "", **ch
         raise CatalogError("no_client", "This credential has no settings of OAuth.", status=409)
     grant = Grant.objects.select_for_update().get(credential=credential)
     credential.grant = grant
-    before = _credential_facts(credential)
+    before = credential_facts(credential)
     if secret:
         _seal(credential, secret)
         credential.set_at, credential.set_by = timezone.now(), actor
         credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by"])
     clients.change(grant, changes, has_new_secret=bool(secret))
-    if (after := _credential_facts(credential)) != before:
+    after = credential_facts(credential)
+    late_edits.check(credential, expected, now=before, wanted=after)
+    if after != before:
         audit.record(actor, "edit", credential, before=before, after=after)
     return credential
 
@@ -485,12 +494,12 @@ def sign_out(credential: Credential, *, actor: User) -> None:
 @transaction.atomic
 def replace_secret(credential: Credential, *, actor: User, secret: str) -> Credential:
     credential = _locked(credential, Credential.objects.filter(removed_at=None))
-    before = _credential_facts(credential)
+    before = credential_facts(credential)
     _seal(credential, secret)
     credential.set_at, credential.set_by, credential.refused_at = timezone.now(), actor, None
     credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "refused_at"])
     clients.try_again(credential)
-    audit.record(actor, "replace", credential, before=before, after=_credential_facts(credential))
+    audit.record(actor, "replace", credential, before=before, after=credential_facts(credential))
     return credential
 
 
@@ -504,7 +513,7 @@ def remove_credential(credential: Credential, *, actor: User) -> None:
             f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
             status=409,
         )
-    before = _credential_facts(credential)
+    before = credential_facts(credential)
     credential.removed_at, credential.sealed = timezone.now(), ""
     credential.save(update_fields=["removed_at", "sealed"])
     clients.destroy(credential)
@@ -560,7 +569,7 @@ def _takes_no_secret(credential: Credential, secret: str) -> bool:
     return True
 
 
-def _credential_facts(credential: Credential) -> dict[str, Any]:
+def credential_facts(credential: Credential) -> dict[str, Any]:
     details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
     if clients.uses_oauth(credential):
         details |= clients.facts(credential.grant)

@@ -11,6 +11,7 @@ from catalog import connections, protocols
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
+from catalog.oauth import clients
 from catalog.policy_fields import PREFIX
 from catalog.protocols.base import Protocol
 from catalog.reach_fields import ReachForm
@@ -155,14 +156,25 @@ class CredentialForm(CredentialDetailsForm):
         max_length=2048,
         label="Address it is for",
         widget=forms.URLInput,
-        help_text="The secret is sent to this address and nowhere else.",
+        help_text="The vendor's. What is made from the secret is sent to this address and nowhere else.",
     )
     kind = forms.ChoiceField(choices=CredentialKind.choices)
     secret = forms.CharField(
         max_length=8_000,
+        required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text="Kept encrypted. Nobody can read it back, not even you.",
     )
+
+    @property
+    def is_oauth(self) -> bool:
+        return self["kind"].value() in clients.KINDS
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not self.is_oauth and not cleaned.get("secret"):
+            self.add_error("secret", "Enter the secret.")
+        return cleaned
 
 
 class SecretForm(OperationForm):
@@ -188,7 +200,12 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."
     )
     credential = forms.ChoiceField()
-    kind = forms.ChoiceField(choices=CredentialKind.choices, required=False, label="Kind")
+    kind = forms.ChoiceField(
+        choices=[choice for choice in CredentialKind.choices if choice[0] not in clients.KINDS],
+        required=False,
+        label="Kind",
+        help_text="OAuth 2 asks for more: set it up under Credentials first, then choose it above.",
+    )
     secret = forms.CharField(
         max_length=8_000,
         required=False,

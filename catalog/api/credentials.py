@@ -1,29 +1,67 @@
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import connections
+from catalog import connections, standing
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address
 from catalog.credentials import LONGEST_LIFE
-from catalog.models import Credential
+from catalog.errors import CatalogError
+from catalog.models import Credential, Endpoint, Grant
+from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
+from catalog.oauth import clients, discovery
+from catalog.oauth.replies import words_of
+from catalog.oauth.states import Remedy, Standing, State
+from catalog.protocols.errors import RefusedError
+from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
+
+
+class ClientInput(Input):
+    """An OAuth client; members that are left out stay as they are, or get their default."""
+
+    token_url = serializers.CharField(
+        max_length=2_048, required=False, help_text="The client secret goes there and nowhere else."
+    )
+    authorization_url = serializers.CharField(max_length=2_048, required=False, allow_blank=True)
+    issuer = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    states_issuer = serializers.BooleanField(
+        required=False, help_text="Refuse the reply to a sign-in that does not name the issuer (RFC 9207)."
+    )
+    client_id = serializers.CharField(max_length=500, required=False)
+    client_authentication = serializers.ChoiceField(choices=ClientAuthentication.choices, required=False)
+    scope = serializers.CharField(max_length=2_000, required=False, allow_blank=True)
+    resource = serializers.CharField(
+        max_length=2_048, required=False, allow_blank=True, help_text="What tokens are for (RFC 8707)."
+    )
+    audience = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    parameters = serializers.DictField(
+        child=serializers.CharField(max_length=clients.LONGEST_PARAMETER, allow_blank=True), required=False
+    )
 
 
 class CredentialInput(Input):
     name = serializers.CharField(max_length=100)
     kind = serializers.ChoiceField(choices=CredentialKind.choices)
     url = Address(max_length=LONGEST_URL, help_text="An address of the origin it may be sent to.")
-    secret = serializers.CharField(max_length=8_000, write_only=True, trim_whitespace=False)
+    secret = serializers.CharField(
+        max_length=8_000,
+        write_only=True,
+        trim_whitespace=False,
+        required=False,
+        help_text="With OAuth the client's; left out for a public client.",
+    )
+    client = ClientInput(required=False, help_text="Needed with OAuth, and not taken otherwise.")
     header = serializers.CharField(max_length=64, required=False, allow_blank=True)
     username = serializers.CharField(max_length=200, required=False, allow_blank=True)
     parameter = serializers.CharField(
@@ -41,16 +79,148 @@ class SecretInput(Input):
     secret = serializers.CharField(max_length=8_000, write_only=True, trim_whitespace=False)
 
 
+class CredentialChange(Input):
+    client = ClientInput()
+    secret = serializers.CharField(
+        max_length=8_000, write_only=True, trim_whitespace=False, required=False, help_text="Another one."
+    )
+
+
+class ClientOutput(serializers.ModelSerializer[Grant]):
+    parameters = serializers.DictField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = Grant
+        fields = list(clients.DETAILS)
+        read_only_fields = fields
+
+
+class ScopesOutput(serializers.Serializer[Any]):
+    asked = serializers.ListField(child=serializers.CharField())
+    granted = serializers.ListField(child=serializers.CharField())
+    missing = serializers.ListField(child=serializers.CharField(), help_text="Asked for and not granted.")
+    extra = serializers.ListField(child=serializers.CharField(), help_text="Granted and not asked for.")
+
+
+class FailureOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    at = serializers.DateTimeField()
+    retry_at = serializers.DateTimeField(allow_null=True)
+
+
+class StandingOutput(serializers.Serializer[Any]):
+    """How it is: `sentence` for people, and the one thing that mends it."""
+
+    state = serializers.ChoiceField(choices=State.choices)
+    sentence = serializers.CharField()
+    remedy = serializers.ChoiceField(choices=Remedy.choices, allow_null=True)
+    used_at = serializers.DateTimeField(allow_null=True, help_text="About when it was last sent.")
+    renewed_at = serializers.DateTimeField(allow_null=True, help_text="When its token was last renewed.")
+    expires_at = serializers.DateTimeField(allow_null=True, help_text="Of the token, where it is known.")
+    signed_in_at = serializers.DateTimeField(allow_null=True)
+    signed_in_by = serializers.CharField(help_text="Empty for nobody.")
+    error = FailureOutput(allow_null=True, help_text="What went wrong last, unless it went well since.")
+    scopes = ScopesOutput(allow_null=True)
+
+
+class UsedOutput(serializers.ModelSerializer[Endpoint]):
+    vendor = serializers.CharField(source="vendor.slug", read_only=True)
+
+    class Meta:
+        model = Endpoint
+        fields = ["id", "vendor", "url"]
+        read_only_fields = fields
+
+
 class CredentialOutput(serializers.ModelSerializer[Credential]):
     """State only; there is no call that gives a secret back."""
+
+    set_by = serializers.CharField(source="set_by.username", default="", read_only=True)
+    client = serializers.SerializerMethodField()
+    standing = serializers.SerializerMethodField()
+    endpoints = UsedOutput(many=True, read_only=True, help_text="Where it is used.")
 
     class Meta:
         model = Credential
         fields = [
             "id", "name", "kind", "origin", "header", "username", "parameter", "issuer", "subject",
-            "audience", "lifetime_seconds", "fingerprint", "set_at",
+            "audience", "lifetime_seconds", "fingerprint", "set_at", "set_by", "client", "standing",
+            "endpoints",
         ]  # fmt: skip
         read_only_fields = fields
+
+    @extend_schema_field(ClientOutput(allow_null=True))
+    def get_client(self, row: Credential) -> dict[str, Any] | None:
+        return ClientOutput(row.grant).data if clients.uses_oauth(row) else None
+
+    @extend_schema_field(StandingOutput)
+    def get_standing(self, row: Credential) -> dict[str, Any]:
+        found = standing.standing_of(row, timezone.now())
+        written: dict[str, Any] = StandingOutput(_standing(row, found)).data
+        return written
+
+
+def _standing(row: Credential, found: Standing) -> dict[str, Any]:
+    failed = found.failed_at and {
+        "code": found.error_code,
+        "message": found.error_message,
+        "at": found.failed_at,
+        "retry_at": found.retry_at,
+    }
+    scopes = clients.uses_oauth(row) and {
+        "asked": words_of(row.grant.scope),
+        "granted": found.granted,
+        "missing": found.missing,
+        "extra": found.extra,
+    }
+    return {
+        "state": found.state,
+        "sentence": found.sentence,
+        "remedy": found.remedy,
+        "used_at": standing.used_at(row),
+        "renewed_at": found.obtained_at,
+        "expires_at": found.expires_at,
+        "signed_in_at": found.signed_in_at,
+        "signed_in_by": found.signed_in_by,
+        "error": failed or None,
+        "scopes": scopes or None,
+    }
+
+
+class LookupInput(Input):
+    url = Address(max_length=LONGEST_URL, help_text="The vendor's, as an endpoint has it.")
+
+
+class ServerOutput(serializers.Serializer[Any]):
+    """One authorization server, as it describes itself."""
+
+    issuer = serializers.CharField()
+    token_url = serializers.CharField()
+    authorization_url = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.CharField())
+    client_authentication = serializers.CharField(help_text="The way of ours that it takes; empty for none.")
+    states_issuer = serializers.BooleanField()
+    problem = serializers.CharField(help_text="Why it cannot be used, or empty.")
+
+
+class StepOutput(serializers.Serializer[Any]):
+    url = serializers.CharField()
+    said = serializers.CharField()
+
+
+class LookupOutput(serializers.Serializer[Any]):
+    """Found for a person to look at; nothing is kept."""
+
+    resource = serializers.CharField()
+    name = serializers.CharField()
+    scope = serializers.CharField(help_text="What the vendor wants a token to have.")
+    servers = ServerOutput(many=True)
+    steps = StepOutput(many=True, help_text="The addresses that were asked, and what came of it.")
+
+
+USED = Prefetch("endpoints", Endpoint.objects.live().select_related("vendor"))
+ROWS = Credential.objects.filter(removed_at=None).select_related("set_by", "grant__signed_in_by")
 
 
 class CredentialList(ListAPIView[Credential]):
@@ -59,35 +229,92 @@ class CredentialList(ListAPIView[Credential]):
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Credential]:
-        return Credential.objects.filter(removed_at=None)
+        return ROWS.prefetch_related(USED)
 
     @extend_schema(request=CredentialInput, responses={201: CredentialOutput})
     def post(self, request: Request) -> Response:
         given = CredentialInput(data=request.data)
         given.is_valid(raise_exception=True)
-        credential = connections.create_credential(actor=person(request), **given.validated_data)
-        return Response(CredentialOutput(credential).data, status=201)
+        details = dict(given.validated_data)
+        client = details.pop("client", None)
+        if (client is not None) != (details["kind"] in clients.KINDS):
+            needed = "Give the client's settings." if client is None else "Only the kinds of OAuth take it."
+            raise CatalogError("invalid", "Please correct what is marked.", fields={"client": needed})
+        if client is None and "secret" not in details:
+            why = {"secret": "Enter the secret."}
+            raise CatalogError("invalid", "Please correct what is marked.", fields=why)
+        row = connections.create_credential(
+            actor=person(request), **{"secret": ""} | details | (client or {})
+        )
+        return Response(CredentialOutput(row).data, status=201)
 
 
 class CredentialDetail(GenericAPIView[Credential]):
     write_role = Role.ADMIN
     serializer_class = CredentialOutput
-    queryset = Credential.objects.filter(removed_at=None)
+    queryset = ROWS.prefetch_related(USED)
     pagination_class = None
 
     def get(self, request: Request, pk: Any) -> Response:
-        return Response(CredentialOutput(get_object_or_404(self.get_queryset(), pk=pk)).data)
+        return self._answer(pk)
 
     @extend_schema(request=SecretInput)
     def put(self, request: Request, pk: Any) -> Response:
+        """Another secret in the place of the old one; whatever uses the credential goes on with it."""
         given = SecretInput(data=request.data)
         given.is_valid(raise_exception=True)
-        credential = get_object_or_404(self.get_queryset(), pk=pk)
-        credential = connections.replace_secret(credential, actor=person(request), **given.validated_data)
-        return Response(CredentialOutput(credential).data)
+        connections.replace_secret(self._row(pk), actor=person(request), **given.validated_data)
+        return self._answer(pk)
+
+    @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
+    def patch(self, request: Request, pk: Any) -> Response:
+        """Other settings for an OAuth client. Tokens of another client, and its secret, are forgotten."""
+        given = CredentialChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        changes = dict(given.validated_data)
+        client = changes.pop("client")
+        connections.update_client(
+            self._row(pk), actor=person(request), expected=expected(request), **changes, **client
+        )
+        return self._answer(pk)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
-        credential = get_object_or_404(self.get_queryset(), pk=pk)
-        connections.remove_credential(credential, actor=person(request))
+        connections.remove_credential(self._row(pk), actor=person(request))
         return Response(status=204)
+
+    def _row(self, pk: Any) -> Credential:
+        return get_object_or_404(self.get_queryset(), pk=pk)
+
+    def _answer(self, pk: Any) -> Response:
+        row = self._row(pk)
+        return Response(CredentialOutput(row).data, headers=etag_of(connections.credential_facts(row)))
+
+
+class CredentialSignOut(GenericAPIView[Credential]):
+    write_role = Role.ADMIN
+    queryset = ROWS
+
+    @extend_schema(request=None, responses={204: None})
+    def post(self, request: Request, pk: Any) -> Response:
+        """Forgets the tokens. The next one needs a sign-in, or is asked for with the client's secret."""
+        connections.sign_out(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
+        return Response(status=204)
+
+
+class CredentialLookup(GenericAPIView[Credential]):
+    write_role = Role.ADMIN
+    queryset = ROWS
+
+    @extend_schema(request=LookupInput, responses=LookupOutput)
+    def post(self, request: Request) -> Response:
+        """Where a vendor's tokens come from, as it says itself (RFC 9728, RFC 8414). Takes up to 20 s."""
+        given = LookupInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        try:
+            found = discovery.discover(given.validated_data["url"])
+        except RefusedError as error:
+            raise CatalogError(
+                "invalid", "Please correct what is marked.", fields={"url": error.message}
+            ) from None
+        return Response(LookupOutput(found).data)

@@ -13,6 +13,7 @@ urlpatterns = [
     path("runs/", runs.RunList.as_view(), name="api-run-list"),
     path("runs/<int:pk>/", runs.RunDetail.as_view(), name="api-run"),
     path("runs/<int:pk>/confirm/", runs.RunConfirm.as_view(), name="api-run-confirm"),
+    path("runs/<int:pk>/reply/", runs.RunReply.as_view(), name="api-run-reply"),
     path("tools/<int:pk>/versions/", versions.VersionList.as_view(), name="api-version-list"),
     path("tools/<int:pk>/versions/<int:ordinal>/", versions.VersionDetail.as_view(), name="api-version"),
     path("tools/<int:pk>/diff/", versions.VersionDiff.as_view(), name="api-tool-diff"),
@@ -23,7 +24,13 @@ urlpatterns = [
     path("tools/<int:pk>/examples/", calls.ExampleList.as_view(), name="api-example-list"),
     path("tools/<int:pk>/examples/<int:example>/", calls.ExampleDetail.as_view(), name="api-example"),
     path("credentials/", credentials.CredentialList.as_view(), name="api-credential-list"),
+    path("credentials/look-up/", credentials.CredentialLookup.as_view(), name="api-credential-lookup"),
     path("credentials/<uuid:pk>/", credentials.CredentialDetail.as_view(), name="api-credential"),
+    path(
+        "credentials/<uuid:pk>/sign-out/",
+        credentials.CredentialSignOut.as_view(),
+        name="api-credential-sign-out",
+    ),
     path("findings/", findings.FindingList.as_view(), name="api-finding-list"),
     path("findings/<int:pk>/resolve/", findings.FindingResolve.as_view(), name="api-finding-resolve"),
 ]

@@ -34,8 +34,18 @@ TONES = {
     for name, words in {
         "ok": ("ok", "active", "succeeded", "accepted", "success", "compatible", "none", "low"),
         "info": ("queued", "running", "info"),
-        "warn": ("held", "withdrawn", "open", "warning", "notice", "medium", "expired"),
-        "bad": ("failing", "failed", "blocked", "error", "breaking", "high", "revoked"),
+        "warn": (
+            "needs_sign_in",
+            "held",
+            "withdrawn",
+            "open",
+            "warning",
+            "notice",
+            "medium",
+            "expired",
+            "expiring",
+        ),
+        "bad": ("failing", "failed", "blocked", "error", "breaking", "high", "revoked", "refused"),
     }.items()
     for word in words
 }

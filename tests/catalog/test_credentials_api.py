@@ -34,6 +34,21 @@ def test_credential_shows_its_state_and_never_its_secret(admin_api):
         "lifetime_seconds": None,
         "fingerprint": Credential.objects.get().fingerprint,
         "set_at": row["set_at"],
+        "set_by": row["set_by"],
+        "client": None,
+        "standing": {
+            "state": "new",
+            "sentence": "It has not been sent to anybody yet.",
+            "remedy": None,
+            "used_at": None,
+            "renewed_at": None,
+            "expires_at": None,
+            "signed_in_at": None,
+            "signed_in_by": "",
+            "error": None,
+            "scopes": None,
+        },
+        "endpoints": [],
     }
     assert admin_api.get(f"{URL}{row['id']}/").json() == row
     assert admin_api.get(URL).json()["results"] == [row]
@@ -146,7 +161,7 @@ def test_designer_reads_the_state_and_changes_nothing(admin_api, designer_api):
     for method, where in (("post", URL), ("put", path), ("delete", path)):
         answer = getattr(designer_api, method)(where, GIVEN)
         assert refusal(answer) == (403, "role_required", set())
-    assert admin_api.patch(path, {"name": "x"}).status_code == 405
+    assert refusal(admin_api.patch(path, {"client": {}})) == (409, "no_client", set())
 
 
 def test_schema_never_offers_a_secret_to_read(admin_api):
