@@ -1,11 +1,14 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rest_framework.test import APIClient
 
+from pegboard.embedded import Embedded
 from people.models import Role
 from tests.factories import make_user
+from tests.faults.stand import NO_LIMITS, Stand, wait_for
 from tests.faults.warm import Warm
 from tests.vendor import Vendor, serving, tools
 
@@ -26,6 +29,27 @@ def worker(process_environment, _warm_processes, tmp_path_factory) -> Warm:
         log: Path = tmp_path_factory.mktemp("warm") / "log"
         _warm_processes[url] = Warm(process_environment, log)
     return _warm_processes[url]
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory) -> Iterator[Stand]:
+    """The product with a read endpoint, on durable servers that a test may kill. The web server runs."""
+    directory: Path = tmp_path_factory.mktemp("stand")
+    servers = Embedded(directory / "data")
+    servers.start()
+    environment = {**os.environ, **servers.urls, "DJANGO_SETTINGS_MODULE": "pegboard.settings"} | NO_LIMITS
+    made = Stand(servers, environment, directory)
+    try:
+        made.warm.do("migrate")
+        with serving(Vendor(tools(25))) as vendor:
+            made.vendor = vendor
+            made.found()
+            made.begin_web()
+            wait_for(lambda: made.ask("/healthz").status == 200, 60, "the first page")
+            yield made
+    finally:
+        made.stop()
+        servers.stop()
 
 
 @pytest.fixture

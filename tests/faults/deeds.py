@@ -68,17 +68,40 @@ def token(credential: str) -> str:
     return tokens.token_for(Credential.objects.get(pk=credential)).secret.reveal()
 
 
-def found(url: str) -> dict[str, Any]:
+def found(url: str, pause_minutes: int = 60) -> dict[str, Any]:
     """An administrator with a key, an agent with a published release, and an endpoint that was read."""
     from catalog import enumeration
     from catalog.models import Tool
     from catalog.models.runs import Trigger
-    from designer import agents, pins, releases
+    from designer.agents import create_agent
+    from designer.pins import pin_tool
+    from designer.releases import publish
     from people import tokens
     from tests.factories import make_endpoint, make_user
 
-    task_free = enumeration.perform
     ada = make_user(username="ada")
-    endpoint = make_endpoint(url=url, name="the endpoint")
-    task_free(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    raise NotImplementedError((tokens, agents, pins, releases, Tool, ada))
+    endpoint = make_endpoint(url=url, name="the endpoint", interval_minutes=pause_minutes)
+    task(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    agent = create_agent(actor=ada, name="Clerk")
+    pin_tool(agent, actor=ada, tool=Tool.objects.get(name="tool_1"))
+    publish(agent, actor=ada)
+    _, token = tokens.issue(ada, actor=ada, name="for tests", scopes=["admin"])
+    return {"endpoint": endpoint.pk, "ada": ada.pk, "token": token}
+
+
+def breaches(only: list[str] | None = None) -> list[str]:
+    from catalog import invariants
+
+    return [str(each) for each in invariants.check(only or ())]
+
+
+def migrate() -> None:
+    from django.core.management import call_command
+
+    call_command("migrate", "--noinput", verbosity=0)
+
+
+def the_catalog() -> dict[str, Any]:
+    from tests.faults.catalog import dump
+
+    return dump()

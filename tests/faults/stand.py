@@ -1,0 +1,209 @@
+"""The whole product on servers of its own, which it reaches over lines that a test can spoil."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import redis
+
+from pegboard.embedded import SOCKET, Embedded
+from pegboard.local import BEAT, WORKER
+from tests.faults.warm import ROOT, Warm
+from tests.vendor import Vendor
+from tests.wire_faults import Wire
+
+# A test asks more often than a person.
+NO_LIMITS = {"PEGBOARD_CALLS_PER_MINUTE": "100000", "PEGBOARD_WRITES_PER_MINUTE": "100000"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`status` is 0 when there was no answer at all; `seconds` is how long it took."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+    seconds: float
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Stand:
+    """`environment` names the servers themselves; the processes of the product are given the lines."""
+
+    def __init__(self, servers: Embedded, environment: dict[str, str], directory: Path) -> None:
+        self.servers, self.environment, self.directory = servers, environment, directory
+        self.database = Wire(str(servers.run / ".s.PGSQL.5432"))
+        self.broker = Wire(str(servers.run / SOCKET))
+        self.url = urllib.parse.urlsplit(environment["DATABASE_URL"])
+        self.over_the_lines = environment | {
+            "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{self.database.port}{self.url.path}",
+            "REDIS_URL": f"redis://127.0.0.1:{self.broker.port}/0",
+            "WEB_WORKERS": "1",
+            "WEB_THREADS": "8",
+        }
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.warm = Warm(environment, directory / "warm.log")
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.vendor: Vendor
+        self.token, self.endpoint, self.ada = "", 0, 0
+
+    def found(self) -> None:
+        facts = self.warm.do("found", self.vendor.url)
+        self.token, self.endpoint, self.ada = facts["token"], facts["endpoint"], facts["ada"]
+
+    def begin(self, name: str, *module: str, **variables: str) -> subprocess.Popen[bytes]:
+        with (self.directory / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", *module],
+                env=self.over_the_lines | variables,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self.processes[name]
+
+    def begin_web(self) -> None:
+        self.begin("web", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"127.0.0.1:{self.port}")
+
+    def begin_worker(self, name: str = "worker") -> None:
+        self.begin(name, *WORKER)
+
+    def begin_beat(self, name: str = "beat") -> None:
+        self.begin(name, *BEAT)
+
+    def end(self, name: str, how: signal.Signals = signal.SIGTERM, patience: float = 60) -> None:
+        process = self.processes.pop(name)
+        if process.poll() is None:
+            if how == signal.SIGKILL:
+                os.killpg(process.pid, how)
+            else:
+                process.send_signal(how)
+        process.wait(patience)
+
+    def stop(self) -> None:
+        for name in list(self.processes):
+            self.end(name, signal.SIGKILL)
+        self.warm.stop()
+        self.database.close()
+        self.broker.close()
+
+    def log(self, name: str) -> str:
+        return (self.directory / f"{name}.log").read_text(errors="replace")[-6000:]
+
+    # What a client does.
+
+    def ask(self, path: str, body: object = None, *, method: str = "", patience: float = 30) -> Answer:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            data,
+            headers | {"Content-Type": "application/json"},
+            method=method or None,
+        )
+        began = time.monotonic()
+        try:
+            with urllib.request.urlopen(request, timeout=patience) as reply:
+                status, content, heads = reply.status, reply.read(), dict(reply.headers)
+        except urllib.error.HTTPError as error:
+            with error:
+                status, content, heads = error.code, error.read(), dict(error.headers)
+        except (OSError, urllib.error.URLError):
+            status, content, heads = 0, b"", {}
+        return Answer(status, content, heads, time.monotonic() - began)
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.environment["DATABASE_URL"], autocommit=True) as connection:
+            cursor = connection.execute(sql, values)
+            return cursor.fetchall() if cursor.description else []
+
+    # What befalls the servers.
+
+    def service(self, name: str) -> Any:
+        return next(each for each in self.servers.services if each.name == name)
+
+    def kill(self, name: str) -> None:
+        """The main process; PostgreSQL's others end by themselves when they notice."""
+        process = self.service(name).process
+        process.kill()
+        process.wait()
+
+    def begin_again(self, name: str) -> float:
+        """Seconds until it answers."""
+        began = time.monotonic()
+        self.service(name).begin()
+        self.servers.wait()
+        return time.monotonic() - began
+
+    def limit_files(self, size: int) -> None:
+        """No file of PostgreSQL may grow beyond `size` bytes: its disk is full, as far as it can tell."""
+        top = psutil.Process(self.service("postgres").process.pid)
+        for process in [top, *top.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.rlimit(psutil.RLIMIT_FSIZE, (size, -1))
+
+    def valkey(self) -> redis.Redis:
+        return redis.Redis(unix_socket_path=str(self.servers.run / SOCKET))
+
+
+def wait_for(is_so: Callable[[], object], seconds: float, what: str = "it") -> float:
+    """How long it took."""
+    began = time.monotonic()
+    while not is_so():
+        assert time.monotonic() - began < seconds, f"{what} did not happen within {seconds:g} s"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+class Clients:
+    """Writers that each make agents one after the other and remember which were acknowledged."""
+
+    def __init__(self, stand: Stand, count: int) -> None:
+        self.stand = stand
+        self.acknowledged: list[str] = []
+        self.others: list[tuple[float, Answer]] = []
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._write, args=(n,)) for n in range(count)]
+
+    def __enter__(self) -> "Clients":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, who: int) -> None:
+        number = 0
+        while not self._over.is_set():
+            number += 1
+            slug = f"agent-{who}-{number}"
+            answer = self.stand.ask("/api/v1/agents/", {"name": slug, "slug": slug})
+            if answer.status == 201:
+                self.acknowledged.append(slug)
+            else:
+                self.others.append((time.monotonic(), answer))
+                self._over.wait(0.1)
