@@ -1,0 +1,232 @@
+"""Every address with an id in it, asked by people of another team: there is nothing there for them."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import get_resolver, reverse
+from rest_framework.test import APIClient
+
+from designer import agents, pins, releases, tunings
+from designer.models import Agent, Pin, Release, Tuning
+from people import teams, tokens
+from people.models import AuditEntry, Role, Scope, Team, User
+from tests.factories import make_tool, make_user
+from tests.test_roles import METHODS, routes
+
+TABLE = Path(__file__).with_name("teams.txt")
+NOTHING = {"slug": "no-such-thing", "pk": 2**40, "number": 987_654, "username": "nobody"}
+MARK = "zebra"
+
+
+def table() -> dict[str, str]:
+    lines = [line.split() for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(lines)
+
+
+def parameters_of(name: str) -> list[str]:
+    """The names of the parameters in the address of a route."""
+    return next(names for _, names in get_resolver().reverse_dict.getlist(name)[0][0])
+
+
+def object_routes() -> list[str]:
+    return [route.name for route in routes() if parameters_of(route.name)]
+
+
+def team_routes() -> list[str]:
+    return [name for name, owner in table().items() if owner == "team"]
+
+
+def test_somebody_has_decided_whose_objects_every_address_shows():
+    listed = table()
+    assert [name for name in object_routes() if name not in listed] == []
+    assert [name for name in listed if name not in object_routes()] == []
+
+
+@dataclass
+class World:
+    """An agent of the team “Zebra” with all that belongs to it, and people of another team."""
+
+    team: Team
+    agent: Agent
+    pin: Pin
+    release: Release
+    insider: User
+    outsiders: list[User]
+
+    def ids(self, name: str) -> dict[str, object]:
+        entry = AuditEntry.objects.filter(agent=self.agent.pk).first()
+        known = {
+            "slug": self.team.slug if "team" in name else self.agent.slug,
+            "pk": entry.pk if name == "audit-entry" else self.pin.pk,
+            "number": self.release.number,
+            "username": self.insider.username,
+        }
+        if name == "team-member-remove":
+            known["pk"] = self.insider.pk
+        return {parameter: known[parameter] for parameter in parameters_of(name)}
+
+    def state(self) -> list[object]:
+        kept = (Agent, Pin, Release, Tuning, Team, AuditEntry)
+        return [list(model.objects.order_by("pk").values()) for model in kept]
+
+
+@pytest.fixture
+def world(db) -> World:
+    admin = make_user(Role.ADMIN)
+    zebra, others = (teams.create_team(actor=admin, name=name) for name in ("Zebra", "Others"))
+    insider = make_user(Role.DESIGNER, username="inside")
+    outsiders = [make_user(Role.DESIGNER, username="outside"), make_user(Role.VIEWER, username="looker")]
+    teams.add_member(zebra, insider, actor=admin)
+    for user in outsiders:
+        teams.add_member(others, user, actor=admin)
+    agent = agents.create_agent(actor=insider, name=f"The {MARK} agent", description=f"{MARK} plans")
+    assert agent.team == zebra
+    pin = pins.pin_tool(agent, actor=insider, tool=make_tool(name="shared_tool"), alias=f"{MARK}_tool")
+    tunings.tune(pin, actor=insider, description=f"Ask the {MARK}.")
+    release = releases.publish(agent, actor=insider, note=f"{MARK} release")
+    return World(zebra, agent, pin, release, insider, outsiders)
+
+
+def browser_of(user: User) -> Client:
+    browser = Client()
+    browser.force_login(user)
+    return browser
+
+
+def program_of(user: User, scope: str) -> APIClient:
+    _, plain = tokens.issue(user, actor=user, name=scope, scopes=[scope])
+    return APIClient(headers={"authorization": f"Bearer {plain}"})
+
+
+def told(client: Client, method: str, name: str, ids: dict[str, object]) -> tuple[int, str]:
+    """Status and words; without the address itself and what differs with each request."""
+    address = reverse(name, kwargs=ids)
+    answer = client.generic(method, address, b"{}", content_type="application/json")
+    text = answer.content.decode().replace(address, "ADDRESS")
+    return answer.status_code, re.sub(r"[\w-]{43,}|[0-9a-f]{16,}", "", text)
+
+
+def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world):
+    designer, viewer = world.outsiders
+    browsers = [browser_of(designer), browser_of(viewer)]
+    programs = [program_of(designer, scope) for scope in (Scope.ADMIN, Scope.RUNTIME)]
+    before = world.state()
+    wrong, asked = [], 0
+    for name in team_routes():
+        ids = world.ids(name)
+        nothing = {each: NOTHING[each] for each in ids}
+        for client in (*browsers, *(programs if name.startswith("api-") else ())):
+            for method in METHODS:
+                status, words = told(client, method, name, ids)
+                is_same = (status, words) == told(client, method, name, nothing)
+                if status not in (403, 404, 405) or not is_same or MARK in words.lower():
+                    wrong.append(f"{method} {name}: {status}")
+                asked += status == 404
+    assert wrong == []
+    assert asked > 60  # and were not merely refused for their role
+    assert world.state() == before
+
+
+def test_its_own_people_reach_it(world):
+    """So that the 404 above is about the team and not about a wrong address."""
+    browser = browser_of(world.insider)
+    for name in team_routes():
+        if not name.startswith(("team", "api-team-m")):  # for administrators alone
+            answered = set()
+            for method in METHODS:
+                with transaction.atomic():
+                    answered.add(told(browser, method, name, world.ids(name))[0])
+                    transaction.set_rollback(True)
+            assert answered - {403, 404, 405}, name
+
+
+ADDRESSES = [
+    "/", "/agents/", "/tools/", "/audit/", "/audit/?kind=agent", "/audit/?q=zebra", "/review/", "/keys/",
+    "/api/v1/agents/", "/api/v1/audit/", "/api/v1/audit/?q=zebra", "/api/v1/teams/", "/api/v1/users/",
+    "/api/v1/tools/", "/vendors/", "/users/",
+]  # fmt: skip
+
+
+def test_no_list_speaks_of_another_teams_agents(world):
+    tool = world.pin.tool
+    about = [f"/tools/{tool.pk}/", f"/tools/{tool.pk}/used-by/", f"/tools/{tool.pk}/tuning/"]
+    newer = [f"/api/v1/tools/{tool.pk}/", "/?", f"/tools/{tool.pk}/versions/"]
+    for user in world.outsiders:
+        browser = browser_of(user)
+        for address in (*ADDRESSES, *about, *newer):
+            answer = browser.get(address)
+            assert answer.status_code == 200, address
+            assert MARK not in answer.content.decode().lower().replace("q=zebra", "").replace(
+                'value="zebra"', ""
+            ), address
+
+
+def test_others_use_is_counted_and_not_named(world):
+    browser = browser_of(world.outsiders[0])
+    tool = world.pin.tool_id
+    assert "1 agent of other teams uses it" in browser.get(f"/tools/{tool}/used-by/").content.decode()
+    answer = browser.get(f"/api/v1/tools/{tool}/").json()
+    assert (answer["used_by"], answer["used_by_others"]) == ([], 1)
+    mine = browser_of(world.insider).get(f"/api/v1/tools/{tool}/").json()
+    assert ([row["agent"] for row in mine["used_by"]], mine["used_by_others"]) == ([world.agent.slug], 0)
+
+
+def test_nobody_puts_something_into_another_teams_agent_by_a_form_or_a_body(world):
+    user = world.outsiders[0]
+    browser, program = browser_of(user), program_of(user, Scope.ADMIN)
+    tool, slug = world.pin.tool, world.agent.slug
+    other = make_tool()
+    before = world.state()
+    assert browser.post("/tools/pin/", {"agent": slug, "tool": [other.pk]}).status_code == 404
+    assert browser.get("/tools/", {"agent": slug}).status_code == 404
+    refused = browser.post(f"/tools/{other.pk}/pin/", {"agent": slug, "ordinal": 1})
+    assert "not one of the available choices" in refused.content.decode()
+    form = {"name": "Mine", "parent": slug, "team": "others"}
+    assert "not one of the available choices" in browser.post("/agents/", form).content.decode()
+    form = {"name": "Mine", "team": "zebra"}
+    assert "not one of the available choices" in browser.post("/agents/", form).content.decode()
+    for body in ({"name": "Mine", "parent": slug}, {"name": "Mine", "team": "zebra"}):
+        there = program.post("/api/v1/agents/", body, format="json")
+        nowhere = program.post(
+            "/api/v1/agents/", {**body, **{key: "nowhere" for key in body if key != "name"}}, format="json"
+        )
+        assert (there.status_code, there.json()) == (nowhere.status_code, nowhere.json())
+        assert there.status_code == 400
+    mine = agents.create_agent(actor=user, name="Mine")
+    for body in ({"parent": slug}, {"team": "zebra"}):
+        assert program.patch(f"/api/v1/agents/{mine.slug}/", body, format="json").status_code == 400
+    pins.pin_tool(mine, actor=user, tool=tool)
+    assert world.state()[1:4] != before[1:4]  # one's own pin is there
+    assert Pin.objects.filter(agent=world.agent).count() == 1
+
+
+def test_an_administrator_sees_every_team(world):
+    browser = Client()
+    browser.force_login(make_user(Role.ADMIN))
+    assert MARK in browser.get("/agents/").content.decode()
+    assert browser.get(f"/agents/{world.agent.slug}/").status_code == 200
+    assert browser.get("/teams/zebra/").status_code == 200
+
+
+@pytest.mark.parametrize("change", ["leave", "move"])
+def test_it_holds_from_the_next_request_on_and_for_keys_too(world, change):
+    admin = make_user(Role.ADMIN)
+    outsider = world.outsiders[0]
+    address = f"/api/v1/agents/{world.agent.slug}/releases/live/bundle/"
+    clients = [
+        ask
+        for user in (world.insider, outsider)
+        for ask in (browser_of(user), *(program_of(user, scope) for scope in Scope.values))
+    ]
+    each = len(clients) // 2
+    assert [client.get(address).status_code for client in clients] == [200] * each + [404] * each
+    if change == "leave":
+        teams.remove_member(world.team, world.insider, actor=admin)
+        teams.add_member(world.team, outsider, actor=admin)
+    else:
+        agents.update_agent(world.agent, actor=admin, team=Team.objects.get(slug="others"))
+    assert [client.get(address).status_code for client in clients] == [404] * each + [200] * each
