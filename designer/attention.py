@@ -1,12 +1,13 @@
 """What waits for a person: pins behind newer versions, agents with unpublished work, first steps."""
 
+from functools import cache
 from typing import TYPE_CHECKING, TypedDict
 
 from django.db.models import CharField, Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Cast, Coalesce
 
 from catalog.models import Tool, ToolVersion, Vendor
-from designer.models import Agent, Pin, Release
+from designer.models import Agent, AgentQuerySet, Pin, Release
 from people.models import ApiToken, AuditEntry, Scope, User
 
 if TYPE_CHECKING:
@@ -38,8 +39,13 @@ def with_newer(pins: QuerySet[Pin]) -> "QuerySet[PinWithNewer]":
 
 
 def pins_behind(user: User) -> "QuerySet[PinWithNewer]":
-    behind = Pin.objects.live().visible_to(user).exclude(version=F("tool__current"))
-    return with_newer(behind).filter(newer__gt=0)
+    return _pins_behind().filter(agent__in=Agent.objects.visible_to(user))
+
+
+# Putting such a query together takes longer than its answer, so it is done once; a reader narrows a copy.
+@cache
+def _pins_behind() -> "QuerySet[PinWithNewer]":
+    return with_newer(Pin.objects.live().exclude(version=F("tool__current"))).filter(newer__gt=0)
 
 
 def used_by_others(tool: Tool, user: User) -> int:
@@ -53,16 +59,17 @@ def agents_with_state(user: User) -> QuerySet[Agent]:
     """The live agents that somebody may see, with `pin_count`, `last_number`, and `is_edited`: work that
     no release holds yet.
     """
+    return _agents_with_state().all().visible_to(user)
+
+
+@cache
+def _agents_with_state() -> AgentQuerySet:
     newest = Release.objects.filter(agent=OuterRef("pk")).order_by("-number")
-    return (
-        Agent.objects.live()
-        .visible_to(user)
-        .annotate(
-            pin_count=Count("pins", filter=Q(pins__removed_at=None)),
-            last_number=Subquery(newest.values("number")[:1]),
-            last_published_at=Subquery(newest.values("created_at")[:1]),
-            is_edited=Exists(_edited_pins()),
-        )
+    return Agent.objects.live().annotate(
+        pin_count=Count("pins", filter=Q(pins__removed_at=None)),
+        last_number=Subquery(newest.values("number")[:1]),
+        last_published_at=Subquery(newest.values("created_at")[:1]),
+        is_edited=Exists(_edited_pins()),
     )
 
 
@@ -78,8 +85,12 @@ def _edited_pins() -> QuerySet[Pin]:
 
 
 def agents_to_publish(user: User) -> QuerySet[Agent]:
-    waiting = Q(is_edited=True) | Q(last_number=None, pin_count__gt=0)
-    return agents_with_state(user).filter(waiting)
+    return _agents_to_publish().all().visible_to(user)
+
+
+@cache
+def _agents_to_publish() -> AgentQuerySet:
+    return _agents_with_state().filter(Q(is_edited=True) | Q(last_number=None, pin_count__gt=0))
 
 
 def first_steps(user: User) -> Steps:

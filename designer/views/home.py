@@ -1,3 +1,5 @@
+from functools import cache
+
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -5,7 +7,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint, Finding, Run
-from catalog.models.findings import FindingState
+from catalog.models.findings import FindingQuerySet, FindingState
 from designer import attention
 from designer.context import THEMES
 from people.models import Role
@@ -22,20 +24,25 @@ def home(request: HttpRequest) -> HttpResponse:
     # Most runs find nothing new, so the search for those that did stops after the latest ones.
     latest = Run.objects.order_by("-pk").values("pk")[:RUNS_LOOKED_AT]
     moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
-    findings = Finding.objects.filter(state=FindingState.OPEN).decisions()
+    behind = attention.pins_behind(person(request))
     context = {
         "steps": steps,
         "now": next((name for name, is_done in steps.items() if not is_done), ""),
         "endpoints": Endpoint.objects.needing_action().select_related("vendor")[:SHOWN],
-        "findings": findings.select_related("tool", "endpoint__vendor")[:SHOWN],
-        "behind": attention.pins_behind(person(request)).select_related("agent", "tool", "version")[
-            : SHOWN + 1
-        ],
+        "findings": _waiting()[:SHOWN],
+        "behind": behind.select_related("agent", "tool", "version")[: SHOWN + 1],
         "agents": attention.agents_to_publish(person(request))[: SHOWN + 1],
         "runs": moved.select_related("endpoint__vendor")[:SHOWN],
         "shown": SHOWN,
     }
     return render(request, "designer/home.html", context)
+
+
+@cache
+def _waiting() -> FindingQuerySet:
+    """Built once; a slice of it is a query of its own."""
+    waiting = Finding.objects.filter(state=FindingState.OPEN).decisions()
+    return waiting.select_related("tool", "endpoint__vendor")
 
 
 @requires(write=Role.VIEWER)
