@@ -1,10 +1,13 @@
 """What workers do. A task takes ids, may run twice, and calls one function."""
 
+import uuid
+
 from celery import shared_task
 
 from catalog import enumeration, history, inspecting, invocation, search
 from catalog.crashpoints import crashpoint
 from catalog.models.runs import RunStatus
+from catalog.oauth import tokens
 
 
 @shared_task
@@ -40,3 +43,15 @@ def read_versions(endpoint_id: int, after: int = 0) -> None:
 @shared_task
 def perform_call(call_id: int) -> None:
     invocation.perform(call_id)
+
+
+@shared_task
+def renew_tokens() -> None:
+    """Twice a minute: access tokens that are used and near their end, so that no run has to wait for one."""
+    for credential_id in tokens.due():
+        renew_token.delay(str(credential_id))
+
+
+@shared_task
+def renew_token(credential_id: str) -> None:
+    tokens.renew_early(uuid.UUID(credential_id))

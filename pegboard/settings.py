@@ -22,6 +22,42 @@ def _words(name: str, default: str = "") -> list[str]:
 SERVES_PAGES = os.environ.get("PEGBOARD_SERVES_PAGES") == "1"
 # Seconds that one request may spend waiting for the database.
 DATABASE_PATIENCE = 4.0 if SERVES_PAGES else None
+
+
+def _oidc() -> dict[str, object] | None:
+    """Single sign-on, which an issuer switches on; None without. pegboard/sso/ reads it."""
+    issuer = os.environ.get("PEGBOARD_OIDC_ISSUER", "")
+    if not issuer:
+        return None
+    parts = urlsplit(issuer)
+    if parts.scheme != "https" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise ImproperlyConfigured("PEGBOARD_OIDC_ISSUER must start with https://")
+    roles = dict(entry.rpartition("=")[::2] for entry in _lines("PEGBOARD_OIDC_ROLES"))
+    default = os.environ.get("PEGBOARD_OIDC_DEFAULT_ROLE", "viewer")
+    if unknown := {*roles.values(), default} - {"viewer", "designer", "admin", "none"}:
+        raise ImproperlyConfigured(f"PEGBOARD_OIDC_ROLES: there is no role {', '.join(unknown)}.")
+    client_id = os.environ.get("PEGBOARD_OIDC_CLIENT_ID", "")
+    client_secret = os.environ.get("PEGBOARD_OIDC_CLIENT_SECRET", "")
+    if not client_id or not client_secret:
+        raise ImproperlyConfigured("Set PEGBOARD_OIDC_CLIENT_ID and PEGBOARD_OIDC_CLIENT_SECRET too.")
+    return {
+        "issuer": issuer,
+        "client_id": client_id,
+        "client_secret": client_secret,
+        "name": os.environ.get("PEGBOARD_OIDC_NAME", "single sign-on"),
+        "scopes": " ".join(_words("PEGBOARD_OIDC_SCOPES", "openid profile email")),
+        "roles_claim": os.environ.get("PEGBOARD_OIDC_ROLES_CLAIM", ""),
+        "roles": roles,
+        "default_role": default,
+        "domains": [domain.casefold() for domain in _words("PEGBOARD_OIDC_DOMAINS")],
+    }
+
+
+def _lines(name: str) -> list[str]:
+    """Entries between semicolons, because names of groups may hold spaces and commas."""
+    return [entry.strip() for entry in os.environ.get(name, "").split(";") if entry.strip()]
+
+
 DATABASE_GUARDS = [
     *(
         ["statement_timeout=4s", "lock_timeout=3s"]
@@ -145,6 +181,10 @@ TEMPLATES = [
     }
 ]
 
+OIDC = _oidc()
+LOCAL_SIGN_IN = os.environ.get("PEGBOARD_LOCAL_SIGN_IN", "1") != "0"
+if not LOCAL_SIGN_IN and OIDC is None:
+    raise ImproperlyConfigured("PEGBOARD_LOCAL_SIGN_IN=0 without PEGBOARD_OIDC_ISSUER lets nobody in.")
 AUTH_USER_MODEL = "people.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -259,6 +299,7 @@ CELERY_BEAT_SCHEDULE = {
     "inspect": {"task": "catalog.tasks.inspect_pending", "schedule": 60.0, "options": {"expires": 60}},
     "calls": {"task": "catalog.invocation.sweep", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
+    "tokens": {"task": "catalog.tasks.renew_tokens", "schedule": 30.0, "options": {"expires": 30}},
     "notifications": {"task": "catalog.notifications.dispatch.tick", "schedule": 5.0},
     "old notifications": {
         "task": "catalog.notifications.tasks.forget_old",

@@ -20,18 +20,10 @@ from typing import Any, Self
 from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 from tests.hostile_vendor import HostileVendor, Line, Request, Script, json_reply, reply
+from tests.vendor import tool
 
 CLIENT_ID, CLIENT_SECRET = "pegboard:1", "s3cret/+ %:client"
-TOOL = {
-    "toolId": "00000000-0000-0000-0000-000000000001",
-    "name": "forecast",
-    "description": "Tomorrow's weather.",
-    "version": 1,
-    "currentVersion": 1,
-    "tags": [],
-    "input_parameters": [],
-    "output_parameters": [],
-}
+PAGE = 30
 
 
 @dataclass
@@ -62,7 +54,8 @@ class AuthorizationServer:
     families: list[Family] = field(default_factory=list)
     access: dict[str, Family | None] = field(default_factory=dict)
     not_taken: set[str] = field(default_factory=set)
-    takes_any: bool = True
+    tools: int = 1
+    before_page: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -226,12 +219,18 @@ class AuthorizationServer:
         return token in self.access and token not in self.not_taken and not is_revoked
 
     def _tools(self, request: Request) -> Script:
+        start = int(parse_qs(urlsplit(request.target).query).get("pageCursor", ["0"])[0])
+        if self.before_page:
+            self.before_page(start // PAGE + 1)
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not self.is_good(token):
             where = f"{self.url}/.well-known/oauth-protected-resource"
             challenge = f'Bearer resource_metadata="{where}", scope="read"'
             return json_reply({}, status=401, headers={"WWW-Authenticate": challenge})
-        return json_reply({"items": [TOOL], "paging": {"pageLimit": 100}})
+        end = min(start + PAGE, self.tools)
+        more = {"next": str(end)} if end < self.tools else {}
+        listed = [tool(number) for number in range(start + 1, end + 1)]
+        return json_reply({"items": listed, "paging": {"pageLimit": PAGE, **more}})
 
     def refuse_all(self) -> None:
         """The vendor takes none of the tokens that were given out until now."""

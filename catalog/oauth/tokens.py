@@ -46,7 +46,9 @@ NOTE_USE_EVERY = timedelta(minutes=10)
 LOOK_AHEAD = timedelta(seconds=40)  # a little longer than the time between two looks
 MOST_AT_ONCE = 200
 # The request has not left this machine, so nothing became of it.
-_NEVER_SENT = {"DNS", "CONNECT", "CONNECT_TIMEOUT", "ADDRESS", "URL", "TLS", "PATH", "HEADER", "REQUEST"}
+_NEVER_SENT = {
+    f"TOKEN_{code}" for code in ("DNS", "CONNECT", "CONNECT_TIMEOUT", "ADDRESS", "URL", "TLS", "PATH")
+}
 NO_TOKENS: dict[str, Any] = {"access_token": "", "refresh_token": "", "expires_at": None, "renew_at": None}
 NO_ERROR: dict[str, Any] = {
     "failures": 0,
@@ -228,10 +230,15 @@ def renew(grant: Grant) -> Token | None:
 
 
 def request(grant: Grant, form: tuple[dict[str, str], bytes], sent: Collection[str]) -> Tokens:
-    """One token request. None of the secrets that were `sent` gets into an error."""
+    """One token request. None of the secrets that were `sent` gets into an error.
+
+    What happened at the token server has codes of its own, so that nobody takes it for the vendor's doing.
+    """
     try:
         return replies.read_tokens(http.post_form(grant.token_url, *form), sent)
     except ProtocolError as error:
+        if not isinstance(error, OAuthError) and not error.code.startswith("TOKEN_"):
+            error.code = f"TOKEN_{error.code}"
         raise replies.without(error, sent) from None
 
 

@@ -24,6 +24,7 @@ _FIELDS = ("fields", "parameter_errors", "detail", "validation")
 
 # The request had left when these happened.
 _CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
+_NO_ACCESS = ("AUTH", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "enum": (str,),
@@ -59,7 +60,7 @@ def after(error: ProtocolError) -> Outcome:
             failure = {"code": error.code, "message": error.message + doubt}
             return Outcome("unavailable", error=failure, retry_after=error.retry_after)
         case RefusedError():
-            kind: OutcomeKind = "needs_authorization" if error.code == "AUTH" else "refused"
+            kind: OutcomeKind = "needs_authorization" if error.code in _NO_ACCESS else "refused"
             return failed(kind, error.code, error.message)
     message = f"The tool may have run, but its reply cannot be read: {error.message}"
     return failed("tool_error", error.code, message)

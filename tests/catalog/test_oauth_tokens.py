@@ -78,8 +78,8 @@ def test_extra_parameters_go_along():
 ODD = {
     "[]": (b"[]", "TOKEN_SHAPE"),
     "a text": (b'"token"', "TOKEN_SHAPE"),
-    "a web page": (b"<html>Sign in</html>", "NOT_JSON"),
-    "nothing": (b"", "EMPTY_REPLY"),
+    "a web page": (b"<html>Sign in</html>", "TOKEN_NOT_JSON"),
+    "nothing": (b"", "TOKEN_EMPTY_REPLY"),
     "no token": ({"token_type": "Bearer"}, "TOKEN_MISSING"),
     "a number for a token": ({"access_token": 7}, "TOKEN_TEXT"),
     "a token with a line break": ({"access_token": "a\r\nX-Evil: 1"}, "TOKEN_TEXT"),
@@ -92,12 +92,12 @@ ODD = {
     "+60": ({"expires_in": "+60"}, "TOKEN_LIFE"),
     "true seconds": ({"expires_in": True}, "TOKEN_LIFE"),
     "1.5 seconds": ({"expires_in": 1.5}, "TOKEN_LIFE"),
-    "1e400 seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":1e400}', "JSON_NUMBER"),
-    "NaN seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":NaN}', "JSON_SYNTAX"),
-    "two tokens": (b'{"access_token":"a","access_token":"b","token_type":"Bearer"}', "JSON_DUPLICATE"),
+    "1e400 seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":1e400}', "TOKEN_JSON_NUMBER"),
+    "NaN seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":NaN}', "TOKEN_JSON_SYNTAX"),
+    "two tokens": (b'{"access_token":"a","access_token":"b","token_type":"Bearer"}', "TOKEN_JSON_DUPLICATE"),
     "a list of scopes": ({"scope": ["read"]}, "TOKEN_SCOPE"),
     "a refresh token that is none": ({"refresh_token": {"a": 1}}, "TOKEN_TEXT"),
-    "10 MB": (b'{"access_token":"' + b"a" * 10_000_000 + b'"}', "BODY_TOO_LARGE"),
+    "10 MB": (b'{"access_token":"' + b"a" * 10_000_000 + b'"}', "TOKEN_BODY_TOO_LARGE"),
     "an error that is a list": ({"error": ["x"]}, "TOKEN_SHAPE"),
 }
 

@@ -1,0 +1,228 @@
+"""Where tokens come from, as vendors say it: found, checked and shown; nothing else is asked."""
+
+import pytest
+
+from catalog.oauth import discovery, metadata
+from catalog.protocols.errors import RefusedError
+from tests.authorization_server import AuthorizationServer
+from tests.hostile_vendor import HostileVendor, json_reply, reply, then_waits
+
+RESOURCE, SERVER, OPENID = metadata.RESOURCE, metadata.SERVER, metadata.OPENID
+
+
+@pytest.fixture
+def server():
+    with AuthorizationServer() as server:
+        server.documents = {RESOURCE: server.resource(), SERVER: server.metadata()}
+        yield server
+
+
+@pytest.fixture
+def canary():
+    with HostileVendor(json_reply({})) as canary:
+        yield canary
+
+
+def said(found: discovery.Discovery) -> str:
+    return " ".join(step.said for step in found.steps)
+
+
+def test_vendor_says_it_all(server):
+    found = discovery.discover(f"{server.url}/tools")
+
+    assert (found.resource, found.scope) == (f"{server.url}/tools", "read")
+    [one] = found.servers
+    assert (one.issuer, one.token_url, one.authorization_url) == (
+        server.url,
+        f"{server.url}/token",
+        f"{server.url}/authorize",
+    )
+    assert (one.client_authentication, one.states_issuer, one.problem) == ("post", True, "")
+    assert one.scopes == ["read", "write", "admin"]
+    assert [step.url.removeprefix(server.url) for step in found.steps] == ["/tools", RESOURCE, SERVER]
+
+
+def test_what_was_found_is_what_a_sign_in_needs(server, db):
+    """Nothing is stored by looking; what was found fits what an administrator enters."""
+    from catalog.models import Credential
+    from catalog.oauth import states
+    from tests.catalog.oauth_cases import make_client, sign, standing
+    from tests.factories import make_user
+
+    server.method = "post"
+    found = discovery.discover(f"{server.url}/tools")
+    assert not Credential.objects.exists()
+    one, ada = found.servers[0], make_user()
+    credential = make_client(
+        server,
+        "oauth_code",
+        actor=ada,
+        token_url=one.token_url,
+        authorization_url=one.authorization_url,
+        issuer=one.issuer,
+        states_issuer=one.states_issuer,
+        client_authentication=one.client_authentication,
+        resource=found.resource,
+        scope=found.scope,
+    )
+    sign(server, credential, ada)
+    assert standing(credential).state == states.State.OK
+
+
+@pytest.mark.parametrize("place", [RESOURCE + "/tools/v1", RESOURCE])
+def test_without_a_challenge_the_usual_places_are_looked_at(server, place):
+    server.documents = {place: server.resource(), SERVER: server.metadata(), "/tools/v1": reply()}
+    server._tools = lambda request: reply()
+    found = discovery.discover(f"{server.url}/tools/v1")
+
+    assert found.servers[0].problem == ""
+    assert found.scope == "read write"
+
+
+ISSUERS = {
+    "": [SERVER, OPENID],
+    "/tenant/a": [f"{SERVER}/tenant/a", f"{OPENID}/tenant/a", f"/tenant/a{OPENID}"],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "place"), [(path, place) for path, places in ISSUERS.items() for place in places]
+)
+def test_server_describes_itself_in_any_of_the_usual_places(server, path, place):
+    issuer = server.url + path
+    server.documents = {
+        RESOURCE: server.resource(authorization_servers=[issuer]),
+        place: server.metadata(issuer=issuer),
+    }
+    found = discovery.discover(f"{server.url}/tools")
+
+    assert found.servers[0].problem == ""
+    assert [step.url.removeprefix(server.url) for step in found.steps[2:]] == (
+        ISSUERS[path][: ISSUERS[path].index(place) + 1]
+    )
+
+
+@pytest.mark.parametrize("spelling", ["{url}/", "https://evil.example", "{url} ", "", None, 7])
+def test_issuer_is_compared_byte_for_byte(server, spelling):
+    issuer = spelling.format(url=server.url) if isinstance(spelling, str) else spelling
+    server.documents[SERVER] = server.metadata(issuer=issuer)
+    found = discovery.discover(f"{server.url}/tools")
+
+    assert found.servers[0].token_url == ""
+    assert found.servers[0].problem
+    assert "It names the issuer" in said(found)
+
+
+def test_upper_case_host_in_an_issuer_is_another_issuer():
+    assert metadata.why_not_server({"issuer": "https://AS.example"}, "https://as.example")
+
+
+def test_document_elsewhere_is_left_alone(server, canary):
+    """The challenge is the vendor's word about itself; it may not send us anywhere."""
+    challenge = f'Bearer resource_metadata="{canary.url}/x"'
+    found = discovery.discover(f"{server.url}/tools", challenge)
+
+    assert canary.requests == []
+    assert "Not asked" in said(found)
+    assert found.servers[0].problem == "", "the vendor's own place is looked at instead"
+
+
+def test_document_about_another_resource_is_not_used(server, canary):
+    for other in (f"{canary.url}/tools", f"{server.url}/tools/other", f"{server.url}/too", "", 7):
+        server.documents = {RESOURCE: server.resource(resource=other)}
+        found = discovery.discover(f"{server.url}/tools")
+        assert found.servers == []
+    assert canary.requests == []
+
+
+def test_redirects_lead_nowhere(server, canary):
+    away = reply(b"", status=302, headers={"Location": f"{canary.url}/x"})
+    server.documents = {RESOURCE: away, RESOURCE + "/tools": away, SERVER: away}
+    discovery.discover(f"{server.url}/tools")
+
+    assert canary.requests == []
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    ["http://169.254.169.254", "file:///etc/passwd", "http://10.0.0.1:8000", "https://user@as.example", "x"],
+)
+def test_forbidden_issuer_is_not_reached(server, issuer):
+    server.documents[RESOURCE] = server.resource(authorization_servers=[issuer])
+    found = discovery.discover(f"{server.url}/tools")
+
+    assert found.servers[0].problem
+    assert found.servers[0].token_url == ""
+
+
+def test_forbidden_address_is_refused():
+    with pytest.raises(RefusedError):
+        discovery.discover("ftp://vendor.example")
+
+
+def test_server_without_pkce_is_said_to_be_unsafe(server):
+    server.documents[SERVER] = server.metadata(code_challenge_methods_supported=["plain"])
+    assert "PKCE" in discovery.discover(f"{server.url}/tools").servers[0].problem
+
+
+def test_vendor_that_is_its_own_server(server):
+    """As vendors did before RFC 9728."""
+    server.documents = {SERVER: server.metadata()}
+    assert [one.issuer for one in discovery.discover(f"{server.url}/tools").servers] == [server.url]
+
+
+def test_vendor_that_says_nothing():
+    with HostileVendor(json_reply({}, status=404)) as vendor:
+        found = discovery.discover(f"{vendor.url}/mcp")
+
+    assert (found.servers, found.resource) == ([], f"{vendor.url}/mcp")
+    assert len(found.steps) == 5
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b'{"resource":1}', b"[" * 100_000, b"{}" + b" " * 300_000, b""]
+)
+def test_odd_documents_are_said_and_survived(server, body):
+    server.documents = {path: reply(body) for path in (RESOURCE, RESOURCE + "/tools", SERVER, OPENID)}
+    found = discovery.discover(f"{server.url}/tools")
+
+    assert found.servers == []
+    assert all(step.said for step in found.steps)
+
+
+def test_many_servers_and_endless_names_are_cut(server):
+    many = [f"https://as{number}.example.invalid" for number in range(1000)]
+    assert len(metadata.issuers(server.resource(authorization_servers=many))) == metadata.MOST_SERVERS
+    assert metadata.issuers({"authorization_servers": ["x" * 5000, 7, None]}) == []
+    assert metadata.scopes({"scopes_supported": "read"}) == []
+
+
+def test_looking_ends(server, monkeypatch):
+    monkeypatch.setattr(discovery, "SECONDS", 0.4)
+    server.documents = {RESOURCE: then_waits(b"HTTP/1.1 200 OK\r\n")}
+    found = discovery.discover(f"{server.url}/tools")
+
+    assert "Not asked" in said(found)
+
+
+@pytest.mark.parametrize(
+    ("challenge", "found"),
+    [
+        ('Bearer resource_metadata="https://a.example/x"', "https://a.example/x"),
+        (
+            'Basic realm="Bearer", Bearer scope="a b", resource_metadata="https://a.example/x"',
+            "https://a.example/x",
+        ),
+        ("bearer resource_metadata=https://a.example/x", "https://a.example/x"),
+        (
+            'Bearer realm="say \\"resource_metadata=\\"", resource_metadata="https://a.example/x"',
+            "https://a.example/x",
+        ),
+        ('Basic resource_metadata="https://a.example/x"', ""),
+        ('Bearer xresource_metadata="https://a.example/x"', ""),
+        ('Bearer resource_metadata="https://a.example/\t"', ""),
+        ("", ""),
+    ],
+)
+def test_challenge_is_read_as_http_writes_it(challenge, found):
+    assert metadata.challenged(challenge, "resource_metadata") == found
