@@ -9,7 +9,6 @@ from catalog import promises, protocols
 from catalog.models import Finding, Run, Tool
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from catalog.notifications import outbox
 from catalog.promises import Breach
 
 MOST_TOLD = 1_000
@@ -46,8 +45,6 @@ def tell(run: Run, found: Iterable[Finding], *, has_new: bool, has_moved: bool) 
         Finding.objects.bulk_create(every, ignore_conflicts=True)
         with connection.cursor() as cursor:
             cursor.execute(POINT_AT_VERSIONS, {"run": run.pk})
-        if any(each.state == FindingState.OPEN for each in every):
-            outbox.review_waits(run.endpoint_id)
 
 
 def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Finding]:

@@ -20,6 +20,7 @@ from catalog import breaches, policy, trail
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, Withdrawal
+from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
@@ -191,6 +192,8 @@ def record(run: Run, harvest: Harvest) -> None:
             has_new=harvest.added > 0,
             has_moved=bool(harvest.changed or harvest.returned),
         )
+        if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
+            outbox.review_waits(run.endpoint_id)
         crashpoint("record-findings")
         _remember(run, harvest.known_pages)
         _succeed(run, harvest)
@@ -255,8 +258,6 @@ def _merge(run: Run, harvest: Harvest) -> None:
         held = HOLD if stops or harvest.changed else ()
         for statement in (*added, *changed, *held, "DROP TABLE staged_tool"):
             cursor.execute(statement, {"endpoint": run.endpoint_id, "run": run.pk})
-    if stops:
-        outbox.review_waits(run.endpoint_id)
 
 
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
