@@ -33,7 +33,7 @@ def keep(run: Run, exchanges: Sequence[Exchange]) -> None:
             "body": _storable(last.reply),
         },
     )
-    older = LastReply.objects.filter(run__endpoint=run.endpoint_id).order_by("-run")
+    older = LastReply.objects.filter(run__endpoint=run.endpoint_id).order_by("-run_id")
     LastReply.objects.filter(pk__in=list(older.values_list("pk", flat=True)[KEPT:])).delete()
 
 

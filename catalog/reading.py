@@ -282,7 +282,8 @@ class _Reading:
                 self._take_item(item)
         for item in page.older:
             self.older.setdefault(identity(item.tool_id), []).append((item.label, item.digest))
-        if not (page.rejected or page.notes):
+        can_be_known = page.etag or page.body_digest
+        if can_be_known and not (page.rejected or page.notes):
             self.pages.append(self.known.pages[page.cursor] if page.is_known else self._known_page(page))
 
     def _take_known(self, page: Page) -> None:

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from catalog import enumeration
 from catalog.api.endpoints import ErrorOutput, NoteOutput, RunStarted
-from catalog.models import Rejection, Run
+from catalog.models import LastReply, Rejection, Run
 from people.models import Role
 from people.permissions import person
 
@@ -102,6 +102,28 @@ class RunDetail(GenericAPIView[Run]):
     def get(self, request: Request, pk: int) -> Response:
         run = get_object_or_404(Run.objects.prefetch_related("rejections"), pk=pk)
         return Response(RunOutput(run).data)
+
+
+class LastReplyOutput(serializers.ModelSerializer[LastReply]):
+    """Secrets are struck out. `status` is 0 when no reply came; `body` is the first 64 KB of it, as text."""
+
+    headers = serializers.DictField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = LastReply
+        fields = ["method", "url", "status", "headers", "body"]
+        read_only_fields = fields
+
+
+class RunReply(GenericAPIView[LastReply]):
+    """What the vendor answered last before this run failed; the last ten such of an endpoint are kept."""
+
+    read_role = Role.ADMIN
+    serializer_class = LastReplyOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(LastReplyOutput(get_object_or_404(LastReply, run=pk)).data)
 
 
 class RunConfirm(GenericAPIView[Run]):

@@ -1,14 +1,16 @@
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from catalog import enumeration
-from catalog.models import Finding, Run, ToolVersion
+from catalog.models import Finding, LastReply, Run, ToolVersion
 from catalog.models.findings import FindingState
+from catalog.models.runs import RunStatus
 from people.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -22,6 +24,14 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(_runs(), pk=pk)
     template = "catalog/_run.html" if request.headers.get("HX-Request") else "catalog/run.html"
     return render(request, template, {"run": row, **_results(row)})
+
+
+@requires(Role.ADMIN)
+@require_safe
+def run_reply(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the vendor answered last before this run failed. For administrators: it may say anything."""
+    reply = get_object_or_404(LastReply.objects.select_related("run__endpoint__vendor"), run=pk)
+    return render(request, "catalog/run_reply.html", {"reply": reply, "run": reply.run})
 
 
 @requires(Role.ADMIN)
@@ -46,12 +56,22 @@ def _findings(row: Run) -> QuerySet[Finding]:
     return theirs.decisions().select_related("tool")
 
 
+def _next_try(row: Run) -> datetime | None:
+    """When a run that failed is made up for by itself; None when it is not, or another has been since."""
+    endpoint = row.endpoint
+    is_last = not Run.objects.filter(endpoint=endpoint, pk__gt=row.pk).exists()
+    is_waiting = row.status == RunStatus.FAILED and is_last and endpoint.is_live and not endpoint.is_paused
+    return endpoint.next_due_at if is_waiting else None
+
+
 def _results(row: Run) -> dict[str, Any]:
     if row.is_active:
         return {}
     versions = ToolVersion.objects.filter(run=row).select_related("tool").order_by("pk")
     return {
         "is_held": row.endpoint.held_run_id == row.pk,
+        "has_reply": LastReply.objects.filter(run=row).exists(),
+        "next_try": _next_try(row),
         "added": versions.filter(ordinal=1)[:SHOWN] if row.added else [],
         "changed": versions.filter(ordinal__gt=1)[:SHOWN] if row.changed else [],
         "withdrawn": row.withdrawals.select_related("tool")[:SHOWN] if row.withdrawn else [],

@@ -1,8 +1,6 @@
 """One endpoint of one protocol, read end to end, with all that a bad reading must leave alone."""
 
-import html
 import json
-import re
 from functools import partial
 from typing import Any
 
@@ -83,6 +81,15 @@ class Bench:
     def told(self, run: Run) -> dict[str, Any]:
         return self.rest.get(f"/api/v1/runs/{run.pk}/").json()
 
+    def is_told(self, run: Run, code: str, sentence: str) -> None:
+        """The administrator reads the sentence on the run's page, and in REST."""
+        shown = self.shown(run)
+        assert on_the_page(sentence) in shown, (sentence, shown)
+        assert code in shown
+        told = self.told(run)
+        assert told["error"] == {"code": code, "message": sentence}
+        assert SECRET not in shown + as_json(told)
+
 
 def rejections(run: Run) -> list[tuple[str, str]]:
     return list(Rejection.objects.filter(run=run).values_list("tool", "code"))
@@ -96,7 +103,7 @@ def as_admin() -> User:
 
 def on_the_page(sentence: str) -> str:
     """A sentence as `text_of` gives it back: white space in a row is one."""
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", html.escape(sentence))).split())
+    return " ".join(sentence.split())
 
 
 def as_json(value: Any) -> str:
