@@ -3,17 +3,24 @@ from django.urls import include, path, re_path
 
 from pegboard import views
 from pegboard.metrics import Metrics
+from pegboard.sso import views as sign_on
 
 # Django's admin has no door of its own: there is one sign-in page and one audited change of a password.
 urlpatterns = [
     path("", include("designer.urls")),
     path("", include("catalog.urls")),
+    path("", include("catalog.notifications.urls")),
     path("", include("people.urls")),
+    path("accounts/logout/", sign_on.sign_out, name="logout"),
+    path("accounts/single-sign-on/", sign_on.start, name="single-sign-on"),
+    path("accounts/single-sign-on/done/", sign_on.done, name="single-sign-on-done"),
+    path("accounts/single-sign-on/link/", sign_on.link, name="single-sign-on-link"),
     path("healthz", views.healthz, name="healthz"),
     path("readyz", views.readyz, name="readyz"),
     path("metrics", Metrics.as_view(), name="metrics"),
     path("api/v1/", include("designer.api.urls")),
     path("api/v1/", include("catalog.api.urls")),
+    path("api/v1/", include("catalog.notifications.api")),
     path("api/v1/", include("people.api.urls")),
     path("api/schema/", views.ApiSchema.as_view(), name="api-schema"),
     path("api/docs/", views.api_docs, name="api-docs"),

@@ -1,0 +1,224 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.addresses import LONGEST_URL
+from catalog.notifications import subscriptions, webhooks
+from catalog.notifications.models import Delivery, Event, SendingState, Subscription, Webhook
+from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.inputs import Input
+from people.models import Role
+from people.permissions import person
+
+
+class EventList(serializers.ListField):
+    child = serializers.ChoiceField(choices=Event.choices)
+
+
+class SubscriptionInput(Input):
+    event = serializers.ChoiceField(choices=Event.choices)
+
+
+class SubscriptionOutput(serializers.ModelSerializer[Subscription]):
+    class Meta:
+        model = Subscription
+        fields = ["event", "created_at"]
+        read_only_fields = fields
+
+
+class SubscriptionList(ListAPIView[Subscription]):
+    """What you hear of by mail. Your address is confirmed on the page /notifications/."""
+
+    write_role = Role.VIEWER
+    serializer_class = SubscriptionOutput
+    ordering = ("event", "id")
+
+    def get_queryset(self) -> QuerySet[Subscription]:
+        return Subscription.objects.filter(user=person(self.request))
+
+    @extend_schema(request=SubscriptionInput, responses={201: SubscriptionOutput})
+    def post(self, request: Request) -> Response:
+        given = SubscriptionInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = subscriptions.subscribe(person(request), given.validated_data["event"])
+        return Response(SubscriptionOutput(row).data, status=201)
+
+
+EVENT = OpenApiParameter("event", {"type": "string", "enum": Event.values}, OpenApiParameter.PATH)
+
+
+class SubscriptionDetail(GenericAPIView[Subscription]):
+    write_role = Role.VIEWER
+    serializer_class = SubscriptionOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[EVENT], responses={204: None})
+    def delete(self, request: Request, event: str) -> Response:
+        get_object_or_404(Subscription, user=person(request), event=event)
+        subscriptions.unsubscribe(person(request), event)
+        return Response(status=204)
+
+
+class WebhookInput(Input):
+    name = serializers.CharField(max_length=100)
+    url = serializers.CharField(max_length=LONGEST_URL, help_text="Where deliveries are posted to.")
+    events = EventList(allow_empty=False, max_length=len(Event))
+
+
+class WebhookChange(Input):
+    name = serializers.CharField(max_length=100, required=False)
+    url = serializers.CharField(max_length=LONGEST_URL, required=False)
+    events = EventList(allow_empty=False, max_length=len(Event), required=False)
+    is_paused = serializers.BooleanField(required=False)
+
+
+class WebhookOutput(serializers.ModelSerializer[Webhook]):
+    """Without its secret, which no call gives a second time."""
+
+    state = serializers.ChoiceField(choices=["active", "failing", "paused"], read_only=True)
+    events = EventList(read_only=True)
+
+    class Meta:
+        model = Webhook
+        fields = [
+            "id", "name", "url", "events", "state", "is_paused", "paused_why", "failures", "last_sent_at",
+            "created_at",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+
+class NewWebhookOutput(WebhookOutput):
+    secret = serializers.CharField(read_only=True, help_text="Shown this once; it signs every delivery.")
+
+    class Meta(WebhookOutput.Meta):
+        fields = [*WebhookOutput.Meta.fields, "secret"]
+        read_only_fields = fields
+
+
+class SecretOutput(serializers.Serializer[Any]):
+    secret = serializers.CharField(read_only=True, help_text="Shown this once.")
+
+
+class DeliveryOutput(serializers.ModelSerializer[Delivery]):
+    event = serializers.CharField(source="notice.event", read_only=True)
+    title = serializers.CharField(source="notice.title", read_only=True)
+    state = serializers.ChoiceField(choices=SendingState.choices, read_only=True)
+
+    class Meta:
+        model = Delivery
+        fields = ["id", "event", "title", "state", "attempts", "status", "error", "created_at", "sent_at"]
+        read_only_fields = fields
+
+
+class WebhookList(ListAPIView[Webhook]):
+    read_role = write_role = Role.ADMIN
+    serializer_class = WebhookOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[Webhook]:
+        return webhooks.live()
+
+    @extend_schema(request=WebhookInput, responses={201: NewWebhookOutput})
+    def post(self, request: Request) -> Response:
+        given = WebhookInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        row, secret = webhooks.create(actor=person(request), **given.validated_data)
+        answer = {**_shown(row), "secret": secret.reveal()}
+        return Response(answer, status=201, headers={"Cache-Control": "no-store"})
+
+
+class WebhookDetail(GenericAPIView[Webhook]):
+    read_role = write_role = Role.ADMIN
+    serializer_class = WebhookOutput
+    queryset = webhooks.live()
+    pagination_class = None
+
+    def get(self, request: Request, pk: Any) -> Response:
+        return _answer(get_object_or_404(self.get_queryset(), pk=pk))
+
+    @extend_schema(parameters=[IF_MATCH], request=WebhookChange)
+    def patch(self, request: Request, pk: Any) -> Response:
+        """`is_paused`: true keeps what happens for up to three days, false sends it."""
+        given = WebhookChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = get_object_or_404(self.get_queryset(), pk=pk)
+        changes = dict(given.validated_data)
+        is_paused = changes.pop("is_paused", None)
+        webhooks.update(row, actor=person(request), expected=expected(request), **changes)
+        if is_paused is not None:
+            (webhooks.pause if is_paused else webhooks.resume)(row, actor=person(request))
+        return _answer(get_object_or_404(self.get_queryset(), pk=pk))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: Any) -> Response:
+        row = get_object_or_404(self.get_queryset(), pk=pk)
+        webhooks.remove(row, actor=person(request))
+        return Response(status=204)
+
+
+class WebhookTest(GenericAPIView[Any]):
+    """Sends a delivery of the type “test” at once; `error` says why it was not taken."""
+
+    write_role = Role.ADMIN
+    serializer_class = DeliveryOutput
+    queryset = webhooks.live()
+    pagination_class = None
+
+    @extend_schema(request=None, responses={200: DeliveryOutput})
+    def post(self, request: Request, pk: Any) -> Response:
+        row = get_object_or_404(self.get_queryset(), pk=pk)
+        delivery = webhooks.send_test(row, actor=person(request))
+        return Response(DeliveryOutput(delivery).data)
+
+
+class WebhookSecret(GenericAPIView[Any]):
+    """A new secret; the old one signs nothing from now on."""
+
+    write_role = Role.ADMIN
+    serializer_class = SecretOutput
+    queryset = webhooks.live()
+    pagination_class = None
+
+    @extend_schema(request=None, responses={201: SecretOutput})
+    def post(self, request: Request, pk: Any) -> Response:
+        row = get_object_or_404(self.get_queryset(), pk=pk)
+        secret = webhooks.replace_secret(row, actor=person(request))
+        return Response({"secret": secret.reveal()}, status=201, headers={"Cache-Control": "no-store"})
+
+
+class DeliveryList(ListAPIView[Delivery]):
+    """The newest first; kept for a month."""
+
+    read_role = Role.ADMIN
+    serializer_class = DeliveryOutput
+    ordering = ("-created_at", "-id")
+
+    def get_queryset(self) -> QuerySet[Delivery]:
+        row = get_object_or_404(webhooks.live(), pk=self.kwargs["pk"])
+        return Delivery.objects.filter(webhook=row).select_related("notice")
+
+
+def _shown(row: Webhook) -> dict[str, Any]:
+    return dict(WebhookOutput(webhooks.live().get(pk=row.pk)).data)
+
+
+def _answer(row: Webhook) -> Response:
+    return Response(WebhookOutput(row).data, headers=etag_of(webhooks.facts(row)))
+
+
+urlpatterns = [
+    path("subscriptions/", SubscriptionList.as_view(), name="api-subscription-list"),
+    path("subscriptions/<str:event>/", SubscriptionDetail.as_view(), name="api-subscription"),
+    path("webhooks/", WebhookList.as_view(), name="api-webhook-list"),
+    path("webhooks/<uuid:pk>/", WebhookDetail.as_view(), name="api-webhook"),
+    path("webhooks/<uuid:pk>/test/", WebhookTest.as_view(), name="api-webhook-test"),
+    path("webhooks/<uuid:pk>/secret/", WebhookSecret.as_view(), name="api-webhook-secret"),
+    path("webhooks/<uuid:pk>/deliveries/", DeliveryList.as_view(), name="api-delivery-list"),
+]

@@ -1,0 +1,177 @@
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from catalog.notifications import subscriptions, webhooks
+from catalog.notifications.forms import AddressForm, EventsForm, WebhookForm
+from catalog.notifications.models import Delivery, Mail, MailAddress, SendingState, Webhook
+from people.errors import DomainError
+from people.models import Role, User
+from people.permissions import person, requires
+
+SHOWN = 20
+
+
+@requires(write=Role.VIEWER)
+def notifications(request: HttpRequest) -> HttpResponse:
+    """What I hear of; for administrators, the webhooks as well."""
+    user = person(request)
+    form = EventsForm(request.POST or None, initial={"events": _chosen(user)})
+    if request.method == "POST" and form.is_valid():
+        subscriptions.choose(user, form.cleaned_data["events"])
+        messages.success(request, "Saved. You hear of these from now on.")
+        return redirect("notifications")
+    return _page(request, user, form=form)
+
+
+@requires(write=Role.VIEWER)
+@require_POST
+def address(request: HttpRequest) -> HttpResponse:
+    user = person(request)
+    form = AddressForm(request.POST)
+    if not form.is_valid():
+        return _page(request, user, address_form=form)
+    try:
+        row = subscriptions.set_address(user, **form.cleaned_data)
+        subscriptions.ask_to_confirm(user)
+    except DomainError as error:
+        form.refuse(error)
+        return _page(request, user, address_form=form)
+    if row.confirmed_at:
+        messages.success(request, "Saved.")
+    else:
+        messages.success(request, f"A mail with a link is on its way to {row.address}. Open it within a day.")
+    return redirect("notifications")
+
+
+@requires(write=Role.VIEWER)
+@require_POST
+def address_forget(request: HttpRequest) -> HttpResponse:
+    subscriptions.forget_address(person(request))
+    messages.success(request, "Forgotten. You get no mail any more.")
+    return redirect("notifications")
+
+
+@never_cache
+@requires(write=Role.VIEWER)
+def confirm(request: HttpRequest) -> HttpResponse:
+    """The link in the mail shows a button: programs that look into mail follow links."""
+    token = request.POST.get("token") or request.GET.get("token", "")
+    if request.method == "POST":
+        try:
+            row = subscriptions.confirm(person(request), token)
+        except DomainError as error:
+            messages.error(request, error.message)
+        else:
+            messages.success(request, f"Confirmed. Mail goes to {row.address} from now on.")
+        return redirect("notifications")
+    return render(request, "notifications/confirm.html", {"token": token})
+
+
+@never_cache
+@requires(Role.ADMIN)
+def webhook_new(request: HttpRequest) -> HttpResponse:
+    """Answers the POST itself, without a redirect: the secret must not be kept between two requests."""
+    form = WebhookForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            row, secret = webhooks.create(actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            return _show_secret(request, row, secret.reveal())
+    return render(request, "notifications/webhook_new.html", {"form": form})
+
+
+@requires(Role.ADMIN)
+def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
+    row = get_object_or_404(webhooks.live(), pk=pk)
+    form = WebhookForm(request.POST or None, initial={"name": row.name, "url": row.url, "events": row.events})
+    form.edits(webhooks.facts(row))
+    if request.method == "POST" and form.is_valid():
+        try:
+            webhooks.update(row, actor=person(request), expected=form.expected, **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved.")
+            return redirect("webhook", row.pk)
+    newest = Delivery.objects.filter(webhook=row).select_related("notice")[:SHOWN]
+    waiting = Delivery.objects.filter(webhook=row, state=SendingState.WAITING).count()
+    context = {"webhook": row, "form": form, "deliveries": newest, "waiting": waiting}
+    return render(request, "notifications/webhook.html", context, status=form.status)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
+    row = get_object_or_404(webhooks.live(), pk=pk)
+    delivery = webhooks.send_test(row, actor=person(request))
+    if delivery.error:
+        messages.error(request, f"The test was not taken. {delivery.error}")
+    else:
+        messages.success(request, f"The test was taken: the address answered {delivery.status}.")
+    return redirect("webhook", row.pk)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
+    row = get_object_or_404(webhooks.live(), pk=pk)
+    if row.is_paused:
+        webhooks.resume(row, actor=person(request))
+        messages.success(request, "Resumed. What waited is sent now.")
+    else:
+        webhooks.pause(row, actor=person(request))
+        messages.success(request, "Paused. What happens meanwhile waits for up to three days.")
+    return redirect("webhook", row.pk)
+
+
+@never_cache
+@requires(Role.ADMIN)
+@require_POST
+def webhook_secret(request: HttpRequest, pk: Any) -> HttpResponse:
+    row = get_object_or_404(webhooks.live(), pk=pk)
+    secret = webhooks.replace_secret(row, actor=person(request))
+    return _show_secret(request, row, secret.reveal())
+
+
+@requires(Role.ADMIN)
+@require_POST
+def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
+    row = get_object_or_404(webhooks.live(), pk=pk)
+    webhooks.remove(row, actor=person(request))
+    messages.success(request, f"“{row}” was removed and its secret forgotten.")
+    return redirect("notifications")
+
+
+def _show_secret(request: HttpRequest, row: Webhook, plain: str) -> HttpResponse:
+    return render(request, "notifications/webhook_secret.html", {"webhook": row, "plain": plain})
+
+
+def _chosen(user: User) -> list[str]:
+    return list(user.subscriptions.values_list("event", flat=True))
+
+
+def _page(
+    request: HttpRequest,
+    user: User,
+    form: EventsForm | None = None,
+    address_form: AddressForm | None = None,
+) -> HttpResponse:
+    row = MailAddress.objects.filter(user=user).first()
+    known = {"address": row.address, "pause_minutes": row.pause_minutes} if row else {}
+    context = {
+        "form": form or EventsForm(initial={"events": _chosen(user)}),
+        "address_form": address_form or AddressForm(initial=known),
+        "address": row,
+        "mail_is_set_up": settings.MAIL_IS_SET_UP,
+        "last_mail": Mail.objects.filter(user=user, attempts__gt=0).order_by("-created_at").first(),
+        "webhooks": webhooks.live() if user.can_administer else None,
+    }
+    return render(request, "notifications/index.html", context)
