@@ -496,8 +496,9 @@ def replace_secret(credential: Credential, *, actor: User, secret: str) -> Crede
     credential = _locked(credential, Credential.objects.filter(removed_at=None))
     before = credential_facts(credential)
     _seal(credential, secret)
-    credential.set_at, credential.set_by, credential.refused_at = timezone.now(), actor, None
-    credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "refused_at"])
+    credential.set_at, credential.set_by = timezone.now(), actor
+    credential.used_at = credential.refused_at = None
+    credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "used_at", "refused_at"])
     clients.try_again(credential)
     audit.record(actor, "replace", credential, before=before, after=credential_facts(credential))
     return credential
