@@ -14,15 +14,23 @@ CHANGEABLE = ("name", "role", "is_active")
 
 
 def add_user(
-    *, actor: User | None, username: str, password: str, name: str = "", role: str = Role.VIEWER
+    *,
+    actor: User | None,
+    username: str,
+    password: str | None,
+    name: str = "",
+    role: str = Role.VIEWER,
+    why: str = "",
 ) -> User:
+    """Without a password, somebody else says who they are: single sign-on. `why` is for the audit trail."""
     user = User(username=User.normalize_username(username.strip()), name=name.strip(), role=role)
     _check(user, password)
-    user.set_password(password)
+    user.set_password(password)  # with None, none will ever fit
+    after = {"username": user.username, **facts(user)}
     try:
         with transaction.atomic():
             user.save()
-            audit.record(actor, "add person", user, after={"username": user.username, **facts(user)})
+            audit.record(actor, "add person", user, after=after, why=why)
     except IntegrityError as error:
         taken = "Somebody already signs in with this name."
         raise DomainError("taken", taken, fields={"username": taken}, status=409) from error
@@ -30,7 +38,7 @@ def add_user(
 
 
 def update_user(
-    user: User, *, actor: User | None, expected: str = late_edits.ANY_STATE, **changes: Any
+    user: User, *, actor: User | None, expected: str = late_edits.ANY_STATE, why: str = "", **changes: Any
 ) -> None:
     """Changes `name`, `role` or `is_active`. The last active administrator stays one.
 
@@ -54,7 +62,7 @@ def update_user(
             if (before["role"], before["is_active"]) != (user.role, user.is_active):
                 user.sessions_ended += 1
             user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
-            audit.record(actor, "change person", user, before=before, after=facts(user))
+            audit.record(actor, "change person", user, before=before, after=facts(user), why=why)
             if not user.is_active:
                 _revoke_keys(user, actor)
 

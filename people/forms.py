@@ -169,15 +169,15 @@ class PasswordForm(OperationForm):
     password = password_field("New password")
 
 
-class OwnPasswordForm(OperationForm):
-    """Asks for the old one, so that an unlocked screen is not enough."""
+class LinkForm(OperationForm):
+    """One's own password, so that an unlocked screen is not enough."""
 
     old = forms.CharField(
-        label="Password now",
+        label="Your password",
         strip=False,
+        max_length=200,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
-    password = password_field("New password")
 
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -188,6 +188,16 @@ class OwnPasswordForm(OperationForm):
         if not self.user.check_password(old):
             raise forms.ValidationError("This is not your password.")
         return old
+
+
+class OwnPasswordForm(LinkForm):
+    """Asks for the old one first."""
+
+    password = password_field("New password")
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(user, *args, **kwargs)
+        self.fields["old"].label = "Password now"
 
 
 class AuditFilterForm(OperationForm):

@@ -1,15 +1,12 @@
-from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.decorators.http import require_http_methods
 
-from people.permissions import public
 from people.views import accounts, keys, trail, users
 
 READ_AND_POST = require_http_methods(["GET", "HEAD", "POST"])
 
 urlpatterns = [
     path("accounts/login/", READ_AND_POST(accounts.SignIn.as_view()), name="login"),
-    path("accounts/logout/", public(LogoutView.as_view()), name="logout"),
     path("accounts/password/", accounts.own_password, name="password-change"),
     path("keys/", keys.key_list, name="key-list"),
     path("keys/new/", keys.key_new, name="key-new"),

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
@@ -27,6 +29,8 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not settings.LOCAL_SIGN_IN:
+            raise PermissionDenied("Passwords are switched off here. Use single sign-on.")
         if signin.must_wait(request, self._username()):
             form = SignInForm(request, initial={"username": self._username()})
             context = self.get_context_data(form=form, must_wait=signin.WAIT)
@@ -45,8 +49,15 @@ class SignIn(LoginView):
             signin.note_failure(self.request, self._username())
         return super().form_invalid(form)
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs, **_ways_in())
+
     def _username(self) -> str:
         return self.request.POST.get("username", "")
+
+
+def _ways_in() -> dict[str, Any]:
+    return {"single_sign_on": settings.OIDC and settings.OIDC["name"], "local": settings.LOCAL_SIGN_IN}
 
 
 @sensitive_post_parameters("old", "password")
@@ -63,4 +74,4 @@ def own_password(request: HttpRequest) -> HttpResponse:
             update_session_auth_hash(request, user)
             messages.success(request, "Your password was changed. Other browsers have to sign in again.")
             return redirect("home")
-    return render(request, "people/password.html", {"form": form})
+    return render(request, "people/password.html", {"form": form, **_ways_in()})

@@ -1,0 +1,30 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from pegboard.sso import accounts, provider
+from people.errors import DomainError
+from people.models import User
+
+
+class Command(BaseCommand):
+    help = (
+        "Lets somebody sign in to an account that exists with their identity at the single sign-on provider."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("username", help="the account")
+        parser.add_argument("subject", help="the “sub” by which the provider knows them")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        chosen = provider.configured()
+        if chosen is None:
+            raise CommandError("Single sign-on is not set up. Set PEGBOARD_OIDC_ISSUER first.")
+        user = User.objects.filter(username__iexact=options["username"]).first()
+        if user is None:
+            raise CommandError("Nobody signs in with this name.")
+        try:
+            identity = accounts.link(user, actor=None, issuer=chosen.issuer, subject=options["subject"])
+        except DomainError as error:
+            raise CommandError(error.message) from error
+        self.stdout.write(f"{user.username} can sign in as {identity}.")

@@ -1,0 +1,141 @@
+"""The person that an identity means, and their role. Linked by issuer and subject, never by e-mail.
+
+An address can be given to somebody else, and some providers let people write any; a subject cannot. So an
+account that exists is linked only by its owner, signed in and with the password, or by the command.
+"""
+
+import logging
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from pegboard.sso.errors import SignInError
+from pegboard.sso.provider import Provider
+from people import audit, directory
+from people.errors import DomainError
+from people.models import Identity, Role, User
+
+logger = logging.getLogger(__name__)
+LONGEST_NAME = 150
+NOT_IN_A_USERNAME = re.compile(r"[^\w.@+-]")
+WHY = "single sign-on"
+
+
+def account_of(claims: Mapping[str, Any], provider: Provider) -> User:
+    """The person, with the role that the provider gives them now; made at their first visit.
+
+    Raises SignInError for somebody who may not come in.
+    """
+    role = role_of(claims, provider)
+    identity = _find(claims)
+    user = identity.user if identity else None
+    if user is not None and not user.is_active:
+        raise SignInError("inactive", "This account has been deactivated. Ask an administrator.", status=403)
+    _check_domain(claims, provider)
+    if role is None:
+        message = f"{_named(provider)} gives you no role here. Ask an administrator."
+        raise SignInError("no_role", message, status=403)
+    if user is None:
+        return _add(claims, role, provider)
+    if provider.roles_claim and user.role != role:
+        _give(user, role)
+    return user
+
+
+def role_of(claims: Mapping[str, Any], provider: Provider) -> Role | None:
+    """The highest that a group of theirs stands for; the default without any; None: they may not come in."""
+    stated = claims.get(provider.roles_claim) if provider.roles_claim else None
+    groups = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
+    found = {provider.roles[group] for group in groups if isinstance(group, str) and group in provider.roles}
+    return max(found, key=list(Role).index) if found else provider.default_role
+
+
+@transaction.atomic
+def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identity:
+    """Raises DomainError where the identity is somebody else's already."""
+    try:
+        with transaction.atomic():
+            identity, is_new = Identity.objects.get_or_create(
+                issuer=issuer, subject=subject, defaults={"user": user}
+            )
+    except IntegrityError as error:
+        raise _linked_already() from error
+    if identity.user_id != user.pk:
+        raise _linked_already()
+    if is_new:
+        audit.record(actor, "link identity", user, after={"issuer": issuer, "subject": subject})
+    return identity
+
+
+def _linked_already() -> DomainError:
+    return DomainError("linked_already", "Somebody else signs in with this identity.", status=409)
+
+
+def _find(claims: Mapping[str, Any]) -> Identity | None:
+    rows = Identity.objects.select_related("user")
+    return rows.filter(issuer=claims["iss"], subject=claims["sub"]).first()
+
+
+def _check_domain(claims: Mapping[str, Any], provider: Provider) -> None:
+    if not provider.domains:
+        return
+    email = claims.get("email")
+    name, _, domain = email.rpartition("@") if isinstance(email, str) else ("", "", "")
+    if not name or claims.get("email_verified") is not True or domain.casefold() not in provider.domains:
+        message = "Your e-mail address is not of a domain that may sign in here. Ask an administrator."
+        raise SignInError("domain", message, status=403)
+
+
+def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
+    username = _username(claims)
+    if User.objects.filter(username__iexact=username).exists():
+        message = (
+            f"There is an account “{username}” already. Sign in with its password, and link it on the page "
+            "of your password; or ask an administrator to."
+        )
+        raise SignInError("not_linked", message, status=403)
+    with transaction.atomic():
+        user = directory.add_user(
+            actor=None, username=username, password=None, name=_name(claims), role=role, why=WHY
+        )
+        link(user, actor=None, issuer=claims["iss"], subject=claims["sub"])
+    logger.info("%s signed in at %s for the first time", username, provider.issuer)
+    return user
+
+
+def _give(user: User, role: Role) -> None:
+    """The last administrator keeps that role, and the trail and the log say so."""
+    try:
+        directory.update_user(user, actor=None, role=role, why=WHY)
+    except DomainError as error:
+        if error.code != "last_administrator":
+            raise
+        user.refresh_from_db()
+        logger.warning("%s is the last administrator and stays one, against single sign-on", user.username)
+        with transaction.atomic():
+            why = f"{WHY} says {role.label.lower()}, but there is no other administrator"
+            audit.record(None, "keep role", user, why=why)
+
+
+def _username(claims: Mapping[str, Any]) -> str:
+    """For people to read: what they are called there. Who they are, the identity says."""
+    for claim in ("preferred_username", "email", "sub"):
+        if isinstance(value := claims.get(claim), str):
+            name = NOT_IN_A_USERNAME.sub("", unicodedata.normalize("NFKC", value))[:LONGEST_NAME]
+            if name:
+                return name
+    raise SignInError("no_name", "The identity provider gives you no name that can be used here.", status=403)
+
+
+def _name(claims: Mapping[str, Any]) -> str:
+    """Shown beside what they do; left out when it holds what a name may not."""
+    value = claims.get("name")
+    is_plain = isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME
+    return str(value).strip() if is_plain else ""
+
+
+def _named(provider: Provider) -> str:
+    return provider.name[:1].upper() + provider.name[1:]

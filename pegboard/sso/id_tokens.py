@@ -1,0 +1,121 @@
+"""Which id token is believed: OpenID Connect Core 1.0 section 3.1.3.7, RFC 8725. Pure.
+
+The algorithm is chosen by us and fits the kind of the key, so neither `none` nor a public key taken for a
+shared secret gets through. `kid` only picks among the provider's own keys; `jku`, `x5u` and `jwk` in a
+header are never looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jwt
+
+from pegboard.sso.errors import SignInError
+
+KINDS = {"RS256": "RSA", "ES256": "EC"}
+CURVES = {"ES256": "P-256"}
+LEEWAY = 60  # seconds that two clocks may differ
+OLDEST = 600  # seconds since it was issued; it has just been asked for
+SHORTEST_RSA = 2048
+LONGEST_TOKEN = 16_000
+LONGEST_SUBJECT = 255
+NEEDED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
+
+
+def key_id(token: str) -> str | None:
+    """The `kid` of its header, before anything of it is believed."""
+    kid = _header(token).get("kid")
+    return kid if isinstance(kid, str) else None
+
+
+def verified(
+    token: str,
+    keys: Sequence[Mapping[str, Any]],
+    *,
+    issuer: str,
+    client_id: str,
+    nonce: str,
+    now: float,
+) -> dict[str, Any]:
+    """Its claims. Raises SignInError for whatever does not hold. `now` is in seconds since 1970."""
+    header = _header(token)
+    algorithm = header.get("alg")
+    if algorithm not in KINDS or "crit" in header:
+        raise _refused("algorithm")
+    try:
+        claims = jwt.decode(
+            token,
+            _key(header, keys),
+            algorithms=[algorithm],
+            issuer=issuer,
+            audience=client_id,
+            leeway=LEEWAY,
+            options={"require": NEEDED},
+        )
+    except jwt.InvalidSignatureError as error:
+        raise _refused("signature") from error
+    except jwt.PyJWTError as error:
+        raise _refused(type(error).__name__) from error
+    _check_claims(claims, issuer, client_id, nonce, now)
+    return claims
+
+
+def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce: str, now: float) -> None:
+    """What the library leaves to us, or would read more kindly."""
+    if claims["iss"] != issuer:
+        raise _refused("issuer")
+    audience = claims["aud"]
+    is_for_others_too = isinstance(audience, list) and len(audience) > 1
+    if claims.get("azp", None if is_for_others_too else client_id) != client_id:
+        raise _refused("authorized party")
+    if claims["nonce"] != nonce:
+        raise _refused("nonce")
+    times = [claims["iat"], claims["exp"]]
+    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in times):
+        raise _refused("times")
+    if now - claims["iat"] > OLDEST:
+        raise _refused("age")
+    subject = claims["sub"]
+    if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
+        raise _refused("subject")
+
+
+def _header(token: str) -> dict[str, Any]:
+    if len(token) > LONGEST_TOKEN:
+        raise _refused("length")
+    try:
+        return jwt.get_unverified_header(token)
+    except jwt.PyJWTError as error:
+        raise _refused("form") from error
+
+
+def _key(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
+    """The one key that this token names, or the only one there is."""
+    algorithm = str(header["alg"])
+    fitting = [
+        key
+        for key in keys
+        if key.get("kty") == KINDS[algorithm]
+        and key.get("use", "sig") == "sig"
+        and key.get("alg", algorithm) == algorithm
+        and key.get("crv") == CURVES.get(algorithm)
+        and "d" not in key
+        and ("kid" not in header or key.get("kid") == header["kid"])
+    ]
+    if len(fitting) != 1:
+        raise _refused("key")
+    try:
+        key = jwt.PyJWK(dict(fitting[0]), algorithm).key
+    except jwt.PyJWTError as error:
+        raise _refused("key") from error
+    if algorithm == "RS256" and key.key_size < SHORTEST_RSA:
+        raise _refused("key")
+    return key
+
+
+def _refused(what: str) -> SignInError:
+    """One sentence for all of it: who forges tokens learns nothing, and `code` is for the log."""
+    code = "id_token_" + "_".join(what.lower().split())
+    return SignInError(
+        code, "The identity provider's confirmation cannot be believed. Start again, or ask an administrator."
+    )

@@ -1,0 +1,139 @@
+"""An OpenID provider on loopback that answers honestly until a test tells it otherwise.
+
+with IdentityProvider() as idp:
+    answer = idp.authorize(location)   # what the person's browser would bring back
+"""
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+CLIENT, SECRET = "pegboard", "a-client-secret+with/odd=characters"
+RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+WEAK_KEY = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+FOREIGN_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+PUBLIC_PEM = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def jwk(key: Any, kid: str, **members: str) -> dict[str, Any]:
+    kind = ECAlgorithm if isinstance(key, ec.EllipticCurvePrivateKey) else RSAAlgorithm
+    return {**kind.to_jwk(key.public_key(), as_dict=True), "kid": kid, "use": "sig", **members}
+
+
+class IdentityProvider:
+    def __init__(self) -> None:
+        self.claims: dict[str, Any] = {"sub": "ada-1", "preferred_username": "ada", "name": "Ada Berger"}
+        self.keys = [jwk(RSA_KEY, "r1"), jwk(EC_KEY, "e1")]
+        self.sign: Callable[[dict[str, Any]], str] = self.signed
+        self.metadata: dict[str, Any] = {}
+        self.asked: list[str] = []
+        self._codes: dict[str, dict[str, str]] = {}
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.issuer = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+    def signed(
+        self,
+        claims: dict[str, Any],
+        *,
+        key: Any = RSA_KEY,
+        alg: str = "RS256",
+        kid: str | None = "r1",
+        **header,
+    ) -> str:
+        named = {"kid": kid} if kid else {}
+        return jwt.encode(claims, key, algorithm=alg, headers={**named, **header})
+
+    def authorize(self, location: str) -> dict[str, str]:
+        """The person agrees; answers with the query that the browser brings back."""
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
+        assert asked["response_type"] == "code"
+        assert asked["client_id"] == CLIENT
+        assert asked["code_challenge_method"] == "S256"
+        code = f"code-{len(self._codes)}"
+        self._codes[code] = asked
+        return {"code": code, "state": asked["state"], "iss": self.issuer}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                provider.asked.append(self.path)
+                if self.path == "/.well-known/openid-configuration":
+                    self._answer(200, provider._said())
+                else:
+                    self._answer(200, {"keys": provider.keys})
+
+            def do_POST(self) -> None:
+                provider.asked.append(self.path)
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                sent = {name: values[0] for name, values in parse_qs(body).items()}
+                self._answer(*provider._token(sent, self.headers.get("Authorization", "")))
+
+            def _answer(self, status: int, document: object) -> None:
+                body = json.dumps(document).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+    def _said(self) -> dict[str, Any]:
+        return {
+            "issuer": self.issuer,
+            "authorization_endpoint": f"{self.issuer}/authorize?tenant=1",
+            "token_endpoint": f"{self.issuer}/token",
+            "jwks_uri": f"{self.issuer}/keys",
+            "end_session_endpoint": f"{self.issuer}/logout",
+            "authorization_response_iss_parameter_supported": True,
+        } | self.metadata
+
+    def _token(self, sent: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+        pair = urlencode({"": CLIENT})[1:] + ":" + urlencode({"": SECRET})[1:]
+        proof = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        posted = (sent.get("client_id"), sent.get("client_secret")) == (CLIENT, SECRET)
+        if authorization != proof and not posted:
+            return 401, {"error": "invalid_client"}
+        asked = self._codes.pop(sent.get("code", ""), None)
+        challenge = hashlib.sha256(sent.get("code_verifier", "").encode()).digest()
+        if (
+            asked is None
+            or asked["redirect_uri"] != sent.get("redirect_uri")
+            or base64.urlsafe_b64encode(challenge).rstrip(b"=").decode() != asked["code_challenge"]
+        ):
+            return 400, {"error": "invalid_grant"}
+        now = int(time.time())
+        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
+        token = self.sign({**claims, **self.claims})
+        return 200, {"access_token": "unused", "token_type": "Bearer", "id_token": token}
