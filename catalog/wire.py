@@ -174,10 +174,10 @@ def complaint_about_authorities(pem: str) -> str:
         return ""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with suppress(ssl.SSLError, ValueError):
-        context.load_verify_locations(cadata=pem)
-    if pem.count("-----BEGIN CERTIFICATE-----") != context.cert_store_stats()["x509"] or not pem.isascii():
-        return "Paste certificates in PEM form: -----BEGIN CERTIFICATE----- and what follows, each only once."
-    return "" if context.cert_store_stats()["x509"] else "Paste at least one certificate in PEM form."
+        context.load_verify_locations(cadata=pem.encode("ascii", "replace").decode())
+    if context.cert_store_stats()["x509"] == max(1, pem.count("-----BEGIN CERTIFICATE-----")):
+        return ""
+    return "Paste certificates in PEM form: -----BEGIN CERTIFICATE----- and what follows, each only once."
 
 
 @functools.cache

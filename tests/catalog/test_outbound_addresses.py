@@ -1,15 +1,22 @@
+import json
+import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from catalog.addresses import Policy
+from catalog import enumeration
+from catalog.addresses import Policy, in_ascii
+from catalog.models.runs import Trigger
 from catalog.outbound import Session
 from catalog.protocols.errors import RefusedError, UnavailableError
 from catalog.wire import Limits
+from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
@@ -112,6 +119,80 @@ SPELLINGS = [
     "256.256.256.256",
     "a..b",
     "a" * 64 + ".example",
+    "127.1.1.1",
+    "0177.0.0.01",
+    "0x7f.0x0.0x0.0x1",
+    "00000000177.1",
+    "0b1111111.0.0.1",
+    "127.0.0.1..",
+    "[::ffff:127.0.0.1]",
+    "[0:0:0:0:0:ffff:7f00:0001]",
+    "[::5efe:127.0.0.1]",
+    "[fe80::5efe:127.0.0.1]",
+    "[2001:0:7f00:1::1]",
+    "[64:ff9b:1:7f00:0:100::]",
+    "[fd00:ec2::254]",
+    "[fd20:ce::254]",
+    "[fd00:42::42]",
+    "[fd00:c1::a9fe:a9fe]",
+    "169.254.170.2",
+    "169.254.0.23",
+]
+
+# Whole addresses: what makes two parsers read two hosts, or carries more than a host.
+DISGUISES = [
+    "https://[::1%25lo]/",
+    "https://[::1%lo]/",
+    "https://[fe80::1%25eth0]:8080/",
+    "https://127.0.0.1%00.example.com/",
+    "https://127.0.0.1%2f@example.com/",
+    "https://%31%32%37.0.0.1/",
+    "https://api.example.com@127.0.0.1/",
+    "https://api.example.com:443@127.0.0.1/",
+    "https://127.0.0.1@api.example.com/",
+    "https://foo@127.0.0.1:80@api.example.com/",
+    "https://1.1.1.1 &@127.0.0.1# @3.3.3.3/",
+    "https://api.example.com\\@127.0.0.1/",
+    "https://127.0.0.1\\@api.example.com/",
+    "https://127.1.1.1:80\\@127.2.2.2:80/",
+    "https://127.0.0.1#@api.example.com/",
+    "https://127.0.0.1?@api.example.com/",
+    "https://api.example.com#@127.0.0.1/",
+    "https://127.0.0.1:80:443/",
+    "https://127.0.0.1:80443/",
+    "https://127.0.0.1:\uff10\uff18\uff10/",
+    "https://127.0.0.1\r\nHost: api.example.com/",
+    "https://127.0.0.1\t/",
+    "https://127.0.0.1\x00/",
+    " https://127.0.0.1/",
+    "https:// 127.0.0.1/",
+    "https:127.0.0.1/",
+    "https:/127.0.0.1/",
+    "https:///127.0.0.1/",
+    "//127.0.0.1/",
+    "\\\\127.0.0.1\\share",
+    "https://①②⑦.⓪.⓪.①/",
+    "https://127。0。0。1/",
+    "https://\uff11\uff12\uff17.0.0.1/",
+    "https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/",
+    "https://[::1/",
+    "https://::1/",
+    "https://[127.0.0.1]/",
+    "https://[[::1]]/",
+    "https://127.0.0.1]/",
+    "https://[::ffff:0x7f000001]/",
+    "https://+127.0.0.1/",
+    "https://127.0.0.1,/",
+    "gopher://127.0.0.1:6379/_INFO",
+    "dict://127.0.0.1:11211/stat",
+    "file:///etc/passwd",
+    "ftp://127.0.0.1/",
+    "ldap://127.0.0.1/",
+    "jar:https://127.0.0.1!/",
+    "data:text/plain,hello",
+    "unix:///var/run/docker.sock",
+    "http+unix://%2Fvar%2Frun%2Fdocker.sock/",
+    "javascript:alert(1)",
 ]
 
 
@@ -124,6 +205,49 @@ def test_no_spelling_of_an_inner_address_is_ever_connected_to(scheme):
             ask(f"{scheme}://{host}:8080/", policy=elsewhere)
         assert refused.value.code in {"ADDRESS", "DNS"}
     assert CONNECTS == []
+
+
+@pytest.mark.parametrize("policy", [LOOPBACK, Policy(), Policy.parse("0.0.0.0/0 ::/0 127.0.0.0/8 ::1")])
+def test_no_disguise_is_ever_connected_to(policy):
+    CONNECTS.clear()
+    for url in DISGUISES:
+        with pytest.raises(RefusedError) as refused:
+            ask(in_ascii(url), policy=policy)
+        assert refused.value.code == "URL", url
+    assert CONNECTS == []
+
+
+def test_of_twenty_blocked_targets_none_can_be_told_apart(canary):
+    """Ports that listen and ports that do not, hosts that are there and hosts that are not."""
+    ports = [canary.port, 1, 22, 25, 53, 80, 443, 3306, 5432, 6379, 8080, 9200]
+    targets = [f"http://127.0.0.66:{port}/" for port in ports]
+    targets += [f"https://{host}/" for host in ("10.0.0.1", "192.168.0.1", "169.254.169.254", "[fc00::1]")]
+    targets += [f"https://{host}:8443/" for host in ("[::1]", "[fe80::1]", "127.0.0.2", "0.0.0.0")]
+    assert len(targets) == 20
+    said, times = set(), []
+    shut = Policy.parse("127.0.0.1/32:1 10.99.0.0/16")
+    for url in targets:
+        taken = []
+        for _ in range(3):
+            started = time.monotonic()
+            with pytest.raises(RefusedError) as refused:
+                ask(url, policy=shut)
+            taken.append(time.monotonic() - started)
+            said.add((type(refused.value), refused.value.code, refused.value.message))
+        times.append(min(taken))
+    assert len(said) == 1
+    assert max(times) - min(times) < 0.05
+
+
+@pytest.mark.django_db
+def test_blocked_target_looks_the_same_to_an_administrator(canary, settings):
+    settings.OUTBOUND_ALLOW = "127.0.0.1/32"
+    said = set()
+    for url in (canary.url, "http://127.0.0.66:1/", "https://10.0.0.1/", "https://169.254.169.254/latest"):
+        run = enumeration.request_run(make_endpoint(url=url), trigger=Trigger.COMMAND)
+        run = enumeration.perform(run.pk)
+        said.add((run.status, run.error_code, run.error_message, run.pages, str(run.reached)))
+    assert len(said) == 1
 
 
 def test_refusal_says_nothing_of_what_lives_there(canary):
@@ -159,6 +283,22 @@ def test_name_that_moves_inside_is_refused_at_its_next_connection(canary):
                 session.get("/")
     assert refused.value.code == "ADDRESS"
     assert resolver.asked == ["vendor.example"] * 2
+
+
+def test_names_that_change_with_the_resolver_of_this_machine():
+    """glibc asks a real name server with TTL 0; that takes a namespace, which some containers forbid."""
+    isolated = ["unshare", "--user", "--map-root-user", "--net", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*isolated, "true"], check=False).returncode:
+        pytest.skip("this machine grants no namespaces")
+    script = Path(__file__).with_name("name_server.py")
+    child = subprocess.run(
+        [*isolated, sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert child.returncode == 0, child.stderr
+    facts = json.loads(child.stdout)
+    assert facts["heard"] == [200, "ADDRESS", "ADDRESS", "ADDRESS", "DNS"]
+    assert facts["asked"][:4] == ["moving.example", "moving.example", "mixed.example", "metadata.example"]
+    assert (facts["vendor"], facts["canary"]) == (1, False)
 
 
 def test_kept_connection_needs_no_second_lookup():
@@ -219,6 +359,27 @@ def test_addresses_inside_replies_are_not_visited(canary):
     rejecting = HostileVendor(json_reply(body, status=401, headers=headers))
     with rejecting as vendor, pytest.raises(RefusedError):
         ask(vendor.url)
+
+
+def test_no_cookie_is_ever_sent_back():
+    crumbs = {"Set-Cookie": "session=1; Path=/", "Set-Cookie2": "old=1"}
+    with HostileVendor(reply(headers=crumbs)) as vendor:
+        with Session(vendor.url, policy=LOOPBACK, limits=QUICK) as session:
+            assert "set-cookie" not in session.get("/").headers
+            session.get("/")
+        ask(vendor.url)
+    assert [request.headers.get("cookie") for request in vendor.requests] == [None] * 3
+
+
+@pytest.mark.django_db
+def test_entry_that_opened_a_network_is_kept_with_the_run(admin_api, vendor, settings):
+    settings.OUTBOUND_ALLOW = "10.0.0.0/8 127.0.0.0/30:1-65535"
+    run = enumeration.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+    run = enumeration.perform(run.pk)
+    assert run.reached == {"127.0.0.1": "127.0.0.0/30:1-65535"}
+    assert admin_api.get(f"/api/v1/runs/{run.pk}/").data["reached"] == run.reached
+    page = admin_api.get(f"/runs/{run.pk}/").content.decode()
+    assert "Reached 127.0.0.1 through the deployment’s entry 127.0.0.0/30:1-65535." in page
 
 
 def test_environment_has_no_say(canary, monkeypatch, tmp_path):

@@ -1,10 +1,13 @@
 import datetime
 import ipaddress
+import json
+import re
 import socket
 import ssl
 import struct
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -12,11 +15,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from catalog import enumeration
 from catalog.addresses import Policy
+from catalog.models import Endpoint
+from catalog.models.runs import Trigger
 from catalog.outbound import Session
 from catalog.protocols.errors import RefusedError, UnavailableError
 from catalog.wire import Limits, tls_context
+from people.models import AuditEntry
+from tests.factories import make_endpoint, make_vendor
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, reply
+from tests.vendor import tool
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
 QUICK = Limits(idle=0.4, request=0.8, backoff=())
@@ -218,3 +227,107 @@ def test_limits_hold_under_tls(serve, authority, behaviour, code):
         session.get("/")
     assert unavailable.value.code == code
     assert time.monotonic() - started < QUICK.request + 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_server_of_yesterday_is_refused(serve, authority):
+    """A real one: TLS 1.0 and nothing newer."""
+    context = serve()
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1
+    assert "no TLS version that is still safe (1.2 or newer)" in refusal(context, authority.pem)
+
+
+def test_four_faults_read_differently(serve, authority):
+    """What an administrator can do about each is something else."""
+    said = {
+        refusal(serve(signer=Authority("vendor")), authority.pem),
+        refusal(serve([x509.DNSName("other.example")]), authority.pem),
+        refusal(serve(days=(-9, -2)), authority.pem),
+        refusal(serve(signer=Authority("Stranger")), authority.pem),
+    }
+    assert len({sentence.partition(": ")[2] for sentence in said}) == 4
+
+
+def test_nothing_in_the_product_skips_verification():
+    root = Path(__file__).resolve().parents[2]
+    switches = re.compile(
+        r"CERT_NONE|CERT_OPTIONAL|check_hostname\s*=\s*False|verify\s*=\s*False|_create_unverified|verify_mode"
+        r"|assert_hostname|InsecureRequest|skip_verif|insecure_skip",
+        re.IGNORECASE,
+    )
+    found = [
+        f"{path.relative_to(root)}: {match[0]}"
+        for package in ("catalog", "designer", "people", "pegboard", "templates")
+        for path in (root / package).rglob("*.*")
+        if path.suffix in (".py", ".html")
+        for match in switches.finditer(path.read_text())
+    ]
+    assert found == []
+    assert tls_context("").verify_mode == ssl.CERT_REQUIRED
+    assert tls_context("").check_hostname
+    assert tls_context("").minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+LISTING = json.dumps({"items": [tool(1), tool(2)], "paging": {"pageLimit": 10}}).encode()
+
+
+@pytest.fixture
+def private_vendor(serve):
+    context = serve([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    with HostileVendor(reply(LISTING), tls=context) as vendor:
+        yield vendor
+
+
+def test_endpoint_with_an_authority_of_its_own_is_read(admin_api, authority, private_vendor):
+    slug = make_vendor().slug
+    given = {"vendor": slug, "protocol": "a2t", "url": private_vendor.url}
+    plain = admin_api.post("/api/v1/endpoints/", given)
+    trusting = admin_api.post("/api/v1/endpoints/", given | {"authorities": authority.pem})
+    assert (plain.status_code, trusting.status_code) == (201, 201)
+    assert trusting.data["authorities"] == authority.pem.strip()
+    runs = []
+    for made in (plain, trusting):
+        endpoint = Endpoint.objects.get(pk=made.data["id"])
+        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+        runs.append(enumeration.perform(run.pk))
+    assert (runs[0].error_code, runs[0].seen) == ("TLS", 0)
+    assert "authority that is not trusted here" in runs[0].error_message
+    assert (runs[1].status, runs[1].seen) == ("succeeded", 2)
+    assert authority.pem not in str(list(AuditEntry.objects.values_list("after", flat=True)))
+    asked = {"protocol": "a2t", "url": private_vendor.url, "authorities": authority.pem}
+    assert admin_api.post("/api/v1/endpoints/preview/", asked).data["tools"] == 2
+    taken_back = admin_api.patch(f"/api/v1/endpoints/{trusting.data['id']}/", {"authorities": ""})
+    assert taken_back.data["authorities"] == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("no certificate", "Paste certificates in PEM form"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "Paste certificates in PEM form"),
+        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "holds a private key"),
+        ("ü" * 10, "Paste certificates in PEM form"),
+        ("x" * 70_000, "65536"),
+    ],
+)
+def test_what_is_no_certificate_is_not_taken(admin_api, given, says):
+    endpoint = make_endpoint()
+    refused = admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", {"authorities": given})
+    assert refused.status_code == 400
+    assert says in refused.data["fields"]["authorities"]
+
+
+def test_page_takes_and_keeps_the_certificates(admin_api, authority):
+    endpoint = make_endpoint()
+    page = admin_api.get(f"/endpoints/{endpoint.pk}/").content.decode()
+    assert "Certificates of your own authority" in page
+    form = {"url": endpoint.url, "interval_minutes": 60, "authorities": authority.pem}
+    pace = {"requests_per_second": 3, "requests_at_once": 2}
+    saved = admin_api.post(f"/endpoints/{endpoint.pk}/", form | pace, format="multipart")
+    assert saved.status_code == 302, saved.content.decode()
+    endpoint.refresh_from_db()
+    assert endpoint.authorities.split() == authority.pem.split()
+    assert (endpoint.requests_per_second, endpoint.requests_at_once) == (3, 2)
+    refused = admin_api.post(f"/endpoints/{endpoint.pk}/", form | {"authorities": "x"}, format="multipart")
+    assert "Paste certificates in PEM form" in refused.content.decode()
