@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from django.db import InterfaceError, InternalError, OperationalError
 from psycopg import errors
 
+from pegboard.patience import OutOfPatienceError
+
 RETRY_AFTER = 5  # seconds
 # PostgreSQL says so with a class of its own only where it is the write itself that fails.
 NO_ROOM = ("No space left on device", "could not extend file", "File too large", "could not write")
@@ -34,6 +36,8 @@ def outage(exc: BaseException | None) -> Outage | None:
         return FULL
     if isinstance(exc, InternalError):
         return None
+    if isinstance(cause, OutOfPatienceError):
+        return BUSY
     if isinstance(cause, errors.Error) and not isinstance(cause, errors.AdminShutdown) and cause.sqlstate:
         return BUSY if cause.sqlstate[:2] in ("40", "53", "55", "57") else AWAY
     return AWAY

@@ -5,24 +5,31 @@ for what neither sees: many queries that are each a little slow, and a line that
 thread that waits on one would be lost for good, and soon there would be none left.
 """
 
-import os
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.core.exceptions import MiddlewareNotUsed
-from django.db import OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse
+from psycopg import errors
 
-LOOKS_EVERY = 0.25  # seconds
+
+class OutOfPatienceError(psycopg.OperationalError):
+    """All that one request asks the database has together taken too long."""
 
 
-class OutOfPatienceError(OperationalError):
-    """The queries of one request have together taken longer than it may wait."""
+class _Left(threading.local):
+    """Seconds that this thread's request may still wait; None outside requests."""
+
+    seconds: float | None = None
+
+
+_left = _Left()
 
 
 class PatienceMiddleware:
@@ -33,65 +40,32 @@ class PatienceMiddleware:
             raise MiddlewareNotUsed
         self.get_response = get_response
         self.seconds: float = settings.DATABASE_PATIENCE
+        connection_created.connect(_be_patient)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with connection.execute_wrapper(_Patience(self.seconds)):
+        _left.seconds = self.seconds
+        try:
             return self.get_response(request)
+        finally:
+            _left.seconds = None
 
 
-class _Patience:
-    def __init__(self, seconds: float) -> None:
-        self.left = seconds
+def _be_patient(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """All that a connection does, from a query to a rollback, goes through its `wait`."""
+    line: psycopg.Connection = connection.connection
+    wait = line.wait
 
-    def __call__(
-        self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
-    ) -> Any:
-        if self.left <= 0:
-            raise OutOfPatienceError("the database is too slow for a page")
+    def patient(gen: Any, *args: Any, **options: Any) -> Any:
+        if _left.seconds is None:
+            return wait(gen, *args, **options)
         began = time.monotonic()
         try:
-            with _watch.over(context["connection"], began + self.left):
-                return execute(sql, params, many, context)
+            return wait(gen, *args, **options | {"timeout": max(_left.seconds, 0.0)})
+        except errors._WaitTimeout:
+            # Nobody knows what the server is at, so nothing more can be said on this line.
+            line.pgconn.finish()
+            raise OutOfPatienceError("the database is too slow for a page") from None
         finally:
-            self.left -= time.monotonic() - began
+            _left.seconds -= time.monotonic() - began
 
-
-class _Watch:
-    """Shuts the line of a query that outlasts its deadline; whoever waits for it gets an error."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: dict[int, tuple[float, int]] = {}
-        self._process = 0
-
-    @contextmanager
-    def over(self, waits: Any, deadline: float) -> Iterator[None]:
-        me = threading.get_ident()
-        self._waiting[me] = (deadline, waits.connection.pgconn.socket)
-        if self._process != os.getpid():  # a thread does not outlive a fork
-            self._begin()
-        try:
-            yield
-        finally:
-            # Afterwards the number may stand for another line.
-            with self._lock:
-                del self._waiting[me]
-
-    def _begin(self) -> None:
-        with self._lock:
-            if self._process != os.getpid():
-                self._process = os.getpid()
-                threading.Thread(target=self._run, name="database-patience", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            time.sleep(LOOKS_EVERY)
-            now = time.monotonic()
-            with self._lock:
-                late = [line for deadline, line in list(self._waiting.values()) if deadline < now]
-                for line in late:
-                    with suppress(OSError), socket.socket(fileno=os.dup(line)) as copy:
-                        copy.shutdown(socket.SHUT_RDWR)
-
-
-_watch = _Watch()
+    line.wait = patient  # type: ignore[method-assign]

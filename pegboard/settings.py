@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -21,10 +22,10 @@ def _words(name: str, default: str = "") -> list[str]:
 # Whoever waits for a page gives up sooner than a worker does. The web server sets it for itself.
 SERVES_PAGES = os.environ.get("PEGBOARD_SERVES_PAGES") == "1"
 # Seconds that one request may spend waiting for the database.
-DATABASE_PATIENCE = 4.0 if SERVES_PAGES else None
+DATABASE_PATIENCE = 3.5 if SERVES_PAGES else None
 
 
-def _oidc() -> dict[str, object] | None:
+def _oidc() -> dict[str, Any] | None:
     """Single sign-on, which an issuer switches on; None without. pegboard/sso/ reads it."""
     issuer = os.environ.get("PEGBOARD_OIDC_ISSUER", "")
     if not issuer:
@@ -60,7 +61,7 @@ def _lines(name: str) -> list[str]:
 
 DATABASE_GUARDS = [
     *(
-        ["statement_timeout=4s", "lock_timeout=3s"]
+        ["statement_timeout=3s", "lock_timeout=2s"]
         if SERVES_PAGES
         else ["statement_timeout=60s", "lock_timeout=5s"]
     ),
@@ -91,7 +92,7 @@ def _database(url: str) -> dict[str, object]:
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
-            "connect_timeout": 3 if SERVES_PAGES else 5,
+            "connect_timeout": 2 if SERVES_PAGES else 5,
             **KEEPALIVE,
             "options": " ".join(f"-c {name}" for name in DATABASE_GUARDS),
             **options,

@@ -41,11 +41,27 @@ COLUMNS: dict[Any, tuple[str, ...]] = {
 }
 
 
+TO_THE_ENDPOINT: dict[Any, str] = {
+    **dict.fromkeys((Tool, Finding, KnownPage, Run), "endpoint"),
+    **dict.fromkeys((ToolVersion, Withdrawal, SearchDocument), "tool__endpoint"),
+    Rejection: "run__endpoint",
+}
+
+
 def dump() -> dict[str, Rows]:
+    return {model.__name__: _rows(model.objects.all(), columns) for model, columns in COLUMNS.items()}
+
+
+def dump_of(endpoint: int) -> dict[str, Rows]:
+    """All that belongs to one endpoint, so that two can be compared."""
     return {
-        model.__name__: sorted(model.objects.values_list(*columns), key=repr)
-        for model, columns in COLUMNS.items()
+        model.__name__: _rows(model.objects.filter(**{path: endpoint}), COLUMNS[model])
+        for model, path in TO_THE_ENDPOINT.items()
     }
+
+
+def _rows(rows: Any, columns: tuple[str, ...]) -> Rows:
+    return sorted(rows.values_list(*columns), key=repr)
 
 
 def change(vendor: Vendor) -> None:

@@ -101,7 +101,29 @@ def migrate() -> None:
     call_command("migrate", "--noinput", verbosity=0)
 
 
-def the_catalog() -> dict[str, Any]:
-    from tests.faults.catalog import dump
+def the_catalog_of(endpoint: int) -> dict[str, Any]:
+    from tests.faults.catalog import dump_of
 
-    return dump()
+    return dump_of(endpoint)
+
+
+def connect(url: str, pause_minutes: int = 60) -> int:
+    """Another endpoint, read once."""
+    from catalog import enumeration
+    from catalog.models.runs import Trigger
+    from tests.factories import make_endpoint, make_vendor
+
+    vendor = make_vendor(name=f"Vendor at {url}", slug=f"vendor-{url.rpartition(':')[2].strip('/')}")
+    endpoint = make_endpoint(vendor=vendor, url=url, name="the endpoint", interval_minutes=pause_minutes)
+    task(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return endpoint.pk
+
+
+def take_up(run: int) -> None:
+    """The scheduler finds that the worker is gone, and another one gets the message."""
+    from tests.faults.catalog import housekeeping, let_the_lease_run_out
+
+    let_the_lease_run_out()
+    tick()
+    task(run)
+    housekeeping()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ import redis
 
 from pegboard.embedded import SOCKET, Embedded
 from pegboard.local import BEAT, WORKER
+from tests.factories import PASSWORD
 from tests.faults.warm import ROOT, Warm
 from tests.vendor import Vendor
 from tests.wire_faults import Wire
@@ -132,6 +134,22 @@ class Stand:
         except (OSError, urllib.error.URLError):
             status, content, heads = 0, b"", {}
         return Answer(status, content, heads, time.monotonic() - began)
+
+    def sign_in(self) -> int:
+        """As a browser does; the status of the page that comes after the form."""
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        address = f"http://127.0.0.1:{self.port}/accounts/login/"
+        try:
+            with browser.open(address, timeout=30) as page:
+                token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
+            assert token
+            form = {"username": "ada", "password": PASSWORD, "csrfmiddlewaretoken": token[1]}
+            with browser.open(address, urllib.parse.urlencode(form).encode(), timeout=30) as page:
+                signed_in = "/accounts/login/" not in page.url
+                return page.status if signed_in else 401
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.environment["DATABASE_URL"], autocommit=True) as connection:
