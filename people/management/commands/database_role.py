@@ -1,0 +1,98 @@
+import os
+from argparse import ArgumentParser
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection, transaction
+from psycopg import sql
+
+# What never changes refuses to be truncated by a trigger of this name; nothing else has one.
+FROZEN = r"SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated' ORDER BY 1"
+# Written by triggers and by migrations alone.
+OWNERS = ("people_audithead", "django_migrations")
+TRAIL = "people_auditentry"
+
+
+class Command(BaseCommand):
+    help = (
+        "Make the PostgreSQL role under which web, workers and scheduler run: it may not change the audit"
+        " trail, versions, releases and exports, nor the tables themselves. Run it as their owner, after"
+        " each migrate."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="of the role; made if there is none")
+        parser.add_argument(
+            "--password-from",
+            default="",
+            metavar="VARIABLE",
+            help="the environment variable with its password",
+        )
+        parser.add_argument(
+            "--read-only",
+            action="append",
+            default=[],
+            choices=["designer", "people"],
+            help="an app whose tables it only reads, for the workers; the trail takes their entries all the same",
+        )
+
+    def handle(
+        self, *args: object, name: str, password_from: str, read_only: list[str], **options: object
+    ) -> None:
+        if password_from and not os.environ.get(password_from):
+            raise CommandError(f"{password_from} is empty.")
+        try:
+            with transaction.atomic():
+                _make(name, os.environ.get(password_from, ""))
+                _grant(name, read_only)
+        except DatabaseError as error:
+            raise CommandError(f"PostgreSQL refused: {error}") from error
+        self.stdout.write(f"{name} may use the product's tables and change nothing that was sealed.")
+
+
+def _make(name: str, password: str) -> None:
+    role = sql.Identifier(name)
+    if not _rows("SELECT FROM pg_roles WHERE rolname = %s", [name]):
+        _run(sql.SQL("CREATE ROLE {}").format(role))
+    if _rows("SELECT FROM pg_roles WHERE rolname = %s AND (rolsuper OR rolname = current_user)", [name]):
+        raise CommandError(f"{name} owns the tables or may do everything. Choose another name.")
+    _run(sql.SQL("ALTER ROLE {} LOGIN NOCREATEDB NOCREATEROLE").format(role))
+    if password:
+        _run(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(password)))
+
+
+def _grant(name: str, read_only: list[str]) -> None:
+    role = sql.Identifier(name)
+    database = sql.Identifier(connection.settings_dict["NAME"])
+    ((schema,),) = _rows("SELECT current_schema()")
+    place = sql.Identifier(schema)
+    for statement in (
+        "GRANT CONNECT, TEMPORARY ON DATABASE {database} TO {role}",
+        "GRANT USAGE ON SCHEMA {place} TO {role}",
+        "REVOKE CREATE ON SCHEMA {place} FROM PUBLIC, {role}",
+        "REVOKE ALL ON ALL TABLES IN SCHEMA {place} FROM {role}",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {place} TO {role}",
+        "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {place} TO {role}",
+    ):
+        _run(sql.SQL(statement).format(database=database, place=place, role=role))
+    for (table,) in _rows(FROZEN):
+        _take("UPDATE, DELETE", table, role)
+    for table in OWNERS:
+        _take("INSERT, UPDATE, DELETE", table, role)
+    for table in connection.introspection.table_names():
+        if table.startswith(tuple(f"{app}_" for app in read_only)):
+            _take("UPDATE, DELETE" if table == TRAIL else "INSERT, UPDATE, DELETE", table, role)
+
+
+def _take(rights: str, table: str, role: sql.Identifier) -> None:
+    _run(sql.SQL("REVOKE {} ON {} FROM {}").format(sql.SQL(rights), sql.Identifier(table), role))
+
+
+def _run(statement: sql.Composed) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def _rows(statement: str, values: list[object] | None = None) -> list[tuple[str, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall()

@@ -1,0 +1,73 @@
+"""Whether the audit trail is as it was written: walks the chain and names the first entry that is not."""
+
+from dataclasses import dataclass
+
+from django.db import connection, transaction
+from django.db.models import F
+
+from people.audit import content_of
+from people.chain import GENESIS, digest_of, hash_of
+from people.models import AuditEntry, AuditHead
+
+BATCH = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How many entries are good, from the first on, and where they end; `broken` says what comes then.
+
+    `passed` tells whether the head that was asked about lies on the way.
+    """
+
+    good: int
+    head: str
+    broken: str = ""
+    passed: bool = False
+
+
+def verify(kept: str = "") -> Verified:
+    """`kept` is a head, "position:hash", that somebody noted earlier: it proves what came before it."""
+    is_alone = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_alone:
+            with connection.cursor() as cursor:
+                # One picture of both tables, however many people work meanwhile.
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                cursor.execute("SET LOCAL statement_timeout = 0")
+        head = AuditHead.objects.filter(pk=1).first() or AuditHead(position=0, hash=GENESIS)
+        return _walk(head, kept)
+
+
+def _walk(end: AuditHead, kept: str) -> Verified:
+    good, previous, passed = 0, GENESIS, kept in ("", f"0:{GENESIS}")
+    for entry in AuditEntry.objects.order_by(F("position").asc(nulls_last=True), "pk").iterator(BATCH):
+        if broken := _fault(entry, good + 1, previous):
+            return Verified(good, f"{good}:{previous}", broken, passed)
+        good, previous = good + 1, entry.hash
+        passed = passed or kept == f"{good}:{previous}"
+    broken = ""
+    if (good, previous) != (end.position, end.hash):
+        broken = f"The last entries are missing: the trail went on from place {good:,} to {end.position:,}."
+    elif not passed:
+        broken = f"The head {kept} that was kept does not lie in this chain: it was written anew."
+    return Verified(good, f"{good}:{previous}", broken, passed)
+
+
+def _fault(entry: AuditEntry, expected: int, previous: str) -> str:
+    """A sentence about what was done to this entry, or before it; "" when nothing was."""
+    told = f"{entry.actor_name}: {entry.action} {entry.label}, {entry.at:%Y-%m-%d %H:%M:%S} UTC"
+    # For a terminal, which obeys what a name may hold.
+    name = f"Entry {entry.pk} ({''.join(each if each.isprintable() else '?' for each in told)})"
+    if entry.position is None:
+        return f"{name} was inserted past the chain: it has no place in it."
+    if entry.position < expected:
+        return f"{name} was inserted: place {entry.position:,} is taken by another entry."
+    if entry.position > expected:
+        return f"{name} follows a gap: the entry at place {expected:,} was removed."
+    if digest_of(content_of(entry)) != entry.digest:
+        return f"{name} was changed: its content is not what was hashed."
+    if entry.previous != previous:
+        return f"{name} stands at another place than it was written, or the one before it was replaced."
+    if hash_of(entry.position, entry.previous, entry.digest) != entry.hash:
+        return f"{name} was changed: its hash does not follow from its content."
+    return ""

@@ -1,0 +1,205 @@
+"""The chain through the audit trail: whatever is done to a row is found and named."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+
+from people import audit, directory, teams, verification
+from people.chain import GENESIS, digest_of, hash_of
+from people.models import AuditEntry, AuditHead, Role
+from tests.factories import make_user
+
+
+def commit() -> None:
+    """What a commit would do to the chain, within a test that is taken back."""
+    connection.check_constraints()
+
+
+def write(count: int = 6) -> list[AuditEntry]:
+    actor = make_user(username="ada")
+    for number in range(count):
+        facts = {"text": f"Ünï “{number}”", "factor": 1e22, "half": 0.5, "whole": 100.0, "on": [True, None]}
+        audit.record(actor, "change", actor, before={"text": ""}, after=facts, why="Because.", agent=number)
+    commit()
+    return list(AuditEntry.objects.order_by("pk"))
+
+
+def tamper(statement: str, *values: object) -> None:
+    """As somebody who owns the whole database server, and whom no trigger stops."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(statement, values)
+        cursor.execute("SET LOCAL session_replication_role = origin")
+
+
+COPIED = "at, actor_name, action, kind, object_id, label, why, digest, position, previous, hash"
+
+
+@pytest.mark.django_db
+def test_an_untouched_trail_is_good_from_the_first_entry_to_the_head():
+    rows = write()
+    head = AuditHead.objects.get()
+    assert verification.verify() == verification.Verified(6, f"6:{rows[-1].hash}", "", passed=True)
+    assert (head.position, head.hash) == (6, rows[-1].hash)
+    assert [row.position for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert rows[0].previous == GENESIS
+    assert all(row.digest == digest_of(audit.content_of(row)) for row in rows)
+    assert rows[3].hash == hash_of(4, rows[2].hash, rows[3].digest)
+
+
+CHANGES = {
+    "at": "at + interval '1 microsecond'",
+    "actor_id": "NULL",
+    "actor_name": "'Eve'",
+    "action": "'nothing'",
+    "kind": "'agent'",
+    "object_id": "'0'",
+    "label": "label || ' '",
+    "agent": "agent + 1",
+    "before": "'{}'",
+    "after": "jsonb_set(after, '{half}', '0.25')",
+    "why": "''",
+    "digest": "repeat('0', 64)",
+    "hash": "repeat('0', 64)",
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("column", CHANGES)
+def test_a_changed_row_is_named_whatever_was_changed(column):
+    rows = write()
+    tamper(f"UPDATE people_auditentry SET {column} = {CHANGES[column]} WHERE position = 3")
+    found = verification.verify()
+    assert found.good == 2
+    assert found.broken.startswith(f"Entry {rows[2].pk} ")
+    assert "was changed" in found.broken
+
+
+@pytest.mark.django_db
+def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
+    rows = write()
+    row = rows[2]
+    row.action = "nothing"
+    digest = digest_of(audit.content_of(row))
+    tamper(
+        "UPDATE people_auditentry SET action = 'nothing', digest = %s, hash = %s WHERE position = 3",
+        digest,
+        hash_of(3, row.previous, digest),
+    )
+    found = verification.verify()
+    assert (found.good, found.broken.startswith(f"Entry {rows[3].pk} ")) == (3, True)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("statement", "good", "says"),
+    [
+        ("DELETE FROM people_auditentry WHERE position = 3", 2, "the entry at place 3 was removed"),
+        ("DELETE FROM people_auditentry WHERE position = 1", 0, "the entry at place 1 was removed"),
+        ("DELETE FROM people_auditentry WHERE position > 4", 4, "The last entries are missing"),
+        ("DELETE FROM people_auditentry", 0, "The last entries are missing"),
+        (
+            "UPDATE people_auditentry SET position = 7 - position WHERE position IN (3, 4)",
+            2,
+            "stands at another place",
+        ),
+        (
+            f"INSERT INTO people_auditentry ({COPIED})"
+            f" SELECT {COPIED} FROM people_auditentry WHERE position = 3",
+            3,
+            "was inserted: place 3 is taken",
+        ),
+        (
+            f"INSERT INTO people_auditentry ({COPIED})"
+            " VALUES (now(), 'Eve', 'grant', 'user', '1', 'Eve', '', '', NULL, '', '')",
+            6,
+            "was inserted past the chain",
+        ),
+    ],
+    ids=["removed", "first removed", "tail removed", "emptied", "reordered", "inserted", "inserted outside"],
+)
+def test_what_was_removed_inserted_or_moved_is_named(statement, good, says):
+    write()
+    tamper(statement)
+    found = verification.verify()
+    assert (found.good, says in found.broken) == (good, True), found.broken
+
+
+@pytest.mark.django_db
+def test_a_chain_that_was_written_anew_does_not_hold_a_head_that_was_kept():
+    rows = write(4)
+    kept = f"2:{rows[1].hash}"
+    assert verification.verify(kept).broken == ""
+    tamper("DELETE FROM people_auditentry")
+    tamper("UPDATE people_audithead SET position = 0, hash = repeat('0', 64)")
+    audit.record(None, "change", make_user())
+    commit()
+    assert verification.verify().broken == ""
+    assert "written anew" in verification.verify(kept).broken
+
+
+@pytest.mark.django_db
+def test_command_prints_the_head_and_ends_badly_when_something_is_broken():
+    rows = write(3)
+    out = io.StringIO()
+    call_command("verify_audit", "--head", stdout=out)
+    assert out.getvalue().strip() == f"3:{rows[-1].hash}"
+    call_command("verify_audit", "--kept", out.getvalue().strip(), stdout=io.StringIO())
+    tamper("UPDATE people_auditentry SET label = E'\\x1b[2J' WHERE position = 2")
+    with pytest.raises(CommandError, match=r"One entry is good. Then: Entry .* was changed") as refused:
+        call_command("verify_audit")
+    assert "\x1b" not in str(refused.value)
+    with pytest.raises(CommandError, match="POSITION:HASH"):
+        call_command("verify_audit", "--kept", "nonsense")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE people_auditentry SET action = 'x'",
+        "UPDATE people_auditentry SET position = NULL",
+        "UPDATE people_auditentry SET hash = repeat('1', 64)",
+        "DELETE FROM people_auditentry",
+        "TRUNCATE people_auditentry",
+    ],
+)
+def test_triggers_refuse_every_statement_that_changes_the_trail(statement):
+    write(2)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE people_auditentry ENABLE TRIGGER people_auditentry_not_truncated")
+        with pytest.raises(Exception, match="never changes"), transaction.atomic():
+            cursor.execute(statement)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_at_once_write_one_chain_and_none_waits_for_ever():
+    """Transactions that take locks after their first row, some of which are taken back."""
+    admin = make_user()
+    people = [make_user(Role.VIEWER) for _ in range(6)]
+    rooms = [teams.create_team(actor=admin, name=f"Team {number}") for number in range(2)]
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(8):
+                user, room = people[(number + turn) % 6], rooms[turn % 2]
+                with transaction.atomic():
+                    teams.add_member(room, user, actor=admin)
+                    directory.update_user(user, actor=admin, name=f"N{number} {turn}")
+                    teams.remove_member(room, user, actor=admin)
+                    if turn % 4 == 3:
+                        transaction.set_rollback(True)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+
+    count = AuditEntry.objects.count()
+    found = verification.verify()
+    assert (found.broken, found.good) == ("", count)
+    assert count >= 2 + 4 * 6  # at the very least the new names
+    assert AuditHead.objects.get().position == count
