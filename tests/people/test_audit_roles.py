@@ -73,7 +73,7 @@ def test_the_role_runs_the_product_and_changes_nothing_that_was_sealed(as_role):
     assert ToolVersion.objects.count() == 3
 
     for statement in TRIES:
-        refusal = pytest.raises(DatabaseError, match="permission denied|must be owner")
+        refusal = pytest.raises(DatabaseError, match=r"permission denied|must be owner")
         with refusal, transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
     found = verification.verify()

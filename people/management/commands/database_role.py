@@ -32,7 +32,7 @@ class Command(BaseCommand):
             action="append",
             default=[],
             choices=["designer", "people"],
-            help="an app whose tables it only reads, for the workers; the trail takes their entries all the same",
+            help="an app whose tables it only reads, for workers; the trail takes their entries all the same",
         )
 
     def handle(
