@@ -83,7 +83,7 @@ class User(AbstractBaseUser):
     def get_session_auth_fallback_hash(self) -> Iterator[str]:
         return (self._hash_of_sessions(secret) for secret in settings.SECRET_KEY_FALLBACKS)
 
-    def _hash_of_sessions(self, secret: str | None) -> str:
+    def _hash_of_sessions(self, secret: str | bytes | None) -> str:
         of = f"{self.password}:{self.sessions_ended}"
         return salted_hmac("people.User.session", of, secret=secret, algorithm="sha256").hexdigest()
 

@@ -106,4 +106,5 @@ def _headers(exc: Exception) -> dict[str, str]:
 
 def _wait(exc: Throttled) -> int:
     """Whole seconds, never none."""
-    return max(1, ceil(exc.wait or 1))
+    wait: float | None = getattr(exc, "wait", None)
+    return max(1, ceil(wait or 1))

@@ -78,7 +78,7 @@ def done(request: HttpRequest) -> HttpResponse:
         began = _taken(request)
         claims = _claims(request, chosen, began)
         if began["user"] is None:
-            return _sign_in(request, accounts.account_of(claims, chosen), began["after"])
+            return _sign_in(request, accounts.account_of(claims, chosen), chosen.issuer, began["after"])
         return _link(request, claims, began)
     except DomainError as error:
         logger.warning("single sign-on refused: %s", error.code)
@@ -173,10 +173,10 @@ def _claims(request: HttpRequest, chosen: provider.Provider, began: dict[str, An
     )
 
 
-def _sign_in(request: HttpRequest, user: User, after: str) -> HttpResponse:
+def _sign_in(request: HttpRequest, user: User, issuer: str, after: str) -> HttpResponse:
     signin.begin_session(request, user, backend=BACKEND)
     request.session.pop(PENDING, None)
-    request.session[SIGNED_IN_BY] = settings.OIDC["issuer"]
+    request.session[SIGNED_IN_BY] = issuer
     return redirect(after or settings.LOGIN_REDIRECT_URL)
 
 
