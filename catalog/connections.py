@@ -468,11 +468,12 @@ def update_client(
     grant = Grant.objects.select_for_update().get(credential=credential)
     credential.grant = grant
     before = credential_facts(credential)
+    clients.change(grant, changes, has_new_secret=bool(secret))
     if secret:
         _seal(credential, secret)
         credential.set_at, credential.set_by = timezone.now(), actor
         credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by"])
-    clients.change(grant, changes, has_new_secret=bool(secret))
+        clients.try_again(credential)
     after = credential_facts(credential)
     late_edits.check(credential, expected, now=before, wanted=after)
     if after != before:

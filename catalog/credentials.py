@@ -52,9 +52,7 @@ class Proof:
 
 
 def proof(credential: Credential) -> Proof:
-    """Opened for one conversation; a signed token is made anew for each, an access token may be asked for."""
-    if clients.uses_oauth(credential):
-        return _bearer(tokens.token_for(credential))
+    """Opened for one conversation; a signed token is made anew for each. With OAuth see `_Renewal`."""
     secret = unseal(credential).reveal()
     headers, query = _headers(credential, secret), {}
     if credential.kind == CredentialKind.QUERY:

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from catalog.models import Circuit, Endpoint
 from catalog.outbound import DAY, Turns
-from catalog.protocols.errors import ProtocolError, UnavailableError
+from catalog.protocols.errors import ProtocolError, UnavailableError, is_about_token
 from people import broker
 
 logger = logging.getLogger(__name__)
@@ -216,6 +216,8 @@ def unavailable_until(endpoint: Endpoint) -> datetime | None:
 
 def note(endpoint: Endpoint, error: ProtocolError | None) -> None:
     """How a conversation with the vendor ended; None: well. An answer of any kind closes the circuit."""
+    if error and is_about_token(error):
+        return
     if isinstance(error, UnavailableError):
         note_absence(endpoint, error.code, error.retry_after)
     else:

@@ -80,8 +80,10 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
         return
     grant.save(update_fields=DETAILS)
     SignIn.objects.filter(credential_id=grant.credential_id).delete()
+    # What was typed for one server is not for another to see.
     is_elsewhere = origin_of(_bare(grant.token_url)) != origin_of(_bare(before["token_url"]))
-    if is_elsewhere and not has_new_secret and grant.credential.sealed:
+    has_lost_it = not has_secret(grant) or (is_elsewhere and not has_new_secret)
+    if has_lost_it and grant.credential.sealed:
         grant.credential.sealed = grant.credential.fingerprint = ""
         grant.credential.save(update_fields=["sealed", "fingerprint"])
     if any(getattr(grant, name) != before[name] for name in WHOSE_TOKENS):

@@ -113,9 +113,8 @@ def _problem(document: Mapping[str, Any], ways: list[str]) -> str:
         return "It does not say where tokens come from."
     if not ways:
         return "It takes none of the ways in which Pegboard can prove who it is."
-    if not _text(document, "authorization_endpoint"):
-        return "It offers no page to sign in on; only a client that asks for itself can use it."
-    if "S256" not in _texts(document, "code_challenge_methods_supported", 20, 100):
+    signs_in = bool(_text(document, "authorization_endpoint"))
+    if signs_in and "S256" not in _texts(document, "code_challenge_methods_supported", 20, 100):
         return "It does not say that it protects sign-ins with PKCE (S256)."
     return ""
 

@@ -122,7 +122,7 @@ def in_words(host: str, error: str, words: str) -> ProtocolError:
     message = f"{host} {known}.{said}"
     if error in _PASSING:
         return UnavailableError("TOKEN_LATER", f"{host} cannot answer now ({error}).{said}")
-    code = error.upper() if error in SENTENCES else "OAUTH_ERROR"
+    code = f"TOKEN_{error.upper()}" if error in SENTENCES else "TOKEN_ERROR"
     return OAuthError(code, message, error)
 
 

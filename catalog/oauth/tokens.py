@@ -32,6 +32,8 @@ from catalog.oauth.errors import BusyError, NeedsSignInError
 from catalog.oauth.replies import OAuthError, Tokens
 from catalog.protocols.errors import ProtocolError, RefusedError, UnavailableError
 from catalog.sealing import Secret
+from people import audit
+from people.counters import Counter
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +68,11 @@ NOT_TAKEN = (
 NO_LEASE: dict[str, Any] = {"lease": None, "lease_until": None}
 
 Result = TypeVar("Result")
+REQUESTS = Counter(
+    "pegboard_token_requests_total",
+    "Access tokens asked for: “ok” or the code of what went wrong.",
+    ("outcome",),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +198,8 @@ def _without_refresh_token(grant: Grant) -> NeedsSignInError:
     message = (
         f"Please sign in again: the token is over since {moment(grant.now)}, and none came to renew it with."
     )
-    _end(Grant.objects.filter(pk=grant.pk, generation=grant.generation), "TOKEN_OVER", message)
+    known = Grant.objects.filter(pk=grant.pk, generation=grant.generation)
+    _end(grant, known, "TOKEN_OVER", message)
     return NeedsSignInError(message)
 
 
@@ -316,6 +324,7 @@ def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
     if not stored:
         logger.warning("credential %s changed while its token was renewed", grant.credential_id)
         return None
+    REQUESTS.add("ok")
     logger.info("credential %s has a new token", grant.credential_id)
     left = tokens.seconds - early(tokens.seconds) - elapsed if tokens.seconds else None
     return Token(grant.generation + 1, tokens.access, left)
@@ -356,10 +365,11 @@ def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: boo
 def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> ProtocolError:
     """What is to be raised. Written only while the lease is ours and the grant is as we know it."""
     mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
+    REQUESTS.add(error.code)
     is_over = isinstance(error, OAuthError) and error.error == "invalid_grant"
     if is_over and grant.credential.kind == CredentialKind.OAUTH_CODE:
         message = _why_over(grant, error)
-        _end(mine, "INVALID_GRANT", message)
+        _end(grant, mine, error.code, message)
         return NeedsSignInError(message)
     pause = back_off(grant.failures + 1, error.retry_after)
     changes: dict[str, Any] = {
@@ -375,7 +385,8 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
     if isinstance(error, RefusedError):
         changes["refused_at"] = Coalesce("refused_at", Now())
     with transaction.atomic(durable=True):
-        mine.update(**changes)
+        if mine.update(**changes) and "refused_at" in changes and grant.refused_at is None:
+            audit.record(None, "refuse", grant.credential, after={"code": error.code}, why=error.message)
     logger.warning("credential %s: no new token (%s)", grant.credential_id, error.code)
     return error
 
@@ -389,12 +400,10 @@ def _why_over(grant: Grant, error: ProtocolError) -> str:
     return f"Please sign in again, since {moment(grant.now)}: {error.message}"
 
 
-def _end(rows: QuerySet[Grant], code: str, message: str) -> None:
+def _end(grant: Grant, rows: QuerySet[Grant], code: str, message: str) -> None:
+    """The sign-in is over, if `rows` still finds it as it was."""
     with transaction.atomic(durable=True):
-        ended = list(rows.select_for_update().values_list("credential_id", flat=True))
-        for credential_id in ended:
-            outbox.needs_sign_in(credential_id)
-        rows.update(
+        ended = rows.update(
             **NO_TOKENS,
             **NO_LEASE,
             generation=F("generation") + 1,
@@ -405,6 +414,9 @@ def _end(rows: QuerySet[Grant], code: str, message: str) -> None:
             error_code=code,
             error_message=message[:1000],
         )
+        if ended:
+            outbox.needs_sign_in(grant.credential_id)
+            audit.record(None, "end_sign_in", grant.credential, after={"code": code}, why=message)
 
 
 def moment(when: datetime) -> str:
@@ -413,9 +425,12 @@ def moment(when: datetime) -> str:
 
 def note_refusal(credential: Credential, generation: int) -> None:
     """The vendor does not take a token that was just made. Another one would fare no better."""
-    Grant.objects.filter(credential=credential, generation=generation).update(
-        refused_at=Now(), failed_at=Now(), error_code="TOKEN_NOT_TAKEN", error_message=NOT_TAKEN
-    )
+    known = Grant.objects.filter(credential=credential, generation=generation, refused_at=None)
+    with transaction.atomic(durable=True):
+        if known.update(
+            refused_at=Now(), failed_at=Now(), error_code="TOKEN_NOT_TAKEN", error_message=NOT_TAKEN
+        ):
+            audit.record(None, "refuse", credential, after={"code": "TOKEN_NOT_TAKEN"}, why=NOT_TAKEN)
 
 
 def note_acceptance(credential: Credential, generation: int) -> None:

@@ -43,7 +43,7 @@ def test_token_is_asked_for_before_the_vendor_is(server):
     server.client_secret = "another"
     run = read(endpoint)
 
-    assert (run.status, run.error_code) == ("failed", "INVALID_CLIENT")
+    assert (run.status, run.error_code) == ("failed", "TOKEN_INVALID_CLIENT")
     assert server.asked("/tools") == 0
 
 
@@ -186,3 +186,14 @@ def test_reading_renews_although_its_database_connection_is_busy(server):
 
     assert (run.status, run.added, run.pages) == ("succeeded", 80, 3)
     assert grant_of(credential).generation == 2
+
+
+def test_token_server_that_is_away_is_no_fault_of_the_vendor(server):
+    endpoint = endpoint_of(server, make_client(server))
+    server.scripts = [reply(b"", status=500)] * 9
+    for _ in range(9):
+        Grant.objects.update(retry_at=None)
+        assert read(endpoint).error_code == "TOKEN_HTTP_500"
+
+    Grant.objects.update(retry_at=None)
+    assert read(endpoint).status == "succeeded", "no circuit has opened"

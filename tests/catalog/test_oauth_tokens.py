@@ -138,7 +138,7 @@ def test_errors_of_oauth_are_said_in_our_words_and_theirs():
         with pytest.raises(RefusedError) as raised:
             tokens.token_for(credential)
 
-    assert raised.value.code == "INVALID_CLIENT"
+    assert raised.value.code == "TOKEN_INVALID_CLIENT"
     assert "does not accept this client id and secret" in raised.value.message
     assert "“<b>who is •••?</b>\\u202e”" in raised.value.message
     stands = standing(credential)
@@ -459,3 +459,45 @@ def test_client_without_a_secret_cannot_ask_for_itself():
         make_client(server, client_authentication="none", secret="")
 
     assert "client_authentication" in refused.value.fields
+
+
+def test_new_secret_mends_a_refused_client():
+    with AuthorizationServer() as server:
+        credential = make_client(server, secret="a wrong one")
+        for _ in range(2):
+            with pytest.raises(ProtocolError):
+                tokens.token_for(credential)
+        assert len(server.forms) == 1
+        connections.replace_secret(credential, actor=make_user(), secret=CLIENT_SECRET)
+        tokens.token_for(credential)
+
+    assert standing(credential).state == states.State.OK
+
+
+def test_client_may_become_a_public_one_and_back():
+    with AuthorizationServer() as server:
+        credential, admin = signed_in(server), make_user()
+        connections.update_client(credential, actor=admin, client_authentication="none")
+        assert grant_of(credential).credential.sealed == ""
+        changed = {"client_authentication": "post", "secret": CLIENT_SECRET}
+        connections.update_client(credential, actor=admin, **changed)
+
+    assert grant_of(credential).credential.sealed
+    assert standing(credential).state == states.State.OK
+
+
+def test_what_happens_by_itself_is_in_the_trail():
+    with AuthorizationServer() as server:
+        credential, ours = signed_in(server), make_client(server, secret="a wrong one")
+        server.families[0].is_revoked = True
+        wear_out(credential)
+        for one in (credential, ours):
+            with pytest.raises(ProtocolError):
+                tokens.token_for(one)
+        tokens.note_refusal(ours, 0)
+
+    entries = AuditEntry.objects.filter(actor=None).order_by("pk")
+    assert [(entry.action, entry.after["code"]) for entry in entries] == [
+        ("end_sign_in", "TOKEN_INVALID_GRANT"),
+        ("refuse", "TOKEN_INVALID_CLIENT"),
+    ]
