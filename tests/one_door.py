@@ -7,7 +7,8 @@ read from the stack: the innermost line of this repository. Allowed are
 - the servers of this run, PostgreSQL and the broker, and files that are sockets; the mail server;
 - tests and demo vendors, and the test runner itself: they are the other side.
 
-A thread without a line of ours in its stack (a library that calls home) is none of these. Child processes
+A thread without a line of ours in its stack (a library that calls home) is none of these, unless a test
+says that it is its own: `with other_side()`. Child processes
 get the same hook from tests/children/sitecustomize.py and report into a file.
 """
 
@@ -44,6 +45,7 @@ RUNNER = "tests/ runner"
 
 found: list[str] = []
 _expected: list[list[str]] = []
+_lent: list[bool] = []
 _watching: list[bool] = []
 
 
@@ -81,6 +83,16 @@ def expected() -> Iterator[list[str]]:
         faults += judge()
 
 
+@contextmanager
+def other_side() -> Iterator[None]:
+    """While a client of the test's own works in threads that do not show whose they are."""
+    _lent.append(True)
+    try:
+        yield
+    finally:
+        _lent.pop()
+
+
 def _look(event: str, args: tuple[Any, ...]) -> None:
     if event in EVENTS and (fault := _fault(event, args, sys._getframe(1))):
         (_expected[-1] if _expected else found).append(fault)
@@ -105,6 +117,8 @@ def _fault(event: str, args: tuple[Any, ...], frame: FrameType) -> str:
     if (file, function) in DOOR:
         return _fault_in_transaction(target) if event == "socket.connect" else ""
     if (file, function) in ITSELF | MAIL_SERVER or file.startswith(OTHER_SIDE) or file == COMMAND_LINE:
+        return ""
+    if not file and _lent:
         return ""
     who = f"{file}, {function}" if file else "A thread without a line of ours"
     return f"{who}: {event} to {target!r} went past catalog/wire.py, the only way out."

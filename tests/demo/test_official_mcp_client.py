@@ -15,6 +15,7 @@ from demo.museum import TOOLS
 from designer.effective import effective
 from designer.exports import FORMATS
 from designer.sealed import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from tests import one_door
 from tests.demo.test_demo_museum import museum
 
 __all__ = ["museum"]
@@ -22,7 +23,7 @@ __all__ = ["museum"]
 
 def wait_for(work: Coroutine[Any, Any, Any]) -> Any:
     """In a thread of its own: a browser test before this one leaves its event loop in the main one."""
-    with ThreadPoolExecutor(1) as apart:
+    with one_door.other_side(), ThreadPoolExecutor(1) as apart:
         return apart.submit(asyncio.run, work).result()
 
 
