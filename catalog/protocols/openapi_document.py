@@ -318,7 +318,7 @@ def _parsed(body: bytes) -> tuple[Any, list[Note]]:
 
 
 def _may_hold_unstorable(body: bytes) -> bool:
-    return b"\\" in body and (b"\\0" in body or b"\\x00" in body or strict_json.may_hold_unstorable(body))
+    return b"\\0" in body or b"\\x00" in body or strict_json.may_hold_unstorable(body)
 
 
 def _revision(root: dict[str, Any]) -> int:

@@ -70,10 +70,10 @@ class Bench:
         self.endpoint.refresh_from_db()
         return run
 
-    def dump(self) -> str:
-        """Everything that is known of the vendor, byte for byte."""
-        rows = [row for model in KEPT for row in model.objects.order_by("pk")]
-        return serializers.serialize("json", rows)
+    def dump(self, *, pages: bool = True) -> str:
+        """Everything that is known of the vendor, byte for byte; on request without remembered pages."""
+        kept = [model for model in KEPT if pages or model is not KnownPage]
+        return serializers.serialize("json", [row for model in kept for row in model.objects.order_by("pk")])
 
     def shown(self, run: Run) -> str:
         return text_of(self.pages.get(f"/runs/{run.pk}/"))
