@@ -4,7 +4,7 @@
         back = server.visit(address)        # what the browser brings back: {"code": ["..."], "state": ...}
 
 It rotates refresh tokens, and an old one that comes again ends the whole family (RFC 9700 section 4.14.2).
-The same process is a vendor: everything under /tools asks for one of its access tokens.
+The same process is a vendor: everything under /tools (N-ACT) and /mcp asks for one of its access tokens.
 """
 
 import base64
@@ -118,6 +118,8 @@ class AuthorizationServer:
         elif request.path in self.documents:
             document = self.documents[request.path]
             script = document if callable(document) else json_reply(document)
+        elif request.path == "/mcp":
+            script = self._mcp(request)
         elif request.path.startswith("/tools"):
             script = self._tools(request)
         else:
@@ -222,15 +224,33 @@ class AuthorizationServer:
         start = int(parse_qs(urlsplit(request.target).query).get("pageCursor", ["0"])[0])
         if self.before_page:
             self.before_page(start // PAGE + 1)
-        token = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not self.is_good(token):
-            where = f"{self.url}/.well-known/oauth-protected-resource"
-            challenge = f'Bearer resource_metadata="{where}", scope="read"'
-            return json_reply({}, status=401, headers={"WWW-Authenticate": challenge})
+        if not self._is_let_in(request):
+            return self._challenge("")
         end = min(start + PAGE, self.tools)
         more = {"next": str(end)} if end < self.tools else {}
         listed = [tool(number) for number in range(start + 1, end + 1)]
         return json_reply({"items": listed, "paging": {"pageLimit": PAGE, **more}})
+
+    def _mcp(self, request: Request) -> Script:
+        """Revision 2026-07-28: every request stands alone."""
+        if not self._is_let_in(request):
+            return self._challenge("/mcp")
+        if request.method != "POST":
+            return json_reply({}, status=405)
+        asked = json.loads(request.body)
+        result = {
+            "resultType": "complete",
+            "tools": [{"name": "forecast", "inputSchema": {"type": "object"}}],
+        }
+        return json_reply({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+    def _is_let_in(self, request: Request) -> bool:
+        return self.is_good(request.headers.get("authorization", "").removeprefix("Bearer "))
+
+    def _challenge(self, path: str) -> Script:
+        where = f"{self.url}/.well-known/oauth-protected-resource{path}"
+        challenge = f'Bearer resource_metadata="{where}", scope="read"'
+        return json_reply({}, status=401, headers={"WWW-Authenticate": challenge})
 
     def refuse_all(self) -> None:
         """The vendor takes none of the tokens that were given out until now."""

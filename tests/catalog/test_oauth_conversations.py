@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 from catalog import credentials, enumeration, invocation, tasks
 from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
-from catalog.oauth import states, tokens
+from catalog.oauth import discovery, metadata, states, tokens
 from catalog.protocols.errors import RefusedError
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, make_client, signed_in, standing, wear_out
@@ -197,3 +197,28 @@ def test_token_server_that_is_away_is_no_fault_of_the_vendor(server):
 
     Grant.objects.update(retry_at=None)
     assert read(endpoint).status == "succeeded", "no circuit has opened"
+
+
+def test_mcp_server_leads_from_401_to_a_sign_in_and_stays_connected(server):
+    """Each step as an administrator takes it; what was found is applied by hand."""
+    server.method, url = "post", f"{server.url}/mcp"
+    server.documents = {
+        f"{metadata.RESOURCE}/mcp": server.resource(resource=url),
+        metadata.SERVER: server.metadata(),
+    }
+    endpoint = make_endpoint(url=url, protocol="mcp")
+    stranger = read(endpoint)
+    assert stranger.error_code == "AUTH"
+    assert "It asks for the scope “read”" in stranger.error_message
+
+    found = discovery.discover(url)
+    one = found.servers[0]
+    assert (found.resource, found.scope, one.problem) == (url, "read", "")
+    endpoint.credential = signed_in(
+        server, url=url, token_url=one.token_url, resource=found.resource, scope=found.scope
+    )
+    endpoint.save()
+    assert read(endpoint).added == 1
+    server.refuse_all()
+    assert read(endpoint).status == "succeeded"
+    assert [form["resource"] for form in server.forms] == [url, url]
