@@ -3,7 +3,6 @@
 The canary listens on 127.0.0.66, which this deployment allows: only our own restraint keeps us away.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -214,6 +213,28 @@ def test_addresses_in_what_a_call_brings_are_never_visited(
     assert called(endpoint)
 
 
+def test_servers_that_a_document_names_are_not_called(vendor, canary):
+    dialect = DIALECTS["openapi"]
+    endpoint, _ = endpoint_of(dialect, vendor, [laced(dialect, canary.url)])
+    assert read(endpoint) == "succeeded"
+    assert called(endpoint) == ["refused"]
+    assert Call.objects.get().error_code == "SERVER"
+
+
+def test_address_to_check_a_permission_at_is_not_followed_when_the_call_goes_on(vendor, canary):
+    dialect = DIALECTS["oxp"]
+    endpoint, shop = endpoint_of(dialect, vendor, [dialect.tool(1)])
+    assert read(endpoint) == "succeeded"
+    challenge = {"id": "clinic", "url": f"{canary.url}/allow", "check_url": f"{canary.url}/check"}
+    shop.beside = json_reply({"missing_requirements": {"authorization": [challenge]}}, status=400)
+    assert called(endpoint) == ["needs_authorization"]
+    first = Call.objects.get()
+    following = invocation.continue_call(first, actor=first.requested_by, answers={})
+    invocation.perform(following.pk, ())
+    following.refresh_from_db()
+    assert following.outcome == "needs_authorization"
+
+
 def test_canary_would_sing(vendor, canary):
     """The listener counts whoever comes, so the silence above means something."""
     with HostileVendor(reply(), host="127.0.0.66") as other:
@@ -222,4 +243,3 @@ def test_canary_would_sing(vendor, canary):
         endpoint.save()
         read(endpoint)
         assert other.connections == 1
-    assert json.loads(json.dumps(lures(canary.url)))
