@@ -42,7 +42,11 @@ class Bench:
             actor=admin, name=f"Key of {dialect.name}", kind="bearer", url=url, secret=SECRET
         )
         self.endpoint = make_endpoint(
-            protocol=dialect.name, url=url, settings=dict(dialect.settings), credential=credential
+            protocol=dialect.name,
+            url=url,
+            settings=dict(dialect.settings),
+            credential=credential,
+            requests_per_second=10_000,
         )
         self.pages = Client()
         self.pages.force_login(admin)

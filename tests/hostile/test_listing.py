@@ -1,0 +1,314 @@
+"""Lists that lead nowhere, change while they are read, or lose what they had (47 to 55 and 70)."""
+
+from datetime import UTC
+
+import pytest
+
+from catalog import enumeration, reading
+from catalog.models import Tool
+from catalog.wire import Limits
+from tests.hostile.bench import SHORT, USUAL, Bench, as_admin, rejections
+from tests.hostile.dialects import DIALECTS
+from tests.hostile_vendor import HostileVendor, json_reply, raw, reply
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CURSORS = ("a2t", "mcp")
+PAGED = ("a2t", "mcp", "acp")
+FAILING = json_reply({"message": "later"}, status=503)
+
+
+@pytest.fixture
+def bench(request):
+    with HostileVendor(reply()) as vendor:
+        yield Bench(vendor, DIALECTS[request.param], as_admin())
+
+
+def on(protocols):
+    return pytest.mark.parametrize("bench", protocols, indirect=True)
+
+
+def ends(bench, code, says, *, turn, limits=USUAL, pages=None):
+    """Reads once with `turn`, which must fail so, and once without, which must find all as it was."""
+    before = bench.dump()
+    bench.shop.turn = turn
+    run = bench.read(limits)
+    says = says.format(host=bench.host)
+    assert (run.status, run.error_code, run.error_message) == ("failed", code, says)
+    assert pages is None or run.pages == pages
+    bench.is_told(run, code, says)
+    assert bench.dump() == before
+    bench.shop.well()
+    again = bench.read()
+    assert (again.status, again.unchanged, again.withdrawn) == ("succeeded", 6, 0)
+    assert bench.dump() == before
+    return run
+
+
+def follow(bench, page, cursor):
+    """On that page, another cursor than the good one."""
+    return lambda number, document: bench.dialect.follow(document, cursor) if number == page else document
+
+
+@on(CURSORS)
+def test_47_a_cursor_that_repeats_ends_the_list(bench):
+    says = "Page 3 points back to page 2, so the listing never ends."
+    ends(bench, "CURSOR_LOOP", says, turn=follow(bench, 3, "2"))
+    says = "Page 2 points back to page 2, so the listing never ends."
+    ends(bench, "CURSOR_LOOP", says, turn=follow(bench, 2, "2"))
+
+
+@on(CURSORS)
+def test_48_new_cursors_over_the_same_tools_end_after_one_page(bench):
+    def turn(number, document):
+        bench.dialect.items_in(document)[:] = bench.shop.tools[:2]
+        return bench.dialect.follow(document, f"x{len(bench.vendor.requests)}")
+
+    asked = len(bench.vendor.requests)
+    says = "Page 2 brought no tool that was not listed before, yet says more follow."
+    ends(bench, "NO_PROGRESS", says, turn=turn, pages=2)
+    assert len(bench.vendor.requests) <= asked + 8
+
+
+@on(("acp",))
+def test_48_a_search_that_heeds_no_offset_is_read_once(bench):
+    before = bench.dump()
+    bench.shop.turn = lambda number, document: bench.dialect.page(bench.shop.tools, None, None)
+    run = bench.read()
+    assert (run.status, run.unchanged) == ("succeeded", 6)
+    assert bench.dump() == before
+
+
+@on(PAGED)
+def test_49_the_page_after_the_last_one_that_is_read(bench, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_PAGES", 2)
+    before = bench.dump()
+    run = bench.read()
+    says = "The listing goes on after 2 pages; that is the limit."
+    assert (run.error_code, run.error_message) == ("TOO_MANY_PAGES", says)
+    bench.is_told(run, "TOO_MANY_PAGES", says)
+    assert bench.dump() == before
+
+
+@on(("a2t",))
+def test_50_a_next_page_on_another_server_is_not_asked(bench):
+    with HostileVendor(reply(), host="127.0.0.66") as canary:
+        for url in (f"{canary.url}/tools?pageCursor=2", f"HTTP://127.0.0.66:{canary.port}/"):
+            says = f"Page 2: The list goes on at 127.0.0.66:{canary.port}; other servers are not asked."
+            ends(bench, "FOREIGN_NEXT", says, turn=follow(bench, 2, url))
+        assert canary.connections == 0
+
+
+@on(("mcp",))
+def test_50_a_cursor_that_looks_like_an_address_is_a_text(bench):
+    before = bench.dump()
+    with HostileVendor(reply(), host="127.0.0.66") as canary:
+        bench.shop.turn = follow(bench, 2, f"{canary.url}/mcp")
+        run = bench.read()
+        assert (run.status, run.error_code) == ("failed", "CURSOR_LOOP")
+        assert canary.connections == 0
+    assert bench.dump() == before
+
+
+@on(CURSORS)
+def test_51_a_cursor_that_is_none_ends_the_list(bench):
+    member = "paging.next" if bench.dialect.name == "a2t" else "nextCursor"
+    says = (
+        f"Page 2: “{member}” is not a cursor: it must be text of at most 2,048 characters, "
+        "none of them a control character."
+    )
+    odd = ("x" * 100_000, "a\r\nX-Evil: 1", {"a": 1}, ["2"], 2, True, 1.5, "\ud800", "a\u0085b")
+    for cursor in odd:
+        ends(bench, "BAD_CURSOR", says, turn=follow(bench, 2, cursor))
+
+
+@on(PAGED)
+def test_52_a_page_that_fails_three_times_leaves_the_list_as_it_was(bench):
+    kept = bench.endpoint.last_success_at.astimezone(UTC)
+    says = (
+        "2 of ? pages were read. Page 3: {host} answered 503 Service Unavailable. "
+        f"The list of {kept:%-d %b, %H:%M} stays."
+    )
+    asked = len(bench.vendor.requests)
+    bench.shop.tools = [bench.dialect.described(tool, "Other words.") for tool in bench.shop.tools]
+    before = bench.dump()
+    bench.shop.turn = lambda number, page: FAILING if number == 3 else page
+    run = bench.read(Limits(backoff=(0.001, 0.001)))
+    assert (run.status, run.error_code, run.error_message) == (
+        "failed",
+        "INCOMPLETE",
+        says.format(host=bench.host),
+    )
+    assert (run.pages, run.seen) == (2, 4)
+    bench.is_told(run, "INCOMPLETE", run.error_message)
+    assert bench.dump() == before
+    lists = [request for request in bench.vendor.requests[asked:] if bench.dialect.is_list(request)]
+    assert len(lists) == 5
+    bench.shop.well()
+    assert bench.read().changed == 6
+
+
+@on(PAGED)
+def test_52_fails_at_each_page(bench):
+    for page in (1, 2, 3):
+        before = bench.dump()
+        bench.shop.turn = lambda number, document, page=page: raw(b"") if number == page else document
+        run = bench.read(SHORT)
+        assert (run.status, run.pages) == ("failed", page - 1)
+        assert run.error_code == ("INCOMPLETE" if page > 1 else "NO_REPLY")
+        assert bench.dump() == before
+        bench.shop.well()
+        assert bench.read().unchanged == 6
+
+
+@on(PAGED)
+def test_53_a_list_that_changes_while_it_is_read_three_times(bench):
+    """The third page shows other words than the first: what was read belongs to no moment."""
+    says = "The list changed each time while it was read, 3 times in a row. It is read again later."
+    readings = []
+
+    def turn(number, document):
+        if number == 2:
+            readings.append(number)
+            words = f"Words of reading {len(readings)}."
+            bench.shop.tools = [bench.dialect.described(tool, words) for tool in bench.shop.tools]
+        return document
+
+    before = bench.dump()
+    bench.shop.turn = turn
+    run = bench.read()
+    assert (run.status, run.error_code, run.error_message) == ("failed", "UNSTABLE", says)
+    bench.is_told(run, "UNSTABLE", says)
+    assert bench.dump() == before
+    assert len(readings) == 3
+    bench.shop.well()
+    bench.shop.tools = [bench.dialect.tool(number) for number in range(1, 7)]
+    assert bench.read().unchanged == 6
+
+
+@on(PAGED)
+def test_53_a_list_that_changes_once_is_read_again_and_taken_whole(bench):
+    turns = []
+
+    def turn(number, document):
+        if number == 2 and not turns:
+            turns.append(number)
+            bench.shop.tools = [bench.dialect.described(tool, "Other words.") for tool in bench.shop.tools]
+        return document
+
+    bench.shop.turn = turn
+    run = bench.read()
+    assert (run.status, run.changed, run.unchanged) == ("succeeded", 6, 0)
+    words = Tool.objects.filter(endpoint=bench.endpoint).values_list("description", flat=True)
+    assert set(words) == {"Other words."}
+
+
+@on(PAGED)
+def test_53_pages_that_shrink_while_they_are_read_lose_nothing(bench):
+    """A tool that is taken off the first page moves another over the edge that was read already."""
+    gone = bench.shop.tools[0]
+
+    def turn(number, document):
+        if number == 1 and gone in bench.shop.tools:
+            bench.shop.tools.remove(gone)
+        return document
+
+    bench.shop.turn = turn
+    run = bench.read()
+    assert (run.status, run.seen, run.withdrawn) == ("succeeded", 5, 1)
+    active = Tool.objects.filter(endpoint=bench.endpoint, status="active")
+    assert {tool.tool_id for tool in active} == {bench.dialect.id_of(tool) for tool in bench.shop.tools}
+
+
+@on(DIALECTS)
+def test_54_an_empty_list_waits_for_a_person(bench):
+    says = (
+        "The vendor now lists none of the tools it listed before. Nothing was withdrawn. "
+        "Confirm if these tools are really gone, or read again later."
+    )
+    before = bench.dump()
+    tools, bench.shop.tools = bench.shop.tools, []
+    run = bench.read()
+    assert (run.status, run.error_code, run.error_message) == ("failed", "EMPTY_HELD", says)
+    assert (run.would_withdraw, bench.endpoint.status) == (6, "held")
+    bench.is_told(run, "EMPTY_HELD", says)
+    assert "Yes, withdraw 6 tools" in bench.shown(run)
+    assert bench.dump() == before
+    bench.shop.tools = tools
+    assert (bench.read().unchanged, bench.endpoint.status) == (6, "ok")
+    assert bench.dump() == before
+
+
+@on(DIALECTS)
+def test_55_a_list_without_more_than_thirty_percent_waits_for_a_person(bench):
+    before = bench.dump()
+    tools = bench.shop.tools
+    bench.shop.tools = tools[2:]
+    run = bench.read()
+    says = (
+        "2 of 6 tools are missing from the vendor's list. Nothing was withdrawn. "
+        "Confirm if these tools are really gone, or read again later."
+    )
+    assert (run.status, run.error_code, run.error_message) == ("failed", "SHRINK_HELD", says)
+    bench.is_told(run, "SHRINK_HELD", says)
+    assert bench.dump() == before
+    bench.shop.tools = tools[1:]
+    run = bench.read()
+    assert (run.status, run.withdrawn) == ("succeeded", 1)
+    bench.shop.tools = tools
+    assert bench.read().returned == 1
+
+
+@on(DIALECTS)
+@pytest.mark.parametrize("count", [69, 71])
+def test_55_the_line_is_thirty_percent(bench, count):
+    bench.shop.page_size = 200
+    bench.shop.tools = [bench.dialect.tool(number) for number in range(1, 101)]
+    if bench.dialect.name == "acp":
+        bench.endpoint.settings = {"page_size": 200}
+        bench.endpoint.save()
+    assert bench.read().added == 94
+    bench.shop.tools = bench.shop.tools[:count]
+    run = bench.read()
+    assert run.error_code == ("SHRINK_HELD" if count == 69 else "")
+    assert (run.would_withdraw, run.withdrawn) == ((31, 0) if count == 69 else (0, 29))
+    held = enumeration.confirm_held(run, actor=bench.admin) if count == 69 else None
+    assert held is None or enumeration.perform(held.pk).withdrawn == 31
+
+
+@on(("mcp",))
+def test_70_an_answer_to_another_request_is_no_answer(bench):
+    says = "{host} answered another request than the one that was asked."
+    for other in (0, -1, 10**30, "1", True, 1.0, {}, [], None):
+        before = bench.dump()
+        bench.shop.turn = lambda number, page, other=other: page | {"id": other}
+        run = bench.read()
+        assert (run.status, run.error_code) == ("failed", "RPC_MISMATCH"), other
+        assert run.error_message == says.format(host=bench.host)
+        bench.is_told(run, "RPC_MISMATCH", run.error_message)
+        assert bench.dump() == before
+        bench.shop.well()
+        assert bench.read().unchanged == 6
+
+
+@on(("mcp",))
+def test_70_an_error_with_status_200_is_told_in_the_vendors_words(bench):
+    words = "<script>x</script> \x1b[31m \u202e " + "long " * 200
+
+    def turn(number, page):
+        error = {"code": -32099, "message": words}
+        return json_reply({"jsonrpc": "2.0", "id": page["id"], "error": error})
+
+    before = bench.dump()
+    bench.shop.turn = turn
+    run = bench.read()
+    assert (run.status, run.error_code) == ("failed", "RPC_ERROR")
+    assert run.error_message.isprintable()
+    assert len(run.error_message) < 600
+    assert r"<script>x</script> \x1b[31m \u202e long" in run.error_message
+    page = bench.pages.get(f"/runs/{run.pk}/").content.decode()
+    assert "&lt;script&gt;x&lt;/script&gt;" in page
+    assert bench.dump() == before
+    bench.shop.well()
+    assert bench.read().unchanged == 6
+    assert rejections(run) == []
