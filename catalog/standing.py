@@ -22,7 +22,7 @@ def standing_of(credential: Credential, now: datetime) -> Standing:
         return _plain(State.REFUSED, LOCKED, Remedy.ENTER_SECRET)
     if credential.refused_at:
         host = urlsplit(credential.origin).netloc
-        says = f"{host} does not take it since {moment(credential.refused_at)} (401 Unauthorized)."
+        says = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized)."
         return _plain(State.REFUSED, says, Remedy.ENTER_SECRET, credential.refused_at)
     if credential.used_at is None:
         return _plain(State.NEW, "It has not been sent to anybody yet.", None)

@@ -40,6 +40,17 @@ def set_the_stage() -> list[str]:
     credential = connections.create_credential(
         actor=actor, name="Main key", kind="bearer", url="http://127.0.0.1:9000/", secret="a-secret"
     )
+    client = connections.create_credential(
+        actor=actor,
+        name="Weather sign-in",
+        kind="oauth_code",
+        url="http://127.0.0.1:9000/",
+        secret="a-secret",
+        client_id="pegboard",
+        token_url="http://127.0.0.1:9000/token",
+        authorization_url="http://127.0.0.1:9000/a/long/way/to/where/people/sign/in/at/this/vendor",
+        scope="read write",
+    )
     signature = make_signature(
         "forecast", inputs=INPUTS, outputs=INPUTS[:1], annotations=Annotations(read_only=True)
     )
@@ -69,6 +80,8 @@ def set_the_stage() -> list[str]:
             "/credentials/",
             "/credentials/new/",
             f"/credentials/{credential.pk}/",
+            f"/credentials/{client.pk}/",
+            f"/credentials/{client.pk}/client/",
             "/review/",
             "/review/?state=blocked",
         ),

@@ -66,7 +66,7 @@ def test_a_secret_that_the_vendor_refuses_says_so_and_is_replaced_in_place(guard
     assert (found["state"], found["remedy"], found["error"]["code"]) == ("refused", "enter_secret", "AUTH")
     host = guarded.url.split("/")[2]
     assert re.fullmatch(
-        rf"{host} does not take it since \d\d:\d\d:\d\d UTC on \d+ \w+ \d{{4}} \(401 Unauthorized\)\.",
+        rf"{host} has refused it since \d\d:\d\d:\d\d UTC on \d+ \w+ \d{{4}} \(401 Unauthorized\)\.",
         found["sentence"],
     )
     page = admin.get(f"/credentials/{pk}/")

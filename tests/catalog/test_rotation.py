@@ -21,9 +21,12 @@ from django.db import connection, transaction
 from catalog import connections, credentials, rotation, sealing
 from catalog.credentials import FIELD
 from catalog.models import Credential
+from catalog.oauth import tokens
 from catalog.sealing import KeyringError, Secret, UndecryptableError
-from pegboard import checks, starting
+from pegboard import checks, local, starting
 from people.models import AuditEntry
+from tests.authorization_server import AuthorizationServer
+from tests.catalog.oauth_cases import begin, make_client, signed_in, wear_out
 from tests.factories import make_user
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -382,3 +385,33 @@ def test_rotation_killed_twelve_times_under_readers_and_writers(settings, proces
     settings.KEYS = [NEW]
     assert opened() == expected
     assert set(sealing.secrets_by_key()) == {"k2"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tokens_of_oauth_move_too_and_go_on_working(settings):
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        begin(make_client(server, "oauth_code", name="Other"), make_user())
+        settings.KEYS = [NEW, OLD]
+
+        # Two client secrets, two tokens, the verifier of a sign-in under way, the key of the fingerprints.
+        assert "6 secrets sealed again under “k2”." in rotate()
+
+        settings.KEYS = [NEW]
+        assert tokens.token_for(credential).secret.reveal() in server.access
+        wear_out(credential)
+        assert tokens.token_for(credential).secret.reveal() in server.access
+        assert server.revoked == 0
+
+
+def test_keys_of_an_older_run_are_taken_over(tmp_path, monkeypatch):
+    for name in ("PEGBOARD_SECRET_KEY", "PEGBOARD_KEYS", "PEGBOARD_KEYS_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "secrets"
+    path.write_text(f"PEGBOARD_SECRET_KEY=signs sessions\nPEGBOARD_CREDENTIAL_KEYS={OLD}\n")
+
+    taken_over = {"PEGBOARD_SECRET_KEY": "signs sessions", "PEGBOARD_KEYS": OLD}
+    assert local.keys(tmp_path) == taken_over == local.read_variables(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("PEGBOARD_KEYS_FILE", "/somewhere/else")
+    assert local.keys(tmp_path) == {"PEGBOARD_SECRET_KEY": "signs sessions"}
