@@ -20,9 +20,8 @@ from django.db import Error as DatabaseError
 from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
-from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import credentials, evidence, pacing, reading, recording, trail
+from catalog import credentials, evidence, hints, pacing, reading, recording, trail
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
@@ -31,7 +30,7 @@ from catalog.notifications import outbox
 from catalog.outbound import Exchange
 from catalog.protocols.errors import ProtocolError
 from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
-from people import audit, trace
+from people import audit, outages, trace
 from people.counters import Histogram
 from people.models import User
 
@@ -142,13 +141,10 @@ def send(run_id: int) -> bool:
     queued = Run.objects.filter(pk=run_id, status=RunStatus.QUEUED)
     # Before the message: a worker that hears of it at once would find the row locked and skip it.
     queued.update(sent_at=Now())
-    try:
-        current_app.send_task(TASK, args=[run_id])
-    except (BrokerError, OSError) as exc:
-        logger.warning("run %s waits for the broker: %s", run_id, exc)
-        queued.update(sent_at=None)
-        return False
-    return True
+    if hints.give(partial(current_app.send_task, TASK, args=[run_id]), f"run {run_id}"):
+        return True
+    queued.update(sent_at=None)
+    return False
 
 
 def confirm_held(run: Run, *, actor: User) -> Run:
@@ -242,12 +238,15 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
         if isinstance(exc, ProtocolError):
             pacing.note(run.endpoint, exc)
         _fail(run, exc.code, exc.message, getattr(exc, "retry_after", None), heart.progress, heart.heard)
-    except Exception:
+    except Exception as exc:
         logger.exception("run %s failed", run.pk)
-        if _is_database_lost():
+        if outages.is_database_lost(exc) or _is_database_lost():
             raise  # The lease runs out, and the run is taken up again.
-        message = "Pegboard itself failed here; its log says more. The catalog is as it was."
-        _fail(run, "INTERNAL", message, progress=heart.progress, heard=heart.heard)
+        found = outages.outage(exc)
+        code = found.code.upper() if found else "INTERNAL"
+        message = found.message if found else "Pegboard itself failed here; its log says more."
+        message += " The catalog is as it was."
+        _fail(run, code, message, progress=heart.progress, heard=heart.heard)
 
 
 @transaction.atomic

@@ -1,21 +1,18 @@
 """Decisions about findings. One about the bytes of a version is one about that version."""
 
-import logging
+from functools import partial
 from typing import Literal
 
 from celery import current_app
 from django.db import transaction
 from django.utils import timezone
-from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import holds
+from catalog import hints, holds
 from catalog.errors import CatalogError
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from people import audit
 from people.models import User
-
-logger = logging.getLogger(__name__)
 
 Decision = Literal["accept", "block"]
 LONGEST_NOTE = 2_000
@@ -75,10 +72,7 @@ def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
 
 def _index() -> None:
     """A broker that is away delays it: the search index follows once a minute by itself."""
-    try:
-        current_app.send_task(INDEX)
-    except (BrokerError, OSError) as exc:
-        logger.warning("the search index waits for the broker: %s", exc)
+    hints.give(partial(current_app.send_task, INDEX), "the search index")
 
 
 def _invalid(field: str, sentence: str) -> CatalogError:

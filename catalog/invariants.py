@@ -74,12 +74,12 @@ def check(only: Collection[str] = ()) -> list[Breach]:
     return breaches
 
 
-def rows(sql: str, *values: object) -> Callable[[], Iterator[str]]:
+def rows(sql: str, *values: str | int | list[str]) -> Callable[[], Iterator[str]]:
     """A claim's question in SQL: each row it finds is one breach, named by its only column."""
 
     def ask() -> Iterator[str]:
         with connection.cursor() as cursor:
-            cursor.execute(sql, values)
+            cursor.execute(sql, list(values))
             found = cursor.fetchall()
         return (str(name) for (name,) in found)
 

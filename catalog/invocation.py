@@ -19,9 +19,8 @@ from celery import current_app
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import call_results, credentials, holds, pacing
+from catalog import call_results, credentials, hints, holds, pacing
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Call, Endpoint, Tool, ToolVersion
@@ -201,10 +200,7 @@ def send(call_id: int) -> None:
     """Tell a worker. If the broker is away the row stays queued, and `sweep` sends again."""
     queued = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED)
     queued.update(sent_at=Now())
-    try:
-        current_app.send_task(TASK, args=[call_id])
-    except (BrokerError, OSError) as exc:
-        logger.warning("call %s waits for the broker: %s", call_id, exc)
+    if not hints.give(partial(current_app.send_task, TASK, args=[call_id]), f"call {call_id}"):
         queued.update(sent_at=None)
 
 

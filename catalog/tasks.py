@@ -1,10 +1,11 @@
 """What workers do. A task takes ids, may run twice, and calls one function."""
 
 import uuid
+from functools import partial
 
 from celery import shared_task
 
-from catalog import enumeration, history, inspecting, invocation, search
+from catalog import enumeration, hints, history, inspecting, invocation, search
 from catalog.crashpoints import crashpoint
 from catalog.models.runs import RunStatus
 from catalog.oauth import tokens
@@ -16,7 +17,8 @@ def enumerate_endpoint(run_id: int) -> None:
     if run.status == RunStatus.SUCCEEDED:
         inspecting.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
-        read_versions.delay(run.endpoint_id)
+        # Without the broker, the next reading sees to it.
+        hints.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         crashpoint("done")
 
 

@@ -10,7 +10,8 @@ from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooMany
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 
-from pegboard import outages, views
+from pegboard import views
+from people import outages
 from people.errors import DomainError
 
 logger = logging.getLogger(__name__)

@@ -18,9 +18,7 @@ from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse
 from psycopg import errors
 
-
-class OutOfPatienceError(psycopg.OperationalError):
-    """All that one request asks the database has together taken too long."""
+from people.outages import OutOfPatienceError
 
 
 class _Left(threading.local):

@@ -59,6 +59,8 @@ def _lines(name: str) -> list[str]:
     return [entry.strip() for entry in os.environ.get(name, "").split(";") if entry.strip()]
 
 
+# And that it may wait for the broker to take a message.
+BROKER_PATIENCE = 1.0 if SERVES_PAGES else None
 DATABASE_GUARDS = [
     *(
         ["statement_timeout=3s", "lock_timeout=2s"]
@@ -320,6 +322,8 @@ OUTBOUND_PORTS = os.environ.get("PEGBOARD_OUTBOUND_PORTS", "")
 KEYS = _words("PEGBOARD_KEYS")
 KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
 
+# `make run` says so: one person on one machine, where much is fine that would not be for others.
+LOCAL = os.environ.get("PEGBOARD_LOCAL") == "1"
 # Where links in mail and webhooks lead to, and how mail leaves.
 PUBLIC_URL = os.environ.get("PEGBOARD_URL", "").rstrip("/")
 MAIL_FROM = DEFAULT_FROM_EMAIL = os.environ.get("PEGBOARD_MAIL_FROM", "Pegboard <pegboard@localhost>")

@@ -17,10 +17,10 @@ from rest_framework.views import APIView
 
 from pegboard import reference
 from pegboard.celery import app as celery_app
-from pegboard.outages import RETRY_AFTER, Outage, outage
 from pegboard.rest.schema import ERRORS
 from people import trace
 from people.models import Role
+from people.outages import RETRY_AFTER, Outage, outage
 from people.permissions import public, requires
 
 API = "/api/"

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 
+import psycopg
 from django.db import InterfaceError, InternalError, OperationalError
 from psycopg import errors
-
-from pegboard.patience import OutOfPatienceError
 
 RETRY_AFTER = 5  # seconds
 # PostgreSQL says so with a class of its own only where it is the write itself that fails.
 NO_ROOM = ("No space left on device", "could not extend file", "File too large", "could not write")
+
+
+class OutOfPatienceError(psycopg.OperationalError):
+    """All that one request asks the database has together taken too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,16 @@ def outage(exc: BaseException | None) -> Outage | None:
         return None
     if isinstance(cause, OutOfPatienceError):
         return BUSY
-    if isinstance(cause, errors.Error) and not isinstance(cause, errors.AdminShutdown) and cause.sqlstate:
-        return BUSY if cause.sqlstate[:2] in ("40", "53", "55", "57") else AWAY
-    return AWAY
+    return AWAY if is_database_lost(exc) else BUSY
+
+
+def is_database_lost(exc: BaseException) -> bool:
+    """Whether the connection ended under us, so that nobody knows what has become of the last words.
+
+    Not asked of the connection: by the time that somebody looks, Django may have opened another one.
+    """
+    if not isinstance(exc, OperationalError | InterfaceError | InternalError):
+        return False
+    state = getattr(exc.__cause__, "sqlstate", None)
+    # Connection lost, server shut down or started, session ended for having slept inside a transaction.
+    return state is None or state[:2] == "08" or state[:3] in ("57P", "25P")
