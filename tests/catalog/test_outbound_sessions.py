@@ -1,6 +1,8 @@
 """What a session can do for protocols that need more than one question and one answer."""
 
+from base64 import b64encode, urlsafe_b64encode
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import pytest
 
@@ -111,3 +113,30 @@ def test_nothing_is_written_when_nothing_was_found_out(django_assert_num_queries
     endpoint = make_endpoint(memory={"era": "modern"})
     with django_assert_num_queries(0), credentials.open_session(endpoint) as session:
         assert session.memory == {"era": "modern"}
+
+
+AROUND = ["", "x", "Bearer ", "ab"]
+
+
+@pytest.mark.parametrize("before", AROUND)
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        lambda text: text,
+        lambda text: quote(text, safe=""),
+        lambda text: b64encode(text.encode()).decode(),
+        lambda text: urlsafe_b64encode(text.encode()).decode().rstrip("="),
+        lambda text: text.encode().hex(),
+        lambda text: text.encode().hex().upper(),
+        lambda text: text[::-1],
+        lambda text: "".join(f"\\u{ord(c):04x}" for c in text),
+    ],
+)
+def test_secret_that_comes_back_in_disguise_is_not_taken(before, disguise):
+    secret = "s3cret/+?-of-ours"
+    body = f'{{"description": "{disguise(before + secret)}"}}'.encode()
+    given = {"authorization": {"X-Key": "does not matter"}, "secrets": [secret]}
+    for script in (reply(body), reply(b"{}", headers={"X-Debug": disguise(before + secret)})):
+        with talk(script, **given) as (_vendor, session), pytest.raises(RefusedError) as refused:
+            session.get("/")
+        assert refused.value.code == "ECHO"
