@@ -217,6 +217,7 @@ class LocalProduct:
             "PEGBOARD_URL": os.environ.get("PEGBOARD_URL", f"http://{HOST}:{self.wishes.port}"),
             # Tells `manage.py doctor` that this serves one person on one machine.
             "PEGBOARD_LOCAL": "1",
+            "PEGBOARD_DATA": str(self.data),
             # One person on one machine may well connect what runs beside the product.
             "PEGBOARD_OUTBOUND_ALLOW": os.environ.get("PEGBOARD_OUTBOUND_ALLOW", f"{HOST}/32"),
         }

@@ -1,0 +1,7 @@
+"""What is wrong with this installation, in plain sentences: `manage.py doctor`.
+
+frame      a check, what it finds, and which checks must pass before it can be asked
+setup      settings, keys and files
+servers    the database and the broker
+work       what should be happening and is not
+"""

@@ -1,0 +1,75 @@
+"""A check is one function that yields what is wrong. What leans on another is not asked while that fails."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What was found, why it matters, and what to do: one sentence each."""
+
+    found: str
+    why: str
+    act: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From where on something is trouble; options of the command."""
+
+    free_percent: float = 10.0
+    skew_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`says` is what holds when it finds nothing. `deployed` is for installations that serve others."""
+
+    name: str
+    says: str
+    find: Callable[[Limits], Iterator[Trouble]]
+    after: tuple[str, ...] = ()
+    deployed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    check: Check
+    troubles: tuple[Trouble, ...]
+    skipped: bool = False
+
+
+CHECKS: dict[str, Check] = {}
+Find = Callable[[Limits], Iterator[Trouble]]
+
+
+def check(
+    name: str, says: str, *, after: tuple[str, ...] = (), deployed: bool = False
+) -> Callable[[Find], Find]:
+    """Registers a function. `after` names the checks it leans on."""
+
+    def register(find: Find) -> Find:
+        CHECKS[name] = Check(name, says, find, after, deployed)
+        return find
+
+    return register
+
+
+def _in_order() -> Iterator[Check]:
+    return (
+        CHECKS[name] for name in TopologicalSorter({c.name: c.after for c in CHECKS.values()}).static_order()
+    )
+
+
+def examine(limits: Limits, *, is_local: bool, skip: Collection[str] = ()) -> Iterator[Answer]:
+    """Each after those that it leans on."""
+    failed: set[str] = set()
+    for each in _in_order():
+        if each.name in skip or (each.deployed and is_local) or failed.intersection(each.after):
+            failed |= {each.name} if failed.intersection(each.after) else set()
+            yield Answer(each, (), skipped=True)
+            continue
+        troubles = tuple(each.find(limits))
+        failed |= {each.name} if troubles else set()
+        yield Answer(each, troubles)

@@ -1,0 +1,192 @@
+"""The database and the broker: whether they answer, and whether they are set up as the product needs them."""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import redis
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from catalog import sealing
+from pegboard.doctor.frame import Limits, Trouble, check
+from people import broker
+
+OLDEST_POSTGRES = 150_000
+EXTENSIONS = ("pg_trgm",)
+KEEPS_EVERYTHING = "noeviction"
+NEARLY_FULL = 0.9
+
+
+@check("database", "the database answers")
+def database(limits: Limits) -> Iterator[Trouble]:
+    try:
+        _value("SELECT 1")
+    except DatabaseError as exc:
+        connection.close()
+        yield Trouble(
+            f"The database does not answer: {_first_line(exc)}",
+            "Nothing works without it.",
+            "Start PostgreSQL, and see whether DATABASE_URL names it.",
+        )
+
+
+@check("postgres_version", "PostgreSQL is new enough", after=("database",))
+def postgres_version(limits: Limits) -> Iterator[Trouble]:
+    version = connection.cursor().connection.info.server_version
+    if version < OLDEST_POSTGRES:
+        yield Trouble(
+            f"PostgreSQL is of version {version // 10_000}.",
+            "Pegboard uses what came with version 15.",
+            "Move the data to PostgreSQL 15 or newer with pg_dump and pg_restore.",
+        )
+
+
+@check("migrations", "the database has the shape that this version of the product needs", after=("database",))
+def migrations(limits: Limits) -> Iterator[Trouble]:
+    executor = MigrationExecutor(connection)
+    if pending := executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        names = ", ".join(f"{step.app_label} {step.name}" for step, _ in pending[:3])
+        yield Trouble(
+            f"{len(pending)} migrations have not run: {names}{' …' if len(pending) > 3 else ''}.",
+            "Pages and workers fail where they meet what is missing.",
+            "Run manage.py migrate, then start web, workers and scheduler again.",
+        )
+
+
+@check(
+    "extensions",
+    "the extensions of PostgreSQL that search needs are installed",
+    after=("database", "migrations"),
+)
+def extensions(limits: Limits) -> Iterator[Trouble]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extname FROM pg_extension")
+        installed = {name for (name,) in cursor.fetchall()}
+    for name in EXTENSIONS:
+        if name not in installed:
+            yield Trouble(
+                f"The extension {name} is missing.",
+                "Search fails.",
+                f"As the owner of the database: CREATE EXTENSION {name};",
+            )
+
+
+@check("database_clock", "the database's clock and ours agree", after=("database",))
+def database_clock(limits: Limits) -> Iterator[Trouble]:
+    yield from _skew("database", _value("SELECT extract(epoch FROM clock_timestamp())"), limits)
+
+
+@check("statement_timeout", "the database ends what takes too long", after=("database",))
+def statement_timeout(limits: Limits) -> Iterator[Trouble]:
+    if _value("SELECT current_setting('statement_timeout')") == "0":
+        yield Trouble(
+            "No time limit holds for statements on our connections.",
+            "One slow question can keep every page waiting.",
+            "A pooler between us and PostgreSQL may drop it: let it pass “options”, or set it for the "
+            "role with ALTER ROLE … SET statement_timeout = '60s'.",
+        )
+
+
+@check("connections", "the database has connections to spare", after=("database",))
+def connections(limits: Limits) -> Iterator[Trouble]:
+    used = _value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+    most = _value("SELECT current_setting('max_connections')::int")
+    if used > most * NEARLY_FULL:
+        yield Trouble(
+            f"{used} of {most} connections to the database are in use.",
+            "The next process that asks for one is refused.",
+            "Raise max_connections, put a pooler in front, or run fewer web and worker processes.",
+        )
+
+
+@check(
+    "audit_role",
+    "the product's own database role cannot rewrite the audit trail",
+    after=("database", "migrations"),
+    deployed=True,
+)
+def audit_role(limits: Limits) -> Iterator[Trouble]:
+    may = "has_table_privilege(current_user, 'people_auditentry', '%s')"
+    if _value(f"SELECT {may % 'UPDATE'} OR {may % 'DELETE'} OR {may % 'TRUNCATE'}"):
+        yield Trouble(
+            "The role that Pegboard signs in with may change the audit trail.",
+            "Whoever takes over a process of Pegboard could then hide what they did.",
+            "Let migrations run as the owner and the product as a role of its own: docs/operations.md.",
+        )
+
+
+@check("secret_keys", "every stored secret can be opened", after=("database", "migrations", "keys"))
+def secret_keys(limits: Limits) -> Iterator[Trouble]:
+    for key_id, count in sorted(sealing.missing_keys(sealing.keyring()).items()):
+        yield Trouble(
+            f"{count:,} stored secrets were sealed under the key “{key_id}”, which is not there.",
+            "Endpoints that use them cannot be read.",
+            f"Put the key back into PEGBOARD_KEYS. If it is lost: manage.py rotate_keys --forget {key_id}",
+        )
+
+
+@check("broker", "the broker answers")
+def broker_answers(limits: Limits) -> Iterator[Trouble]:
+    try:
+        broker.client().ping()
+    except redis.RedisError as exc:
+        yield Trouble(
+            f"The broker does not answer: {_first_line(exc)}",
+            "Pages go on, and readings and calls wait.",
+            "Start Redis or Valkey, and see whether REDIS_URL names it.",
+        )
+
+
+@check("broker_evicts", "the broker keeps what it is given", after=("broker",))
+def broker_evicts(limits: Limits) -> Iterator[Trouble]:
+    policy = broker.client().info("memory").get("maxmemory_policy", KEEPS_EVERYTHING)
+    if policy != KEEPS_EVERYTHING:
+        yield Trouble(
+            f"The broker throws messages away when its memory is full (maxmemory-policy {policy}).",
+            "Readings and calls then start late, and counters vanish.",
+            f"Set maxmemory-policy {KEEPS_EVERYTHING}, and give Pegboard a broker of its own.",
+        )
+
+
+@check("broker_memory", "the broker has memory to spare", after=("broker",))
+def broker_memory(limits: Limits) -> Iterator[Trouble]:
+    memory = broker.client().info("memory")
+    used, most = memory.get("used_memory", 0), memory.get("maxmemory", 0)
+    if most and used > most * NEARLY_FULL:
+        yield Trouble(
+            f"The broker uses {used / most:.0%} of the memory it may use.",
+            "When it is full, no message can be sent.",
+            "Give it more with maxmemory, or see what else uses it.",
+        )
+
+
+@check("broker_clock", "the broker's clock and ours agree", after=("broker", "database_clock"))
+def broker_clock(limits: Limits) -> Iterator[Trouble]:
+    seconds, micros = broker.client().time()
+    yield from _skew("broker", seconds + micros / 1_000_000, limits)
+
+
+def _skew(server: str, theirs: float, limits: Limits) -> Iterator[Trouble]:
+    ahead = float(theirs) - time.time()
+    if abs(ahead) > limits.skew_seconds:
+        how = "ahead of" if ahead > 0 else "behind"
+        there = timezone.now() + timedelta(seconds=ahead)
+        yield Trouble(
+            f"The {server}'s clock is {abs(ahead):.0f} seconds {how} ours: {there:%H:%M:%S} UTC there.",
+            "Leases, tokens and schedules are judged by more than one clock.",
+            "Let both machines keep their time by NTP.",
+        )
+
+
+def _value(sql: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchone()[0]
+
+
+def _first_line(error: Exception) -> str:
+    """Without a password, which no driver's first line holds."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

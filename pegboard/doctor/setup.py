@@ -1,0 +1,155 @@
+"""Settings, keys and files: what can be judged without any server."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.staticfiles import finders
+
+from catalog import sealing
+from catalog.sealing import KeyringError
+from pegboard import checks, starting
+from pegboard.doctor.frame import Limits, Trouble, check
+
+LOOPBACK_NAMES = {"127.0.0.1", "localhost", "::1", "[::1]"}
+
+
+@check("secret_key", "sessions are signed with a key of this installation's own")
+def secret_key(limits: Limits) -> Iterator[Trouble]:
+    key = settings.SECRET_KEY
+    if key.startswith(starting.KNOWN_TO_EVERYBODY) or len(key) < starting.SHORTEST_SECRET_KEY:
+        yield Trouble(
+            "PEGBOARD_SECRET_KEY is missing, too short, or one that everybody knows.",
+            "Whoever knows it can sign in as anybody.",
+            "Set it to 50 random characters or more; everybody has to sign in again then.",
+        )
+
+
+@check("keys", "there is a usable key for secrets")
+def keys(limits: Limits) -> Iterator[Trouble]:
+    try:
+        sealing.keyring()
+    except KeyringError as exc:
+        yield Trouble(
+            str(exc), "No credential can be used or entered.", "Put the key back, or make the first one."
+        )
+
+
+@check(
+    "key_file", "the file with the keys is its owner's alone, and lies apart from the data", after=("keys",)
+)
+def key_file(limits: Limits) -> Iterator[Trouble]:
+    if not settings.KEYS_FILE:
+        return
+    path = Path(settings.KEYS_FILE).resolve()
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        yield Trouble(
+            f"Others than its owner may open {path}, which holds the keys of all credentials.",
+            "Whoever reads it and a backup of the database has every credential.",
+            f"chmod 600 {path}",
+        )
+    data = Path(os.environ.get("PEGBOARD_DATA") or "/nonexistent")
+    if any((parent / "PG_VERSION").exists() for parent in path.parents) or data in path.parents:
+        yield Trouble(
+            f"The file with the keys, {path}, lies inside the data.",
+            "A copy of the data then brings its keys along, and protects nothing.",
+            "Move it to another place, and let PEGBOARD_KEYS_FILE name that.",
+        )
+
+
+@check("debug", "Django's debug pages are off")
+def debug(limits: Limits) -> Iterator[Trouble]:
+    if settings.DEBUG:
+        yield Trouble(
+            "PEGBOARD_DEBUG is on.",
+            "An error shows the inside of the program to whoever caused it.",
+            "Take PEGBOARD_DEBUG out of the environment and start again.",
+        )
+
+
+@check("crash_points", "no crash point is armed")
+def crash_points(limits: Limits) -> Iterator[Trouble]:
+    for error in checks.crash_points(None):
+        yield Trouble(error.msg, "They are for tests and lose work on purpose.", str(error.hint))
+
+
+@check("networks", "vendors are reached only where this installation means to", deployed=True)
+def networks(limits: Limits) -> Iterator[Trouble]:
+    for error in checks.open_networks(None):
+        why = "An administrator could reach programs on this machine, or anything at all, through Pegboard."
+        yield Trouble(error.msg, why, str(error.hint))
+
+
+@check("hosts", "the product knows under which names it is reached", deployed=True)
+def hosts(limits: Limits) -> Iterator[Trouble]:
+    names = set(settings.ALLOWED_HOSTS)
+    if "*" in names:
+        yield Trouble(
+            "PEGBOARD_HOSTS takes any name.",
+            "Links in pages and mail can then be made to lead elsewhere.",
+            "Name the hosts that people use.",
+        )
+    elif names <= LOOPBACK_NAMES:
+        yield Trouble(
+            "PEGBOARD_HOSTS names this machine's loopback only.",
+            "Nobody else can open a page.",
+            "Set it to the host name that people use.",
+        )
+
+
+@check("https", "passwords and keys travel encrypted", deployed=True)
+def https(limits: Limits) -> Iterator[Trouble]:
+    if not settings.HTTPS:
+        yield Trouble(
+            "PEGBOARD_HTTPS is not set.",
+            "Cookies go over plain connections too, and nothing makes browsers come back encrypted.",
+            "Put a proxy that ends TLS in front, and set PEGBOARD_HTTPS=1.",
+        )
+
+
+@check("static_files", "the files that pages need are where they should be")
+def static_files(limits: Limits) -> Iterator[Trouble]:
+    act = "Run manage.py collectstatic, and set PEGBOARD_STATIC_ROOT to where it put the files."
+    if settings.STATIC_ROOT:
+        is_there = (Path(settings.STATIC_ROOT) / "staticfiles.json").is_file()
+        where = settings.STATIC_ROOT
+    else:
+        is_there, where = finders.find("css/base.css") is not None, "the program's directory"
+    if not is_there:
+        yield Trouble(f"The style sheets are not in {where}.", "Pages have no shape, or fail.", act)
+
+
+@check("disk", "there is room on the disk")
+def disk(limits: Limits) -> Iterator[Trouble]:
+    seen = set()
+    for path in filter(Path.exists, _places()):
+        device = path.stat().st_dev
+        if device in seen:
+            continue
+        seen.add(device)
+        usage = shutil.disk_usage(path)
+        free = usage.free / usage.total * 100 if usage.total else 100.0
+        if free < limits.free_percent:
+            yield Trouble(
+                f"The disk that holds {path} has {free:.0f} % left.",
+                "When it is full, nothing can be saved or read from vendors.",
+                "Make room, or move the data to a larger disk.",
+            )
+
+
+def _places() -> list[Path]:
+    data = os.environ.get("PEGBOARD_DATA")
+    return [Path(data) if data else settings.BASE_DIR, settings.BASE_DIR, Path("/tmp")]  # noqa: S108
+
+
+@check("mail", "mail that people asked for can be sent, and its links lead here")
+def mail(limits: Limits) -> Iterator[Trouble]:
+    if settings.MAIL_IS_SET_UP and not settings.PUBLIC_URL:
+        yield Trouble(
+            "PEGBOARD_MAIL_URL is set and PEGBOARD_URL is not.",
+            "Links in mail lead nowhere.",
+            "Set PEGBOARD_URL to the address that people open, such as https://pegboard.example.com.",
+        )

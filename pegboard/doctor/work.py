@@ -1,0 +1,176 @@
+"""What should be happening and is not, and what the data itself says."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from celery import current_app
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Coalesce, Now
+from kombu.exceptions import OperationalError as BrokerError
+
+from catalog import invariants
+from catalog.models import Credential, Endpoint, Run, Tool
+from catalog.models.runs import ACTIVE, RunStatus
+from catalog.models.search_index import SearchDocument
+from catalog.models.tools import ToolStatus
+from catalog.notifications.models import Notice, Subscription, Webhook
+from pegboard.doctor.frame import Limits, Trouble, check
+from people import verification
+
+READY = ("database", "migrations")
+ANSWER_WITHIN = 3.0
+UNNOTICED = timedelta(minutes=1)
+OVERDUE = timedelta(minutes=2)
+STUCK = timedelta(minutes=10)
+LONG = timedelta(days=1)
+# Those have checks of their own here.
+ELSEWHERE = {"live_leases", "secret_keys"}
+
+
+@check("worker", "a worker answers", after=("broker",))
+def worker(limits: Limits) -> Iterator[Trouble]:
+    try:
+        answers = current_app.control.ping(timeout=ANSWER_WITHIN)
+    except (BrokerError, OSError):
+        answers = []
+    if not answers:
+        yield Trouble(
+            f"No worker answered within {ANSWER_WITHIN:.0f} seconds.",
+            "Vendors are not read, and calls are not made.",
+            "Start one: celery -A pegboard worker. If one runs, see its log.",
+        )
+
+
+@check("scheduler", "what is due is started", after=READY)
+def scheduler(limits: Limits) -> Iterator[Trouble]:
+    late = Endpoint.objects.due().filter(next_due_at__lt=Now() - OVERDUE).exclude(runs__status__in=ACTIVE)
+    if count := late.count():
+        yield Trouble(
+            f"{_things(count, 'endpoint')} should have been read by now, and nobody started that.",
+            "Without a scheduler nothing is read by itself, and what died is not taken up.",
+            "Start one: celery -A pegboard beat. If one runs, see its log.",
+        )
+
+
+@check("orphans", "every reading that is under way has a worker", after=READY)
+def orphans(limits: Limits) -> Iterator[Trouble]:
+    lost = Q(lease_until=None) | Q(lease_until__lt=Now() - UNNOTICED)
+    rows = Run.objects.filter(lost, status=RunStatus.RUNNING)
+    if ids := list(rows.values_list("pk", flat=True)[:5]):
+        yield Trouble(
+            f"{_things(rows.count(), 'reading')} lost its worker: {', '.join(f'run {pk}' for pk in ids)}.",
+            "Its endpoint is not read meanwhile.",
+            "The scheduler takes it up within seconds: see whether one runs.",
+        )
+
+
+@check("queue", "readings that were asked for begin", after=(*READY, "worker", "scheduler"))
+def queue(limits: Limits) -> Iterator[Trouble]:
+    waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - STUCK)
+    if count := waiting.count():
+        yield Trouble(
+            f"{_things(count, 'reading')} has waited for more than ten minutes.",
+            "There are not enough workers, or they hang.",
+            "Start more workers, or see in the log what the ones there are do.",
+        )
+
+
+@check("index", "search knows every tool", after=READY)
+def index(limits: Limits) -> Iterator[Trouble]:
+    tools = Tool.objects.filter(endpoint__in=Endpoint.objects.live(), changed_at__lt=Now() - STUCK)
+    known = SearchDocument.objects.filter(tool=OuterRef("pk"), version=OuterRef("current"))
+    unknown = tools.filter(~Exists(known), status=ToolStatus.ACTIVE)
+    if count := unknown.count():
+        yield Trouble(
+            f"{_things(count, 'tool')} changed more than ten minutes ago, and search does not know it yet.",
+            "Designers do not find them.",
+            "A worker does this once a minute: see in its log why it does not.",
+        )
+
+
+@check("inspection", "what was read was looked through", after=READY)
+def inspection(limits: Limits) -> Iterator[Trouble]:
+    brought = Q(added__gt=0) | Q(changed__gt=0)
+    runs = Run.objects.filter(brought, status=RunStatus.SUCCEEDED, inspected=0)
+    if count := runs.filter(finished_at__lt=Now() - STUCK).count():
+        yield Trouble(
+            f"{_things(count, 'reading')} ended ten minutes ago, and nobody looked through its tools.",
+            "Text that hides something is not found.",
+            "A worker does this once a minute: see in its log why it does not.",
+        )
+
+
+@check("failing", "endpoints that fail are looked after", after=READY)
+def failing(limits: Limits) -> Iterator[Trouble]:
+    rows = Endpoint.objects.live().filter(failures__gt=0, is_paused=False).select_related("vendor")
+    long = rows.alias(since=Coalesce("last_success_at", "created_at")).filter(since__lt=Now() - LONG)
+    for endpoint in long[:10]:
+        since = endpoint.last_success_at or endpoint.created_at
+        yield Trouble(
+            f"“{endpoint}” of {endpoint.vendor} has not been read since {since:%d %b %H:%M} UTC "
+            f"({endpoint.error_code}).",
+            "Its tools are those of that day.",
+            f"Open /endpoints/{endpoint.pk}/, which says what is wrong, or pause it.",
+        )
+
+
+@check("sign_in", "no credential waits for a person", after=READY)
+def sign_in(limits: Limits) -> Iterator[Trouble]:
+    waiting = Credential.objects.filter(removed_at=None, grant__ended_at__isnull=False)
+    for credential in waiting[:10]:
+        yield Trouble(
+            f"The credential “{credential}” needs a sign-in.",
+            "Endpoints that use it cannot be read.",
+            f"Open /credentials/{credential.pk}/ and sign in.",
+        )
+
+
+@check("notices", "people are told what they asked for", after=(*READY, "scheduler"))
+def notices(limits: Limits) -> Iterator[Trouble]:
+    if count := Notice.objects.filter(settled_at=None, due_at__lt=Now() - STUCK).count():
+        yield Trouble(
+            f"{_things(count, 'notice')} should have gone out ten minutes ago.",
+            "Nobody hears of what happens.",
+            "The scheduler does this every five seconds: see whether one runs.",
+        )
+    for webhook in Webhook.objects.filter(removed_at=None, is_paused=True).exclude(paused_why="")[:10]:
+        if webhook.failures:
+            yield Trouble(
+                f"The webhook “{webhook}” was paused after failures.",
+                "Its receiver hears nothing.",
+                f"Open /notifications/webhooks/{webhook.pk}/, send a test, and resume it.",
+            )
+    if not settings.MAIL_IS_SET_UP and Subscription.objects.exists():
+        yield Trouble(
+            "People asked for mail, and PEGBOARD_MAIL_URL is not set.",
+            "They wait for mail that never comes.",
+            "Set PEGBOARD_MAIL_URL, PEGBOARD_MAIL_FROM and PEGBOARD_URL.",
+        )
+
+
+@check("audit_chain", "the audit trail is as it was written", after=READY)
+def audit_chain(limits: Limits) -> Iterator[Trouble]:
+    if broken := verification.verify().broken:
+        yield Trouble(
+            broken,
+            "Somebody with access to the database has changed what the trail says.",
+            "Keep a copy of the database as it is, and compare it with your backups.",
+        )
+
+
+@check("data", "the data agrees with itself", after=READY)
+def data(limits: Limits) -> Iterator[Trouble]:
+    wanted = [claim.name for claim in invariants.claims() if claim.name not in ELSEWHERE]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = 0")
+        breaches = invariants.check(only=wanted)
+    for breach in breaches:
+        which = "; ".join(breach.examples)
+        found = f"It does not hold that {breach.claim.says}: {breach.count:,}, such as {which}."
+        yield Trouble(found, "Pages and exports may show what is not so.", breach.claim.mend)
+
+
+def _things(count: int, name: str) -> str:
+    return f"1 {name}" if count == 1 else f"{count:,} {name}s"

@@ -1,0 +1,64 @@
+import json
+import sys
+from argparse import ArgumentParser
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from pegboard.doctor import servers, setup, work
+from pegboard.doctor.frame import CHECKS, Answer, Limits, examine
+
+SUBJECTS = (setup, servers, work)
+USUAL = Limits()
+
+
+class Command(BaseCommand):
+    help = (
+        "Say what is wrong with this installation, why it matters and what to do. "
+        "Ends with status 1 if anything is."
+    )
+    # The checks of Django want a database, and one that is away is among what is told here.
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="for programs")
+        parser.add_argument("--all", action="store_true", help="also say what is well")
+        parser.add_argument("--skip", action="append", default=[], metavar="CHECK", choices=sorted(CHECKS))
+        parser.add_argument("--free", type=float, default=USUAL.free_percent, metavar="PERCENT")
+        parser.add_argument("--skew", type=float, default=USUAL.skew_seconds, metavar="SECONDS")
+
+    def handle(self, *args: object, **options: object) -> None:
+        limits = Limits(float(str(options["free"])), float(str(options["skew"])))
+        skip = options["skip"] if isinstance(options["skip"], list) else []
+        answers = list(examine(limits, is_local=settings.LOCAL, skip=skip))
+        if options["json"]:
+            self.stdout.write(json.dumps([_as_document(answer) for answer in answers], indent=2))
+        else:
+            self._tell(answers, bool(options["all"]))
+        if any(answer.troubles for answer in answers):
+            sys.exit(1)
+
+    def _tell(self, answers: list[Answer], tell_all: bool) -> None:
+        troubles = [(answer.check, trouble) for answer in answers for trouble in answer.troubles]
+        for check, trouble in troubles:
+            self.stdout.write(f"{trouble.found}\n  {trouble.why}\n  → {trouble.act}\n  ({check.name})\n")
+        if tell_all:
+            for answer in answers:
+                if not answer.troubles:
+                    known = "not looked at" if answer.skipped else "well"
+                    self.stdout.write(f"{known}: {answer.check.says} ({answer.check.name})")
+        looked = sum(not answer.skipped for answer in answers)
+        if not troubles:
+            self.stdout.write(f"All is well: {looked} checks found nothing.")
+        else:
+            things = "1 thing needs" if len(troubles) == 1 else f"{len(troubles)} things need"
+            self.stdout.write(f"{things} you. {looked} checks were made.")
+
+
+def _as_document(answer: Answer) -> dict[str, object]:
+    return {
+        "check": answer.check.name,
+        "says": answer.check.says,
+        "state": "skipped" if answer.skipped else ("trouble" if answer.troubles else "well"),
+        "troubles": [{"found": t.found, "why": t.why, "do": t.act} for t in answer.troubles],
+    }
