@@ -100,7 +100,7 @@ def test_labels_and_buckets_come_out_as_they_went_in(client):
 def test_without_the_broker_pages_go_on_and_nothing_is_lost(client, settings, monkeypatch):
     ODD.add("before")
     there = settings.REDIS_URL
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    settings.REDIS_URL = "redis+socket:///nowhere/valkey.sock?virtual_host=0"
     assert not counters.send()
     text = scraped(client)
     assert value(text, "pegboard_broker_up") == 0
@@ -202,7 +202,7 @@ def test_counts_add_up_over_web_and_other_processes(process_environment):
 
 
 def test_a_broker_that_is_away_is_no_error_for_whoever_counts(settings):
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    settings.REDIS_URL = "redis+socket:///nowhere/valkey.sock?virtual_host=0"
     ODD.add("x")
     with pytest.raises(redis.RedisError):
         list(counters.lines())

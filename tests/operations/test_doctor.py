@@ -1,0 +1,369 @@
+"""`manage.py doctor`: each fault is found by the check that is there for it, and by no other."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import time_machine
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+
+from catalog import connections, sealing
+from catalog.models import Grant, Run, Tool
+from catalog.models.runs import RunStatus
+from catalog.notifications import subscriptions, webhooks
+from catalog.notifications.models import Event, Notice, Webhook
+from catalog.sealing import Secret
+from pegboard.doctor.frame import CHECKS
+from people import audit, broker
+from tests.factories import make_endpoint, make_tool, make_user, make_vendor
+
+pytestmark = pytest.mark.django_db
+AN_HOUR_AGO = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def local(settings, tmp_path, monkeypatch):
+    """One person on one machine, whose keys lie in a file of their own."""
+    settings.LOCAL = True
+    monkeypatch.setenv("PEGBOARD_DATA", str(tmp_path / "data"))
+    (tmp_path / "data").mkdir()
+
+
+@pytest.fixture
+def deployed(settings, tmp_path):
+    """As one that serves others: nothing about its settings is wrong."""
+    settings.LOCAL, settings.HTTPS, settings.OUTBOUND_ALLOW = False, True, ""
+    settings.ALLOWED_HOSTS = ["pegboard.example"]
+    settings.STATIC_ROOT = str(tmp_path)
+    (tmp_path / "staticfiles.json").write_text("{}")
+
+
+def found(*options: str) -> list[str]:
+    """The checks that speak. No worker and no disk of a test run is as it would be in earnest."""
+    if connection.in_atomic_block:
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # as a commit would
+    out = StringIO()
+    try:
+        call_command(
+            "doctor",
+            "--json",
+            "--skip",
+            "worker",
+            "--skip",
+            "audit_role",
+            "--free",
+            "0",
+            *options,
+            stdout=out,
+        )
+        status = 0
+    except SystemExit as end:
+        status = end.code
+    answers = json.loads(out.getvalue())
+    speaking = [answer for answer in answers if answer["troubles"]]
+    assert status == (1 if speaking else 0)
+    for answer in speaking:
+        for trouble in answer["troubles"]:
+            assert all(len(sentence) > 10 for sentence in trouble.values()), trouble
+    return [answer["check"] for answer in speaking]
+
+
+def test_a_healthy_installation_is_left_in_peace():
+    endpoint = make_endpoint(last_success_at=timezone.now(), next_due_at=timezone.now() + AN_HOUR_AGO)
+    make_tool(endpoint=endpoint)
+    assert found() == []
+
+
+def test_a_healthy_deployment_is_left_in_peace(deployed):
+    assert found() == []
+
+
+SETTINGS = {
+    "secret_key": {"SECRET_KEY": "unsafe-no-secret-key-set"},
+    "keys": {"KEYS": []},
+    "debug": {"DEBUG": True},
+    "networks": {"OUTBOUND_ALLOW": "0.0.0.0/0"},
+    "hosts": {"ALLOWED_HOSTS": ["127.0.0.1"]},
+    "https": {"HTTPS": False},
+    "static_files": {"STATIC_ROOT": "/nonexistent"},
+    "mail": {"MAIL_IS_SET_UP": True, "PUBLIC_URL": ""},
+    "broker": {"REDIS_URL": "redis+socket:///nowhere/valkey.sock?virtual_host=0"},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_that_is_wrong_is_found(name, deployed, settings):
+    for each, value in SETTINGS[name].items():
+        setattr(settings, each, value)
+    assert found() == [name]
+
+
+def test_hosts_that_take_any_name_are_found(deployed, settings):
+    settings.ALLOWED_HOSTS = ["*"]
+    assert found() == ["hosts"]
+
+
+@pytest.mark.parametrize("name", ["networks", "hosts", "https"])
+def test_what_is_fine_for_one_person_is_left_in_peace(name, settings):
+    for each, value in SETTINGS[name].items():
+        setattr(settings, each, value)
+    assert found() == []
+
+
+def keys_in(path: Path, settings, mode: int = 0o600) -> None:
+    path.write_text("\n".join(settings.KEYS))
+    path.chmod(mode)
+    settings.KEYS, settings.KEYS_FILE = [], str(path)
+
+
+def test_a_key_file_apart_from_the_data_is_fine(settings, tmp_path):
+    keys_in(tmp_path / "keys", settings)
+    assert found() == []
+
+
+def test_a_key_file_among_the_data_is_found(settings, tmp_path):
+    keys_in(tmp_path / "data" / "keys", settings)
+    assert found() == ["key_file"]
+
+
+def test_a_key_file_inside_a_database_is_found(settings, tmp_path):
+    (tmp_path / "PG_VERSION").write_text("18")
+    keys_in(tmp_path / "keys", settings)
+    assert found() == ["key_file"]
+
+
+def test_a_key_file_for_the_group_is_found(settings, tmp_path):
+    keys_in(tmp_path / "keys", settings, 0o640)
+    assert found() == ["key_file"]
+
+
+def test_a_key_file_for_everybody_is_found(settings, tmp_path):
+    keys_in(tmp_path / "keys", settings, 0o644)
+    assert found() == ["keys"]
+
+
+def test_a_key_that_is_not_there_is_found(settings):
+    connections.create_credential(
+        actor=make_user(), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
+    )
+    settings.KEYS = ["other:" + settings.KEYS[0].partition(":")[2]]
+    assert found() == ["secret_keys"]
+
+
+def test_armed_crash_points_are_found(monkeypatch):
+    monkeypatch.setenv("DEBUG_CRASH", "1")
+    assert found() == ["crash_points"]
+
+
+def test_a_full_disk_is_found():
+    assert "disk" in found("--free", "100")
+
+
+def test_a_database_that_is_away_is_found():
+    """In a process of its own, as this one's connection is the test's."""
+    environment = {
+        **os.environ,
+        "DATABASE_URL": "postgresql://x@:5432/x?host=/nowhere",
+        "PEGBOARD_LOCAL": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "manage.py", "doctor", "--skip", "worker", "--free", "0"],
+        env=environment | {"DJANGO_SETTINGS_MODULE": "pegboard.settings"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "The database does not answer" in done.stdout
+    assert "1 thing needs you" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_broker_that_evicts_is_found():
+    server = broker.client()
+    before = server.config_get("maxmemory-policy")["maxmemory-policy"]
+    server.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        assert found() == ["broker_evicts"]
+    finally:
+        server.config_set("maxmemory-policy", before)
+
+
+def test_a_broker_that_is_nearly_full_is_found():
+    server = broker.client()
+    used = server.info("memory")["used_memory"]
+    server.config_set("maxmemory", int(used * 1.05))
+    try:
+        assert found() == ["broker_memory"]
+    finally:
+        server.config_set("maxmemory", 0)
+
+
+def test_an_old_database_is_found(monkeypatch):
+    """No such server is at hand; the figure that the driver reports is the edge."""
+    monkeypatch.setattr("pegboard.doctor.servers.OLDEST_POSTGRES", 990_000)
+    assert found() == ["postgres_version"]
+
+
+def test_a_pending_migration_is_found():
+    MigrationRecorder.Migration.objects.filter(app="designer").order_by("-id")[:1].get().delete()
+    assert found() == ["migrations"]
+
+
+def test_a_missing_extension_is_found():
+    with connection.cursor() as cursor:
+        cursor.execute("DROP EXTENSION pg_trgm CASCADE")
+    assert found() == ["extensions"]
+
+
+@pytest.mark.parametrize("seconds", [-40, 40])
+def test_a_clock_that_is_wrong_is_found(seconds):
+    with time_machine.travel(timezone.now() + timedelta(seconds=seconds)):
+        assert found() == ["database_clock"]
+
+
+def test_a_clock_that_is_nearly_right_is_left_in_peace():
+    with time_machine.travel(timezone.now() + timedelta(seconds=20)):
+        assert found() == []
+
+
+def test_statements_without_a_limit_are_found():
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = 0")
+    assert found() == ["statement_timeout"]
+
+
+def test_a_role_that_may_rewrite_the_trail_is_found(deployed):
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--json", "--skip", "worker", "--free", "0", stdout=out)
+    speaking = [answer["check"] for answer in json.loads(out.getvalue()) if answer["troubles"]]
+    assert speaking == ["audit_role"]
+
+
+def test_no_worker_is_found():
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--free", "0", stdout=out)
+    assert "No worker answered" in out.getvalue()
+    assert "1 thing needs you" in out.getvalue()
+
+
+def test_no_scheduler_is_found():
+    make_endpoint(next_due_at=timezone.now() - AN_HOUR_AGO)
+    assert found() == ["scheduler"]
+
+
+def test_a_reading_without_a_worker_is_found():
+    Run.objects.create(
+        endpoint=make_endpoint(), status=RunStatus.RUNNING, lease_until=timezone.now() - AN_HOUR_AGO
+    )
+    assert found() == ["orphans"]
+
+
+def test_a_reading_that_never_begins_is_found(monkeypatch):
+    run = Run.objects.create(endpoint=make_endpoint())
+    Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - AN_HOUR_AGO)
+    monkeypatch.setattr("celery.app.control.Control.ping", lambda *_, **__: [{"worker": "pong"}])
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--free", "0", stdout=out)
+    assert "1 reading has waited" in out.getvalue()
+    assert "1 thing needs you" in out.getvalue()
+
+
+def test_tools_that_search_does_not_know_are_found():
+    endpoint = make_endpoint(next_due_at=timezone.now() + AN_HOUR_AGO)
+    tool = make_tool(endpoint=endpoint)
+    Tool.objects.filter(pk=tool.pk).update(changed_at=timezone.now() - AN_HOUR_AGO)
+    assert found() == ["index"]
+
+
+def test_tools_that_nobody_looked_through_are_found():
+    ended = timezone.now() - AN_HOUR_AGO
+    Run.objects.create(
+        endpoint=make_endpoint(), status=RunStatus.SUCCEEDED, added=1, attempt=1, finished_at=ended
+    )
+    assert found() == ["inspection"]
+
+
+def test_an_endpoint_that_fails_for_long_is_found():
+    make_endpoint(
+        vendor=make_vendor(name="Acme"),
+        failures=9,
+        error_code="CONNECT",
+        last_success_at=timezone.now() - timedelta(days=3),
+    )
+    make_endpoint(failures=1, last_success_at=timezone.now() - AN_HOUR_AGO)
+    assert found() == ["failing"]
+
+
+def test_a_credential_that_needs_a_sign_in_is_found():
+    credential = connections.create_credential(
+        actor=make_user(), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
+    )
+    Grant.objects.create(credential=credential, ended_at=timezone.now())
+    assert found() == ["sign_in"]
+
+
+def test_notices_that_do_not_go_out_are_found():
+    Notice.objects.create(event=Event.HELD, subject="1", due_at=timezone.now() - AN_HOUR_AGO)
+    assert found() == ["notices"]
+
+
+def test_a_webhook_that_was_paused_is_found():
+    row, _ = webhooks.create(
+        actor=make_user(), name="Chat", url="http://127.0.0.1:9/hook", events=[Event.HELD]
+    )
+    Webhook.objects.filter(pk=row.pk).update(is_paused=True, failures=9, paused_why="It failed.")
+    assert found() == ["notices"]
+
+
+def test_mail_that_never_comes_is_found():
+    subscriptions.choose(make_user(), [Event.HELD])
+    assert found() == ["notices"]
+
+
+def test_a_broken_audit_trail_is_found():
+    user = make_user()
+    entry = audit.record(user, "edit", user, after={"name": "x"})
+    assert found() == []
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE people_auditentry DISABLE TRIGGER USER")
+        cursor.execute("UPDATE people_auditentry SET label = 'forged' WHERE id = %s", [entry.pk])
+    assert found("--skip", "statement_timeout") == ["audit_chain"]
+
+
+def test_data_that_contradicts_itself_is_found():
+    tool = make_tool(endpoint=make_endpoint(next_due_at=timezone.now() + AN_HOUR_AGO))
+    Tool.objects.filter(pk=tool.pk).update(status="withdrawn")
+    assert found() == ["data"]
+
+
+def test_all_troubles_are_told_in_plain_words(settings):
+    settings.DEBUG = True
+    out = StringIO()
+    with pytest.raises(SystemExit) as end:
+        call_command("doctor", "--all", "--skip", "worker", "--free", "0", stdout=out)
+    assert end.value.code == 1
+    text = out.getvalue()
+    assert "PEGBOARD_DEBUG is on." in text
+    assert "→ Take PEGBOARD_DEBUG out of the environment" in text
+    assert "well: the broker answers (broker)" in text
+    assert "not looked at: a worker answers (worker)" in text
+
+
+def test_at_least_twenty_faults_are_looked_for():
+    assert len(CHECKS) >= 20
+    assert sealing.columns()
+    assert repr(Secret("x")) == "****"
