@@ -8,7 +8,7 @@ from tests.hostile.bench import SHORT, USUAL, Bench, as_admin, rejections
 from tests.hostile.dialects import DIALECTS, encoded
 from tests.hostile_vendor import HostileVendor, raw, reply
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 WORDS = b'"Does thing 1."'

@@ -12,7 +12,7 @@ from tests.hostile.dialects import DIALECTS
 from tests.hostile_vendor import HostileVendor, raw, reply, then_waits
 from tests.pages import signed_in, text_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

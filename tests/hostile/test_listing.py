@@ -11,7 +11,7 @@ from tests.hostile.bench import SHORT, USUAL, Bench, as_admin, rejections
 from tests.hostile.dialects import DIALECTS
 from tests.hostile_vendor import HostileVendor, json_reply, raw, reply
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 CURSORS = ("a2t", "mcp")
 PAGED = ("a2t", "mcp", "acp")

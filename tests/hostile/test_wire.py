@@ -7,7 +7,7 @@ from tests.hostile.dialects import DIALECTS
 from tests.hostile.table import ELSEWHERE, SLOW, WIRE
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, reply
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def test_every_behaviour_has_a_row():
