@@ -8,6 +8,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote_plus, urlencode
 
 from catalog.models import Grant
@@ -97,10 +98,16 @@ def refresh_fields(grant: Grant, refresh_token: Secret) -> dict[str, str]:
     return {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()} | _resource(grant)
 
 
-def token_form(
-    grant: Grant, secret: Secret | None, fields: Mapping[str, str]
-) -> tuple[dict[str, str], bytes]:
-    """Headers and body of a token request, with the proof of who we are: RFC 6749 section 2.3.1."""
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A token request. It does not show itself, because there are secrets in it."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+def token_form(grant: Grant, secret: Secret | None, fields: Mapping[str, str]) -> Form:
+    """With the proof of who we are: RFC 6749 section 2.3.1."""
     headers, body = dict(FORM), dict(fields)
     match grant.client_authentication:
         case ClientAuthentication.BASIC:
@@ -110,7 +117,7 @@ def token_form(
             body |= {"client_id": grant.client_id, "client_secret": _shown(secret)}
         case _:
             body["client_id"] = grant.client_id
-    return headers, urlencode(body).encode()
+    return Form(headers, urlencode(body).encode())
 
 
 def owned_in(address: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from catalog.networks import outbound_policy
+from catalog.oauth.asking import Form
 from catalog.outbound import Session
 from catalog.protocols.base import Reply
 from catalog.wire import DEFAULT_LIMITS, KIB
@@ -25,9 +26,9 @@ LIMITS = replace(
 TOKEN_STATUSES = (200, 400, 401, 403)
 
 
-def post_form(address: str, headers: Mapping[str, str], body: bytes) -> Reply:
+def post_form(address: str, form: Form) -> Reply:
     """The reply of a token endpoint."""
-    return _asked(address, "POST", TOKEN_STATUSES, headers, body)
+    return _asked(address, "POST", TOKEN_STATUSES, form.headers, form.body)
 
 
 def get(address: str, accept: Sequence[int], *, seconds: float) -> Reply:

@@ -71,7 +71,7 @@ SENTENCES = {
 }
 
 
-def read_tokens(reply: Reply, sent: Collection[str]) -> Tokens:
+def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
     """`sent` are the secrets that went along; none of them gets into a message.
 
     Raises ProtocolViolationError for what means nothing, OAuthError for an error of OAuth, UnavailableError
@@ -94,7 +94,7 @@ def read_tokens(reply: Reply, sent: Collection[str]) -> Tokens:
     )
 
 
-def _refusal(reply: Reply, host: str, sent: Collection[str]) -> ProtocolError:
+def _refusal(reply: Reply, host: str, sent: Collection[Secret]) -> ProtocolError:
     try:
         document = strict_json.require_json(reply)
     except ProtocolViolationError:
@@ -106,7 +106,7 @@ def _refusal(reply: Reply, host: str, sent: Collection[str]) -> ProtocolError:
     )
 
 
-def _error_of(document: Mapping[str, Any], host: str, sent: Collection[str]) -> ProtocolError:
+def _error_of(document: Mapping[str, Any], host: str, sent: Collection[Secret]) -> ProtocolError:
     error = document["error"]
     if not isinstance(error, str) or not error:
         return _odd("TOKEN_SHAPE", host, "sent an error that is no text")
@@ -189,21 +189,21 @@ def _kind(value: object) -> str:
     )
 
 
-def spellings(secret: str) -> list[str]:
+def _spellings(secret: str) -> list[str]:
     """Every form in which a secret that was sent may come back."""
     encoded = base64.b64encode(secret.encode()).decode()
     found = [secret, quote(secret, safe=""), quote_plus(secret), encoded, encoded.rstrip("=")]
     return [form for form in dict.fromkeys(found) if len(form) >= SHORTEST_STRUCK_OUT]
 
 
-def struck_out(text: str, sent: Collection[str]) -> str:
+def struck_out(text: str, sent: Collection[Secret]) -> str:
     for secret in sent:
-        for form in spellings(secret):
+        for form in _spellings(secret.reveal()):
             text = text.replace(form, "•••")
     return text
 
 
-def without(error: ProtocolError, sent: Collection[str]) -> ProtocolError:
+def without(error: ProtocolError, sent: Collection[Secret]) -> ProtocolError:
     """The same error with nothing in its sentence that was sent."""
     error.message = struck_out(error.message, sent)
     error.args = (error.message,)

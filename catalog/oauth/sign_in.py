@@ -130,11 +130,9 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
 
 def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
     secret = tokens.client_secret(grant.credential, grant)
-    verifier = sealing.unseal(
-        row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name
-    ).reveal()
-    fields = asking.code_fields(grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier)
-    sent = [code, verifier, *([secret.reveal()] if secret else [])]
+    verifier = sealing.unseal(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
+    fields = asking.code_fields(grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier.reveal())
+    sent = [Secret(code), verifier, *([secret] if secret else [])]
     began = time.monotonic()
     try:
         got = tokens.request(grant, asking.token_form(grant, secret, fields), sent)

@@ -28,6 +28,7 @@ from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
 from catalog.oauth import asking, http, replies
+from catalog.oauth.asking import Form
 from catalog.oauth.errors import BusyError, NeedsSignInError
 from catalog.oauth.replies import OAuthError, Tokens
 from catalog.protocols.errors import ProtocolError, RefusedError, UnavailableError
@@ -61,6 +62,7 @@ NO_ERROR: dict[str, Any] = {
     "ended_at": None,
     "refused_at": None,
 }
+NOT_TAKEN_CODE = "TOKEN_NOT_TAKEN"
 NOT_TAKEN = (
     "The vendor does not take a token that was just made for it. Look at the scope, the resource and the "
     "audience of this credential, or ask the vendor."
@@ -173,7 +175,7 @@ def _usable(grant: Grant, refused: int | None) -> Token | None:
         generation=grant.generation,
         secret=_opened(grant, "access_token"),
         good_for=(ends - grant.now).total_seconds() if ends else None,
-        was_refused=grant.refused_at is not None,
+        was_refused=grant.error_code == NOT_TAKEN_CODE,
     )
 
 
@@ -186,18 +188,20 @@ def _for_a_while(grant: Grant, token: Token) -> Token:
 def _raise_if_over(grant: Grant, refused: int | None) -> None:
     if grant.ended_at:
         raise NeedsSignInError(grant.error_message)
-    if grant.refused_at and grant.generation == refused:
-        raise RefusedError("TOKEN_NOT_TAKEN", NOT_TAKEN)
+    if grant.generation == refused and grant.error_code == NOT_TAKEN_CODE:
+        raise RefusedError(NOT_TAKEN_CODE, NOT_TAKEN)
     if grant.credential.kind == CredentialKind.OAUTH_CODE and not grant.refresh_token:
-        raise _without_refresh_token(grant)
+        raise _without_refresh_token(grant, refused)
 
 
-def _without_refresh_token(grant: Grant) -> NeedsSignInError:
+def _without_refresh_token(grant: Grant, refused: int | None) -> NeedsSignInError:
     if not grant.access_token:
         return NeedsSignInError(f"“{grant.credential}” needs a sign-in before it can be used.")
-    message = (
-        f"Please sign in again: the token is over since {moment(grant.now)}, and none came to renew it with."
-    )
+    what, since = "is over", grant.expires_at or grant.now
+    if grant.generation == refused:
+        what, since = "is not taken by the vendor any more", grant.now
+    why = f"the token {what}, and the server gave nothing to renew it with"
+    message = f"Please sign in again, since {moment(since)}: {why}."
     known = Grant.objects.filter(pk=grant.pk, generation=grant.generation)
     _end(grant, known, "TOKEN_OVER", message)
     return NeedsSignInError(message)
@@ -211,7 +215,8 @@ def _may_try(grant: Grant) -> bool:
 def _known_failure(grant: Grant) -> ProtocolError:
     """What the last try met, while it is too early for the next one."""
     left = (grant.retry_at - grant.now).total_seconds() if grant.retry_at else None
-    return UnavailableError(grant.error_code, grant.error_message, retry_after=left)
+    kind = RefusedError if grant.refused_at else UnavailableError
+    return kind(grant.error_code, grant.error_message, retry_after=left)
 
 
 def renew(grant: Grant) -> Token | None:
@@ -228,7 +233,7 @@ def renew(grant: Grant) -> Token | None:
     crashpoint("token-claimed")
     began = time.monotonic()
     try:
-        tokens = request(grant, form, [*sent, *([secret.reveal()] if secret else [])])
+        tokens = request(grant, form, [*sent, *([secret] if secret else [])])
     except ProtocolError as error:
         raise _note_failure(grant, lease, error) from None
     crashpoint("token-received")
@@ -237,25 +242,25 @@ def renew(grant: Grant) -> Token | None:
     return token
 
 
-def request(grant: Grant, form: tuple[dict[str, str], bytes], sent: Collection[str]) -> Tokens:
+def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
     """One token request. None of the secrets that were `sent` gets into an error.
 
     What happened at the token server has codes of its own, so that nobody takes it for the vendor's doing.
     """
     try:
-        return replies.read_tokens(http.post_form(grant.token_url, *form), sent)
+        return replies.read_tokens(http.post_form(grant.token_url, form), sent)
     except ProtocolError as error:
         if not isinstance(error, OAuthError) and not error.code.startswith("TOKEN_"):
             error.code = f"TOKEN_{error.code}"
         raise replies.without(error, sent) from None
 
 
-def _what_to_ask(grant: Grant) -> tuple[dict[str, str], list[str]]:
+def _what_to_ask(grant: Grant) -> tuple[dict[str, str], list[Secret]]:
     """The form's fields, and the secrets in them."""
     if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
         return asking.client_fields(grant), []
     token = _opened(grant, "refresh_token")
-    return asking.refresh_fields(grant, token), [token.reveal()]
+    return asking.refresh_fields(grant, token), [token]
 
 
 def client_secret(credential: Credential, grant: Grant) -> Secret | None:
@@ -286,8 +291,8 @@ def _passing_token(credential: Credential) -> Token:
             "This can be looked at after a sign-in. Save the credential and sign in first."
         )
     secret = client_secret(credential, grant)
-    sent = [secret.reveal()] if secret else []
-    tokens = request(grant, asking.token_form(grant, secret, asking.client_fields(grant)), sent)
+    form = asking.token_form(grant, secret, asking.client_fields(grant))
+    tokens = request(grant, form, [secret] if secret else [])
     return Token(grant.generation, tokens.access)
 
 
@@ -428,13 +433,13 @@ def note_refusal(credential: Credential, generation: int) -> None:
     known = Grant.objects.filter(credential=credential, generation=generation, refused_at=None)
     with transaction.atomic(durable=True):
         if known.update(
-            refused_at=Now(), failed_at=Now(), error_code="TOKEN_NOT_TAKEN", error_message=NOT_TAKEN
+            refused_at=Now(), failed_at=Now(), error_code=NOT_TAKEN_CODE, error_message=NOT_TAKEN
         ):
-            audit.record(None, "refuse", credential, after={"code": "TOKEN_NOT_TAKEN"}, why=NOT_TAKEN)
+            audit.record(None, "refuse", credential, after={"code": NOT_TAKEN_CODE}, why=NOT_TAKEN)
 
 
 def note_acceptance(credential: Credential, generation: int) -> None:
-    refused = Grant.objects.filter(credential=credential, generation=generation, error_code="TOKEN_NOT_TAKEN")
+    refused = Grant.objects.filter(credential=credential, generation=generation, error_code=NOT_TAKEN_CODE)
     refused.update(refused_at=None, failed_at=None, error_code="", error_message="")
 
 

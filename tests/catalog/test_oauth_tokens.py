@@ -501,3 +501,33 @@ def test_what_happens_by_itself_is_in_the_trail():
         ("end_sign_in", "TOKEN_INVALID_GRANT"),
         ("refuse", "TOKEN_INVALID_CLIENT"),
     ]
+
+
+def test_refused_client_is_said_as_such_while_it_is_left_alone():
+    with AuthorizationServer() as server:
+        credential = make_client(server, secret="a wrong one")
+        for _ in range(2):
+            with pytest.raises(RefusedError, match="client id and secret"):
+                tokens.token_for(credential)
+
+
+def test_without_a_refresh_token_a_refusal_by_the_vendor_ends_the_sign_in():
+    with AuthorizationServer(life=None) as server:
+        credential = signed_in(server)
+        Grant.objects.update(refresh_token="")
+        assert tokens.token_for(credential).good_for is None
+        with pytest.raises(NeedsSignInError, match="is not taken by the vendor any more"):
+            tokens.token_for(credential, refused=1)
+
+    assert standing(credential).state == states.State.NEEDS_SIGN_IN
+
+
+def test_request_for_a_token_does_not_show_itself():
+    from catalog.oauth import asking
+    from catalog.sealing import Secret
+
+    with AuthorizationServer() as server:
+        grant = grant_of(make_client(server))
+    form = asking.token_form(grant, Secret(CLIENT_SECRET), asking.refresh_fields(grant, Secret("r-token")))
+
+    assert repr(form) == "Form()"
