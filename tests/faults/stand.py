@@ -153,7 +153,7 @@ class Stand:
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.environment["DATABASE_URL"], autocommit=True) as connection:
-            cursor = connection.execute(sql, values)
+            cursor = connection.execute(sql, values or None)
             return cursor.fetchall() if cursor.description else []
 
     # What befalls the servers.

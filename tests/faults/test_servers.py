@@ -119,24 +119,32 @@ def test_a_locked_table_holds_up_nobody_for_long(stand):
     assert max(answer.seconds for answer in answers) < 2 * PAGE
 
 
+FILL = """
+INSERT INTO designer_agent SELECT (jsonb_populate_record(a, jsonb_build_object(
+    'id', nextval(pg_get_serial_sequence('designer_agent', 'id')), 'slug', 'fill-' || n,
+    'description', repeat('x', 3900)))).*
+    FROM designer_agent a, generate_series(1, %s) n WHERE a.slug = 'clerk'
+"""
+
+
 def test_a_full_disk_is_said_and_reading_goes_on(stand):
     """R5. The server is not started again afterwards."""
-    stand.query("CREATE TABLE filling (what text)")
-    stand.query("ALTER TABLE filling ALTER what SET STORAGE PLAIN")
-    stand.limit_files(17 << 20)  # a segment of the log still fits
+    big = {"name": "big", "description": "x" * 3900}
+    stand.query("ALTER TABLE designer_agent ALTER description SET STORAGE PLAIN")
+    stand.query(FILL, 4300)
+    stand.limit_files(16 << 20)  # a segment of the server's own log still fits, and the table does not
     try:
-        with pytest.raises(psycopg.Error, match="could not extend"):
-            stand.query("INSERT INTO filling SELECT repeat('x', 7000) FROM generate_series(1, 3000)")
-        # The same for a table of ours: the next write needs a new page.
-        stand.query("ALTER TABLE designer_agent ALTER description SET STORAGE PLAIN")
-        full = Answer(0, b"", {}, 0)
-        for number in range(20):
-            full = stand.ask("/api/v1/agents/", {"name": f"big {number}", "description": "x" * 3900})
-            if full.status != 201:
-                break
+        refused = stand.ask("/api/v1/agents/", big)
+        pages = ask_all(stand, [*PAGES, EXPORT])
+        page = stand.sign_in()
     finally:
         stand.limit_files(-1)
-    assert is_clean(full) or full.status == 201
+    assert (refused.status, refused.json()["code"]) == (503, "disk_full")
+    assert "no room left" in refused.json()["message"]
+    assert {answer.status for answer in pages} == {200}
+    assert page == 200
+    assert stand.ask("/api/v1/agents/", big).status == 201
+    stand.query("DELETE FROM designer_agent WHERE slug LIKE 'fill-%'")
 
 
 def status_of(stand: Stand, run: int) -> str:
@@ -187,6 +195,22 @@ def test_without_the_broker_nothing_but_the_next_reading_waits(stand, working):
     wait_for(lambda: status_of(stand, waiting) == "succeeded", BROKER_BACK, "the run of the full broker")
     lost = stand.query("SELECT count(*) FROM catalog_run WHERE status <> 'succeeded'")
     assert lost == [(0,)]
+
+
+def test_a_run_is_taken_up_within_a_minute_of_its_workers_death(stand, working):
+    """D4. Nothing helps but the lease: the broker delivers a message once."""
+
+    def script(number: int, document: object) -> None:
+        if number == 2:
+            stand.vendor.script = None
+            stand.end("worker", signal.SIGKILL)
+
+    stand.vendor.script = script
+    run = request(stand)
+    wait_for(lambda: stand.vendor.script is None, 30, "the death of the worker")
+    stand.begin_worker()
+    assert wait_for(lambda: status_of(stand, run) == "succeeded", 60, "the run") < 60
+    assert stand.query("SELECT attempt FROM catalog_run WHERE id = %s", run) == [(2,)]
 
 
 def test_a_slow_or_silent_broker_holds_up_no_page(stand):
