@@ -129,14 +129,14 @@ def _index_again(vendor: Vendor) -> None:
 
 
 @transaction.atomic
-def remove_vendor(vendor: Vendor, *, actor: User) -> None:
+def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credentials: bool = False) -> None:
     """Removes its endpoints too. What agents have pinned and published stays."""
     vendor = _locked(vendor, Vendor.objects.live())
     for endpoint in vendor.endpoints.filter(removed_at=None):
-        remove_endpoint(endpoint, actor=actor)
+        remove_endpoint(endpoint, actor=actor, why=why, with_credentials=with_credentials)
     vendor.removed_at = timezone.now()
     vendor.save(update_fields=["removed_at"])
-    audit.record(actor, "remove", vendor, before=vendor_facts(vendor))
+    audit.record(actor, "remove", vendor, before=vendor_facts(vendor), why=why)
 
 
 def _check_vendor(vendor: Vendor) -> None:
@@ -256,8 +256,13 @@ def update_endpoint(
 
 
 @transaction.atomic
-def remove_endpoint(endpoint: Endpoint, *, actor: User) -> None:
-    """Stops reading it and withdraws its tools; its findings wait for nobody. Pins and releases go on."""
+def remove_endpoint(
+    endpoint: Endpoint, *, actor: User, why: str = "", with_credentials: bool = False
+) -> None:
+    """Stops reading it and withdraws its tools; its findings wait for nobody. Pins and releases go on.
+
+    `with_credentials` forgets its secret too, if no other endpoint uses it.
+    """
     now = timezone.now()
     # The run before the endpoint, as workers lock them, so that neither waits for the other for ever.
     endpoint.runs.filter(status__in=ACTIVE).update(
@@ -275,7 +280,10 @@ def remove_endpoint(endpoint: Endpoint, *, actor: User) -> None:
         status=ToolStatus.WITHDRAWN, changed_at=now
     )
     Finding.objects.filter(endpoint=endpoint, state=FindingState.OPEN).update(state=FindingState.NOTED)
-    audit.record(actor, "remove", endpoint, before=endpoint_facts(endpoint))
+    audit.record(actor, "remove", endpoint, before=endpoint_facts(endpoint), why=why)
+    credential = endpoint.credential
+    if with_credentials and credential and not credential.endpoints.filter(removed_at=None).exists():
+        remove_credential(credential, actor=actor, why=why)
 
 
 def _keep_documents(endpoint: Endpoint) -> None:
@@ -506,7 +514,7 @@ def replace_secret(credential: Credential, *, actor: User, secret: str) -> Crede
 
 
 @transaction.atomic
-def remove_credential(credential: Credential, *, actor: User) -> None:
+def remove_credential(credential: Credential, *, actor: User, why: str = "") -> None:
     """Forgets the secret, and tokens. Refused while an endpoint uses it."""
     credential = _locked(credential, Credential.objects.filter(removed_at=None))
     if used := credential.endpoints.filter(removed_at=None).first():
@@ -519,7 +527,7 @@ def remove_credential(credential: Credential, *, actor: User) -> None:
     credential.removed_at, credential.sealed = timezone.now(), ""
     credential.save(update_fields=["removed_at", "sealed"])
     clients.destroy(credential)
-    audit.record(actor, "remove", credential, before=before)
+    audit.record(actor, "remove", credential, before=before, why=why)
 
 
 def _check_credential(credential: Credential) -> None:

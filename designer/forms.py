@@ -19,6 +19,7 @@ from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG
 from designer.effective import ParameterWords, Words, merged
 from designer.models import Agent
 from designer.releases import LONGEST_NOTE
+from designer.removal import Use
 from people import teams
 from people.errors import DomainError
 from people.forms import OperationForm
@@ -99,6 +100,34 @@ class MovedAgentForm(OperationForm):
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         offer(self, "agent", Agent.objects.live().filter(parent=None).exclude(team=team))
+
+
+class RemovalForm(OperationForm):
+    """What is in use asks for its name, so that nobody removes it by one press too many."""
+
+    name = forms.CharField(max_length=2_048)
+    with_credentials = forms.BooleanField(required=False)
+    why = forms.CharField(
+        max_length=500, required=False, help_text="For the audit trail.", label="Why it is removed"
+    )
+
+    def __init__(self, *args: Any, name: str, use: Use, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.wanted = name
+        self.fields["name"].label = f"Type “{name}” to confirm"
+        if not use.is_used:
+            del self.fields["name"]
+        spare = ", ".join(f"“{credential}”" for credential in use.credentials)
+        self.fields["with_credentials"].label = f"Forget the secret of {spare} too"
+        self.fields["with_credentials"].help_text = "Nothing else uses it."
+        if not spare:
+            self.fields["with_credentials"].widget = forms.HiddenInput()
+
+    def clean_name(self) -> str:
+        typed: str = self.cleaned_data["name"]
+        if typed != self.wanted:
+            raise forms.ValidationError(f"This is not its name. Type “{self.wanted}”.")
+        return typed
 
 
 class PinForm(OperationForm):

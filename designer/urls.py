@@ -1,6 +1,6 @@
 from django.urls import path
 
-from designer.views import agents, home, pins, releases, teams, tool_list, tools, try_it
+from designer.views import agents, home, pins, releases, removals, teams, tool_list, tools, try_it
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -25,6 +25,8 @@ urlpatterns = [
     path("tools/<int:pk>/tuning/", tools.tool_tuning, name="tool-tuning"),
     path("tools/<int:pk>/tuning/revert/", tools.tool_tuning_revert, name="tool-tuning-revert"),
     path("tools/<int:pk>/raw/", tools.tool_raw, name="tool-raw"),
+    path("vendors/<slug:slug>/remove/", removals.vendor_remove, name="vendor-remove"),
+    path("endpoints/<int:pk>/remove/", removals.endpoint_remove, name="endpoint-remove"),
     path("teams/", teams.team_list, name="team-list"),
     path("teams/<slug:slug>/", teams.team, name="team"),
     path("teams/<slug:slug>/members/", teams.team_member_add, name="team-member-add"),

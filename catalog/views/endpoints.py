@@ -115,15 +115,6 @@ def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("endpoint", row.pk)
 
 
-@requires(Role.ADMIN)
-@require_POST
-def endpoint_remove(request: HttpRequest, pk: int) -> HttpResponse:
-    row = live_endpoint(pk)
-    connections.remove_endpoint(row, actor=person(request))
-    messages.success(request, f"“{row}” was removed. What agents have pinned and published stays.")
-    return redirect("vendor", row.vendor.slug)
-
-
 def live_endpoint(pk: int) -> Endpoint:
     rows = Endpoint.objects.live().select_related("vendor", "credential", "held_run", "circuit")
     return get_object_or_404(rows, pk=pk)

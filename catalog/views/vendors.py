@@ -2,7 +2,6 @@ from django.contrib import messages
 from django.db.models import Count, Prefetch, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST
 
 from catalog import connections, report_card
 from catalog.forms import VendorForm
@@ -50,12 +49,3 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         "card": report_card.of(row),
     }
     return render(request, "catalog/vendor.html", context, status=form.status)
-
-
-@requires(Role.ADMIN)
-@require_POST
-def vendor_remove(request: HttpRequest, slug: str) -> HttpResponse:
-    row = get_object_or_404(Vendor.objects.live(), slug=slug)
-    connections.remove_vendor(row, actor=person(request))
-    messages.success(request, f"“{row}” was removed. What agents have pinned and published stays.")
-    return redirect("vendor-list")

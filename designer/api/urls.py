@@ -1,6 +1,6 @@
 from django.urls import path
 
-from designer.api import agents, pins, releases, teams, tools, tunings, upgrades
+from designer.api import agents, pins, releases, removals, teams, tools, tunings, upgrades
 
 AGENT = "agents/<slug:slug>/"
 
@@ -17,6 +17,8 @@ urlpatterns = [
     path(
         f"{AGENT}releases/<str:number>/bundle/", releases.ReleaseBundle.as_view(), name="api-release-bundle"
     ),
+    path("vendors/<slug:slug>/use/", removals.VendorUse.as_view(), name="api-vendor-use"),
+    path("endpoints/<int:pk>/use/", removals.EndpointUse.as_view(), name="api-endpoint-use"),
     path("teams/", teams.TeamList.as_view(), name="api-team-list"),
     path("teams/<slug:slug>/", teams.TeamDetail.as_view(), name="api-team"),
     path("teams/<slug:slug>/members/<str:username>/", teams.TeamMember.as_view(), name="api-team-member"),

@@ -1,0 +1,66 @@
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Endpoint, Vendor
+from designer import removal
+from people.models import Role
+
+
+class UsingAgent(serializers.Serializer[Any]):
+    agent = serializers.SlugField()
+    name = serializers.CharField()
+    pins = serializers.IntegerField()
+
+
+class UseOutput(serializers.Serializer[Any]):
+    """What a removal would leave without news. Releases stay as they are, byte for byte."""
+
+    agents = UsingAgent(many=True)
+    pins = serializers.IntegerField()
+    releases = serializers.IntegerField()
+    live_releases = serializers.IntegerField(help_text="Those that runtimes get now.")
+    credentials = serializers.ListField(
+        child=serializers.CharField(), help_text="The ids of those that nothing else uses."
+    )
+
+
+def _answer(use: removal.Use) -> Response:
+    shown = {
+        "agents": [{"agent": row.slug, "name": row.name, "pins": count} for row, count in use.agents],
+        "pins": use.pins,
+        "releases": use.releases,
+        "live_releases": use.live_releases,
+        "credentials": [str(row.pk) for row in use.credentials],
+    }
+    return Response(UseOutput(shown).data)
+
+
+class VendorUse(GenericAPIView[Any]):
+    """Who uses a vendor's tools; ask before you remove it."""
+
+    read_role = Role.ADMIN
+    serializer_class = UseOutput
+    pagination_class = None
+
+    @extend_schema(operation_id="vendors_use_retrieve", responses={200: UseOutput})
+    def get(self, request: Request, slug: str) -> Response:
+        vendor = get_object_or_404(Vendor.objects.live(), slug=slug)
+        return _answer(removal.use_of(vendor.endpoints.filter(removed_at=None)))
+
+
+class EndpointUse(GenericAPIView[Any]):
+    """Who uses an endpoint's tools; ask before you remove it."""
+
+    read_role = Role.ADMIN
+    serializer_class = UseOutput
+    pagination_class = None
+
+    @extend_schema(operation_id="endpoints_use_retrieve", responses={200: UseOutput})
+    def get(self, request: Request, pk: int) -> Response:
+        return _answer(removal.use_of([get_object_or_404(Endpoint.objects.live(), pk=pk)]))

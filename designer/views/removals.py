@@ -1,0 +1,65 @@
+"""Before a vendor or an endpoint goes: who uses it, what stays, and what stops."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+
+from catalog import connections
+from catalog.models import Endpoint, Vendor
+from catalog.views.endpoints import live_endpoint
+from designer import removal
+from designer.forms import RemovalForm
+from people.errors import DomainError
+from people.models import Role
+from people.permissions import person, requires
+
+
+@requires(Role.ADMIN)
+def vendor_remove(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(Vendor.objects.live(), slug=slug)
+    endpoints = list(row.endpoints.filter(removed_at=None))
+    back = reverse("vendor", args=[row.slug])
+    return _remove(request, row, endpoints, back=back, then=reverse("vendor-list"))
+
+
+@requires(Role.ADMIN)
+def endpoint_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    row = live_endpoint(pk)
+    back = reverse("endpoint", args=[row.pk])
+    return _remove(request, row, [row], back=back, then=reverse("vendor", args=[row.vendor.slug]))
+
+
+def _remove(
+    request: HttpRequest, row: Vendor | Endpoint, endpoints: list[Endpoint], *, back: str, then: str
+) -> HttpResponse:
+    use = removal.use_of(endpoints)
+    form = RemovalForm(request.POST if request.method == "POST" else None, name=str(row), use=use)
+    if form.is_valid():
+        try:
+            _perform(request, row, form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"“{row}” was removed. What agents have pinned and published stays.")
+            return redirect(then)
+    context = {
+        "row": row,
+        "what": row._meta.verbose_name,
+        "use": use,
+        "agents": use.agents[: removal.AGENTS_SHOWN],
+        "more": max(0, len(use.agents) - removal.AGENTS_SHOWN),
+        "form": form,
+        "back": back,
+    }
+    return render(request, "designer/removal.html", context)
+
+
+def _perform(request: HttpRequest, row: Vendor | Endpoint, given: dict[str, Any]) -> None:
+    how = {"actor": person(request), "why": given["why"], "with_credentials": given["with_credentials"]}
+    if isinstance(row, Vendor):
+        connections.remove_vendor(row, **how)
+    else:
+        connections.remove_endpoint(row, **how)
