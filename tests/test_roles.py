@@ -1,4 +1,4 @@
-"""Every address, every method, every role, against the table in roles.txt."""
+"""Every address, every method, every role and every scope of a key, against the table in roles.txt."""
 
 import re
 from collections.abc import Iterator
@@ -13,15 +13,22 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 from rest_framework.views import APIView
 
-from people.models import Role
+from people import tokens
+from people.models import Role, Scope
 from people.permissions import needed_role
-from tests.factories import make_user
+from tests.factories import make_agent, make_endpoint, make_tool, make_user
 
 TABLE = Path(__file__).with_name("roles.txt")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 WRITING = METHODS[1:]
 RANKS = {"public": 0, Role.VIEWER: 1, Role.DESIGNER: 2, Role.ADMIN: 3}
 ACTORS = ("stranger", Role.VIEWER, Role.DESIGNER, Role.ADMIN)
+SCOPES = {
+    Scope.RUNTIME: set(Scope.values),
+    Scope.READ: {Scope.READ, Scope.DESIGN, Scope.ADMIN},
+    Scope.DESIGN: {Scope.DESIGN, Scope.ADMIN},
+    Scope.ADMIN: {Scope.ADMIN},
+}
 SAMPLES = {"int": "1", "uuid": "00000000-0000-4000-8000-000000000001", "slug": "x", "str": "x", "path": "x"}
 
 
@@ -54,8 +61,20 @@ def _sample(pattern: object) -> str:
 
 
 def table() -> dict[str, dict[str, str]]:
+    """The role of each cell; what a cell says of a scope is in `scopes`."""
+    return {name: {m: cell.partition("/")[0] for m, cell in row.items()} for name, row in cells().items()}
+
+
+def cells() -> dict[str, dict[str, str]]:
     lines = [line.split() for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
-    return {name: dict(zip(METHODS, cells, strict=True)) for name, *cells in lines}
+    return {name: dict(zip(METHODS, row, strict=True)) for name, *row in lines}
+
+
+def scopes(method: str, cell: str) -> set[str]:
+    """Those that get through: of the narrowest one and whatever holds it."""
+    role, _, stated = cell.partition("/")
+    usual = Scope.READ if method == "GET" else Scope.DESIGN if role == Role.DESIGNER else Scope.ADMIN
+    return SCOPES[stated or usual]
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +125,80 @@ def _keeps_to(cell: str, actor: str, answer: HttpResponse) -> bool:
     if RANKS.get(actor, 0) >= RANKS[cell]:
         return not is_refused(answer) and answer.status_code != 405 and answer.status_code < 500
     return is_refused(answer) and (actor == "stranger" or answer.status_code == 403)
+
+
+def answers_to_keys(path: str, methods: list[str], handler: ClientHandler) -> Answers:
+    """Of an administrator's keys, so that the role never stands in the way."""
+    owner, answers = make_user(Role.ADMIN), {}
+    for scope in Scope.values:
+        _, plain = tokens.issue(owner, actor=None, name=scope, scopes=[scope])
+        client = Client(headers={"Authorization": f"Bearer {plain}"})
+        client.handler = handler
+        for method in methods:
+            answers[scope, method] = client.generic(method, path, b"{}", content_type="application/json")
+    return answers
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "route", [each for each in routes() if hasattr(each.view, "cls")], ids=lambda route: route.path
+)
+def test_only_the_scopes_of_the_table_get_through(route, handler):
+    row = {method: cell for method, cell in cells()[route.name].items() if cell not in ("-", "public")}
+    wrong = []
+    for (scope, method), answer in answers_to_keys(route.path, list(row), handler).items():
+        is_allowed = scope in scopes(method, row[method])
+        if is_allowed and (is_refused(answer) or answer.status_code >= 500):
+            wrong.append(f"{method} is refused to the scope {scope}: {answer.status_code}")
+        if not is_allowed and (answer.status_code, answer.json()["code"]) != (403, "scope_required"):
+            wrong.append(f"{method} is open to the scope {scope}: {answer.status_code}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.django_db
+def test_key_opens_no_page(handler):
+    _, plain = tokens.issue(make_user(Role.ADMIN), actor=None, name="page", scopes=["admin"])
+    client = Client(headers={"Authorization": f"Bearer {plain}"})
+    client.handler = handler
+    pages = [route for route in routes() if not hasattr(route.view, "cls")]
+    opened = [
+        route.path
+        for route in pages
+        if table()[route.name]["GET"] not in ("-", "public") and not is_refused(client.get(route.path))
+    ]
+    assert opened == []
+
+
+@pytest.mark.django_db
+def test_stranger_cannot_tell_what_exists(handler):
+    """The same answer for a row that is there and for one that is not."""
+    tool, agent, run = make_tool(), make_agent(slug="there"), make_endpoint()
+    there = {
+        "tools": tool.pk,
+        "agents": agent.slug,
+        "endpoints": run.pk,
+        "vendors": tool.endpoint.vendor.slug,
+    }
+    stranger = Client()
+    stranger.handler = handler
+    for kind, key in there.items():
+        missing = "missing" if isinstance(key, str) else 999_999
+        for root in ("/", "/api/v1/"):
+            seen, unseen = (stranger.get(f"{root}{kind}/{each}/") for each in (key, missing))
+            assert seen.status_code == unseen.status_code in (302, 401)
+            assert seen.content == unseen.content
+
+
+@pytest.mark.parametrize("cell", ["viewer", "viewer/runtime", "admin", "designer", "viewer/admin"])
+def test_cell_of_the_table_has_a_narrowest_scope(cell):
+    assert Scope.ADMIN in scopes("GET", cell)
+    assert Scope.RUNTIME not in scopes("POST", cell) or cell.endswith("runtime")
+
+
+def test_route_that_nobody_decided_on_fails(handler, monkeypatch):
+    monkeypatch.setattr("tests.test_roles.table", dict)
+    with pytest.raises(AssertionError, match="Nobody has decided who may use /"):
+        test_only_the_roles_of_the_table_get_through(routes()[0], handler)
 
 
 @pytest.mark.django_db
