@@ -13,6 +13,8 @@ from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote
 
+from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from catalog import pacing, sealing
@@ -24,6 +26,7 @@ from catalog.oauth import clients, tokens
 from catalog.outbound import Carried, Exchange, Session
 from catalog.sealing import Secret, UndecryptableError
 from catalog.wire import DEFAULT_LIMITS, Limits
+from people import audit
 
 LONGEST_LIFE = 900  # seconds that a signed token may live
 USUAL_LIFE = 600  # longer than the longest conversation with a vendor
@@ -137,13 +140,19 @@ class _Use:
         credential, now = self._credential, timezone.now()
         if credential._state.adding or not self._is_used:
             return
-        changes: dict[str, datetime | None] = {}
+        rows = Credential.objects.filter(pk=credential.pk, set_at=credential.set_at)
+        if self._is_taken is False:
+            self._judge(rows.filter(refused_at=None), "refuse", now)
+        elif self._is_taken and credential.refused_at:
+            self._judge(rows.filter(refused_at__isnull=False), "accept", None)
         if credential.used_at is None or credential.used_at < now - NOTE_USE_EVERY:
-            changes["used_at"] = now
-        if self._is_taken is not None and self._is_taken == bool(credential.refused_at):
-            changes["refused_at"] = None if self._is_taken else now
-        if changes:
-            Credential.objects.filter(pk=credential.pk, set_at=credential.set_at).update(**changes)
+            rows.update(used_at=now)
+
+    def _judge(self, rows: QuerySet[Credential], verdict: str, refused_at: datetime | None) -> None:
+        why = "The vendor answered 401 to it." if refused_at else "The vendor takes it again."
+        with transaction.atomic():
+            if rows.update(refused_at=refused_at):
+                audit.record(None, verdict, self._credential, why=why)
 
 
 def _headers(credential: Credential, secret: str) -> dict[str, str]:

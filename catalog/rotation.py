@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 BATCH = 200
 PATIENCE = 10.0  # seconds to wait for rows that others hold
 FIRST = UUID(int=0)
+LOST = "The key that opens its secret is lost: manage.py rotate_keys --forget."
 
 
 @dataclass(slots=True)
@@ -109,6 +110,6 @@ def forget(key_id: str) -> int:
         for row in rows.select_for_update(no_key=True).order_by("pk"):
             setattr(row, column.sealed, "")
             row.save(update_fields=[column.sealed])
-            audit.record(None, "forget", row, before={"key": key_id}, after={"key": None})
+            audit.record(None, "forget", row, before={"key": key_id}, after={"key": None}, why=LOST)
             forgotten += 1
     return forgotten

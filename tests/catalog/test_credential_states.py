@@ -80,8 +80,20 @@ def test_a_secret_that_the_vendor_refuses_says_so_and_is_replaced_in_place(guard
     assert read(guarded) == ""
 
     assert state_of(admin_api, pk)["state"] == "ok"
-    entry = AuditEntry.objects.filter(kind="credential").latest("pk")
-    assert (entry.action, set(entry.after)) == ("replace", {"fingerprint"})
+    trail = AuditEntry.objects.filter(kind="credential").order_by("pk")
+    assert [entry.action for entry in trail] == ["enter", "refuse", "replace"]
+    assert set(trail[2].after) == {"fingerprint"}
+
+
+def test_a_secret_that_is_taken_again_is_no_longer_refused(guarded, vendor, admin_api):
+    for _ in range(2):
+        assert read(guarded) == "AUTH"
+    vendor.script = None
+    assert read(guarded) == ""
+
+    assert state_of(admin_api, guarded.credential_id)["state"] == "ok"
+    trail = AuditEntry.objects.filter(kind="credential").order_by("pk")
+    assert [entry.action for entry in trail] == ["enter", "refuse", "accept"]
 
 
 @pytest.mark.django_db(transaction=True)
