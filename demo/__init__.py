@@ -17,6 +17,7 @@ class Vendor:
     protocol: str = "a2t"
     path: str = ""
     publishes: bool = False
+    has_members: bool = False
 
     def url(self, port_base: int) -> str:
         """The address to enumerate. In a browser, the root of its host shows a page about the vendor."""
@@ -38,6 +39,7 @@ VENDORS = (
         homepage="https://fairweather.example/",
         blurb="Observations, forecasts and warnings for any town, coast or slope.",
         port_offset=1,
+        has_members=True,
     ),
     Vendor(
         slug="northwind",

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from demo import Vendor, page
 from demo.calls import CannotDoError, InvalidArgumentsError
+from demo.membership import Membership
 from demo.shelf import Shelf
 from demo.signatures import Tool, wire
 from demo.web import HTML, Request, Response, Server, as_json, if_changed, whole_number
@@ -170,4 +171,5 @@ def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
 
 class A2tServer(Server):
     def __init__(self, port: int, vendor: Vendor, shelf: Shelf) -> None:
-        super().__init__(port, A2tApi(vendor, shelf))
+        api = A2tApi(vendor, shelf)
+        super().__init__(port, Membership(api) if vendor.has_members else api)

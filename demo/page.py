@@ -36,6 +36,7 @@ PAGE = """<!doctype html>
 <p>{blurb}</p>
 <p>An invented vendor for trying things out. It offers {count} tools at <a href="/tools">/tools</a>.</p>
 {publishing}
+{members}
 <h2>Tools</h2>
 <table>
 <thead><tr><th scope="col">Name</th><th scope="col">Version</th></tr></thead>
@@ -46,6 +47,11 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
+
+MEMBERS = """<h2>For members</h2>
+<p>The same tools are at <code>/members</code>, for whoever has an access token (OAuth 2). The client
+is called <code>pegboard</code> and its secret is <code>fair-weather-friends</code>; it may ask for itself,
+or send you here to sign in.</p>"""
 
 PUBLISHING = """<h2>Publish something</h2>
 <p>{invitation}</p>
@@ -61,6 +67,7 @@ def render(vendor: Vendor, shelf: Shelf) -> str:
         blurb=escape(vendor.blurb),
         count=len(tools),
         publishing=_publishing(shelf) if vendor.publishes else "",
+        members=MEMBERS if vendor.has_members else "",
         rows="\n".join(rows),
     )
 

@@ -1,0 +1,228 @@
+"""A second entrance to a vendor, for members: the same tools under /members, for whoever has an access token.
+
+The authorization server beside it is as small as one can be: RFC 6749 with PKCE (RFC 7636), described as
+RFC 8414 and 9728 say. Tokens live for two minutes, so that one can watch them being renewed. A refresh token
+is good for one use; when an old one comes again, the sign-in is over, as RFC 9700 section 4.14.2 wants it.
+"""
+
+import base64
+import binascii
+import hashlib
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from html import escape
+from http import HTTPStatus
+from urllib.parse import parse_qsl, quote, unquote_plus, urlencode, urlsplit
+
+from demo import page
+from demo.web import HTML, Api, Request, Response, as_json
+
+# No secret: it is shown on the vendor's page, for people who want to try.
+CLIENT_ID, CLIENT_SECRET = "pegboard", "fair-weather-friends"
+SCOPES = ("forecasts", "warnings")
+PREFIX = "/members"
+LIFE = 120  # seconds
+CODE_LIFE = 60
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+CONSENT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Sign in · {name}</title>
+<link rel="icon" href="data:,">
+<style>
+  :root {{ color-scheme: light dark; }}
+  body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem; }}
+  a {{ margin-right: 1.5rem; }}
+</style>
+</head>
+<body>
+<h1>{name}</h1>
+<p><strong>{host}</strong> would like to use the tools for members{wish}.</p>
+<p><a href="{yes}">Allow</a> <a href="{no}">Refuse</a></p>
+</body>
+</html>
+"""
+
+
+class OAuthError(Exception):
+    def __init__(self, error: str, description: str, status: int = HTTPStatus.BAD_REQUEST) -> None:
+        super().__init__(description)
+        self.status = status
+        self.document = {"error": error, "error_description": description}
+
+
+@dataclass
+class SignIn:
+    """All tokens of one consent. `current` is the only refresh token that still counts."""
+
+    scope: str
+    current: str = ""
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    redirect_uri: str
+    challenge: str
+    resource: str
+    scope: str
+    ends: float
+
+
+@dataclass
+class Membership:
+    """Answers for `behind`, and in front of it for members. Forgets everything when it stops."""
+
+    behind: Api
+    codes: dict[str, Code] = field(default_factory=dict)
+    refresh: dict[str, SignIn] = field(default_factory=dict)
+    access: dict[str, tuple[float, SignIn | None]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.vendor = self.behind.vendor
+
+    def answer(self, request: Request) -> Response:
+        if request.path == PREFIX or request.path.startswith(f"{PREFIX}/"):
+            return self._members(request)
+        try:
+            match request.method, request.path:
+                case "GET", "/authorize":
+                    return self._consent(request)
+                case "POST", "/token":
+                    return self._token(request)
+                case "GET", "/.well-known/oauth-authorization-server":
+                    return as_json(_server(_base(request)))
+                case "GET", "/.well-known/oauth-protected-resource/members":
+                    return as_json(_resource(_base(request)))
+        except OAuthError as error:
+            return as_json(error.document, error.status)
+        return self.behind.answer(request)
+
+    def _members(self, request: Request) -> Response:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        with self.lock:
+            ends, sign_in = self.access.get(token, (0.0, None))
+        if kind.lower() != "bearer" or ends < time.monotonic() or (sign_in and sign_in.is_over):
+            where = f"{_base(request)}/.well-known/oauth-protected-resource{PREFIX}"
+            challenge = f'Bearer resource_metadata="{where}", scope="{" ".join(SCOPES)}"'
+            message = "Members come with an access token."
+            answer = as_json({"code": "unauthorized", "message": message}, HTTPStatus.UNAUTHORIZED)
+            return replace(answer, headers={"WWW-Authenticate": challenge})
+        return self.behind.answer(replace(request, path=request.path.removeprefix(PREFIX) or "/"))
+
+    def _consent(self, request: Request) -> Response:
+        asked = request.query
+        back = asked.get("redirect_uri", "")
+        if asked.get("client_id") != CLIENT_ID or urlsplit(back).hostname not in LOOPBACK:
+            raise OAuthError("invalid_request", "Only a client on this machine may ask, by its right name.")
+        if asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge"):
+            raise OAuthError("invalid_request", "Sign-ins need PKCE with S256.")
+        code = secrets.token_urlsafe(24)
+        scope = " ".join(word for word in asked.get("scope", "").split() if word in SCOPES)
+        with self.lock:
+            self.codes[code] = Code(
+                back,
+                asked["code_challenge"],
+                asked.get("resource", ""),
+                scope or " ".join(SCOPES),
+                time.monotonic() + CODE_LIFE,
+            )
+        shared = {"state": asked.get("state", ""), "iss": _base(request)}
+        text = CONSENT.format(
+            name=escape(self.vendor.name),
+            host=escape(urlsplit(back).netloc),
+            wish=escape(f" ({scope})" if scope else ""),
+            yes=escape(f"{back}?{urlencode({'code': code, **shared}, quote_via=quote)}"),
+            no=escape(f"{back}?{urlencode({'error': 'access_denied', **shared}, quote_via=quote)}"),
+        )
+        return Response(HTTPStatus.OK, text.encode(), HTML, page.HEADERS)
+
+    def _token(self, request: Request) -> Response:
+        form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
+        if _client(request.headers.get("authorization", ""), form) != (CLIENT_ID, CLIENT_SECRET):
+            description = "The client id or the secret is wrong."
+            raise OAuthError("invalid_client", description, HTTPStatus.UNAUTHORIZED)
+        with self.lock:
+            match form.get("grant_type"):
+                case "client_credentials":
+                    return self._issued(None, form.get("scope") or " ".join(SCOPES))
+                case "authorization_code":
+                    return self._redeemed(form)
+                case "refresh_token":
+                    return self._renewed(form.get("refresh_token", ""))
+        raise OAuthError("unsupported_grant_type", "This way of asking is not known here.")
+
+    def _redeemed(self, form: Mapping[str, str]) -> Response:
+        code = self.codes.pop(form.get("code", ""), None)
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        answer = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if code is None or code.ends < time.monotonic() or code.challenge != answer:
+            raise OAuthError("invalid_grant", "The code is over, or belongs to somebody else.")
+        if (code.redirect_uri, code.resource) != (form.get("redirect_uri"), form.get("resource", "")):
+            raise OAuthError("invalid_grant", "The code was given for another address.")
+        sign_in = SignIn(code.scope)
+        return self._issued(sign_in, sign_in.scope)
+
+    def _renewed(self, token: str) -> Response:
+        sign_in = self.refresh.get(token)
+        if sign_in and sign_in.current != token:
+            sign_in.is_over = True
+        if sign_in is None or sign_in.is_over:
+            raise OAuthError("invalid_grant", "This sign-in is over.")
+        return self._issued(sign_in, sign_in.scope)
+
+    def _issued(self, sign_in: SignIn | None, scope: str) -> Response:
+        access = secrets.token_urlsafe(24)
+        now = time.monotonic()
+        self.access = {token: held for token, held in self.access.items() if held[0] > now}
+        self.access[access] = now + LIFE, sign_in
+        document = {"access_token": access, "token_type": "Bearer", "expires_in": LIFE, "scope": scope}
+        if sign_in:
+            document["refresh_token"] = sign_in.current = secrets.token_urlsafe(24)
+            self.refresh[sign_in.current] = sign_in
+        return replace(as_json(document), headers={"Cache-Control": "no-store"})
+
+
+def _base(request: Request) -> str:
+    return f"http://{request.headers.get('host', '127.0.0.1')}"
+
+
+def _client(authorization: str, form: Mapping[str, str]) -> tuple[str, ...]:
+    """Either way of RFC 6749 section 2.3.1."""
+    if not authorization:
+        return form.get("client_id", ""), form.get("client_secret", "")
+    try:
+        pair = base64.b64decode(authorization.partition(" ")[2], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ()
+    return tuple(unquote_plus(part) for part in pair.split(":", 1))
+
+
+def _server(base: str) -> dict[str, object]:
+    return {
+        "issuer": base,
+        "authorization_endpoint": f"{base}/authorize",
+        "token_endpoint": f"{base}/token",
+        "response_types_supported": ["code"],
+        "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        "authorization_response_iss_parameter_supported": True,
+        "scopes_supported": list(SCOPES),
+    }
+
+
+def _resource(base: str) -> dict[str, object]:
+    return {
+        "resource": f"{base}{PREFIX}",
+        "authorization_servers": [base],
+        "scopes_supported": list(SCOPES),
+        "resource_name": "The entrance for members",
+    }

@@ -1,0 +1,127 @@
+"""The entrance for members: found, signed in at, renewed, as an administrator would."""
+
+import re
+from html import unescape
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.db.models.functions import Now
+
+from catalog import connections, enumeration
+from catalog.models import Grant
+from catalog.models.runs import Trigger
+from catalog.oauth import discovery, sign_in
+from demo import VENDORS
+from demo.membership import CLIENT_ID, CLIENT_SECRET
+from tests.demo.conftest import running
+from tests.factories import make_endpoint, make_user
+
+pytestmark = pytest.mark.django_db
+BACK = "http://127.0.0.1:8000/credentials/callback/"
+SESSION = "a login session"
+
+
+@pytest.fixture
+def weather():
+    yield from running(VENDORS[1])
+
+
+def connect(weather, kind: str):
+    """With what the vendor says about itself, and the client's name and secret from its page."""
+    found = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
+    [server] = found.servers
+    assert server.problem == ""
+    ada = make_user()
+    credential = connections.create_credential(
+        actor=ada,
+        name="Members",
+        kind=kind,
+        url=found.resource,
+        secret=CLIENT_SECRET,
+        token_url=server.token_url,
+        authorization_url=server.authorization_url,
+        issuer=server.issuer,
+        states_issuer=server.states_issuer,
+        client_id=CLIENT_ID,
+        client_authentication=server.client_authentication,
+        scope=found.scope,
+        resource=found.resource,
+    )
+    return ada, credential, make_endpoint(url=found.resource, credential=credential)
+
+
+def read(endpoint):
+    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+
+
+def allow(weather, ada, credential) -> None:
+    asked = {"actor": ada, "session_key": SESSION, "redirect_uri": BACK}
+    address = urlsplit(sign_in.begin(credential, **asked))
+    consent = weather.send("GET", f"{address.path}?{address.query}").decode()
+    link = unescape(re.search(r'<a href="([^"]+)">Allow</a>', consent)[1])
+    sign_in.complete(parse_qs(urlsplit(link).query), **asked)
+
+
+def test_page_names_the_client(weather):
+    page = weather.send("GET", "/").decode()
+    assert CLIENT_ID in page
+    assert CLIENT_SECRET in page
+
+
+def test_strangers_are_told_where_to_go(weather):
+    assert weather.get("/members/tools")["code"] == "unauthorized"
+    assert weather.status == 401
+    assert "resource_metadata=" in weather.headers["WWW-Authenticate"]
+
+
+def test_client_asks_for_itself(weather):
+    _, _, endpoint = connect(weather, "oauth_client")
+    run = read(endpoint)
+
+    assert (run.status, run.added) == ("succeeded", len(weather.tools()))
+
+
+def test_person_signs_in_and_the_token_is_renewed(weather):
+    ada, credential, endpoint = connect(weather, "oauth_code")
+    assert read(endpoint).error_code == "NEEDS_SIGN_IN"
+    allow(weather, ada, credential)
+    first = read(endpoint)
+    Grant.objects.update(expires_at=Now(), renew_at=Now())
+    second = read(endpoint)
+
+    assert (first.status, second.status) == ("succeeded", "succeeded")
+    assert Grant.objects.get().generation == 2
+    assert Grant.objects.get().granted_scope == "forecasts warnings"
+
+
+def test_old_refresh_token_ends_the_sign_in(weather):
+    ada, credential, endpoint = connect(weather, "oauth_code")
+    allow(weather, ada, credential)
+    old = Grant.objects.get().refresh_token
+    Grant.objects.update(expires_at=Now(), renew_at=Now())
+    read(endpoint)
+    Grant.objects.update(expires_at=Now(), renew_at=Now(), refresh_token=old)
+
+    assert read(endpoint).error_code == "NEEDS_SIGN_IN"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"client_id": "another"},
+        {"redirect_uri": "https://evil.example/"},
+        {"code_challenge_method": "plain"},
+        {"code_challenge": ""},
+    ],
+)
+def test_wrong_question_gets_no_consent_page(weather, wrong):
+    from urllib.parse import urlencode
+
+    fields = {
+        "client_id": CLIENT_ID,
+        "redirect_uri": BACK,
+        "code_challenge": "x" * 43,
+        "code_challenge_method": "S256",
+    }
+    answer = weather.get(f"/authorize?{urlencode(fields | wrong)}")
+    assert (weather.status, answer["error"]) == (400, "invalid_request")
