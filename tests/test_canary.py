@@ -1,0 +1,463 @@
+"""K1: secrets are planted everywhere, everything is done and goes wrong, and no output holds one.
+
+Searched are the text of every table, every key of the broker, every log line down to DEBUG, every page and
+reply of REST, exports, dumpdata, mails, and reports of unexpected errors; each for every secret as it is, in
+base64 at any place, in an address, in JSON, in HTML, in hex and reversed.
+"""
+
+import html
+import io
+import json
+import logging
+import secrets
+from base64 import b64encode
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+import pytest
+from django.core import mail
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from django.utils.log import AdminEmailHandler
+from rest_framework.test import APIClient
+
+from catalog import connections, enumeration, invocation, outbound, reading
+from catalog.models import Call, Credential, Endpoint, Grant, Tool, Vendor
+from catalog.models.runs import Trigger
+from catalog.notifications import webhooks
+from catalog.notifications.models import Webhook
+from designer.models import Agent
+from pegboard import logs
+from people import broker
+from people.models import Role, User
+from tests import vendor as vendors
+from tests.authorization_server import AuthorizationServer, scripted
+from tests.catalog.oauth_cases import wear_out
+from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_vendor
+from tests.hostile_vendor import BEHAVIOURS, HostileVendor, raw, reply
+from tests.test_roles import routes
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# Not one of them is in a line of code, which reports may quote.
+SPECIAL = "+/=é %"
+API = "/api/v1"
+
+
+class Planted:
+    """Secrets by what they are for, and everything that was put out."""
+
+    def __init__(self) -> None:
+        self.secrets: dict[str, str] = {}
+        self.outputs: dict[str, bytes] = {}
+        self.log = io.StringIO()
+
+    def new(self, name: str, special: str = "") -> str:
+        self.secrets[name] = f"Kn4ry{secrets.token_hex(6)}{special}{secrets.token_hex(4)}"
+        return self.secrets[name]
+
+    def put_out(self, name: str, content: str | bytes) -> None:
+        held = content.encode() if isinstance(content, str) else content
+        self.outputs[f"{len(self.outputs)} {name}"] = held
+
+    def hits(self) -> list[tuple[str, str, str]]:
+        """Which secret was found where, and in which form."""
+        return [
+            (name, output, form)
+            for name, secret in self.secrets.items()
+            for form, text in forms_of(secret)
+            for output, content in self.outputs.items()
+            if text in content
+        ]
+
+
+def forms_of(secret: str) -> Iterator[tuple[str, bytes]]:
+    raw_bytes = secret.encode()
+    yield "raw", raw_bytes
+    yield "latin-1", secret.encode("latin-1")
+    yield "in an address", quote(secret, safe="").encode()
+    yield "in a form", quote_plus(secret).encode()
+    yield "in JSON", json.dumps(secret)[1:-1].encode()
+    yield "in HTML", html.escape(secret).encode()
+    yield "hex", raw_bytes.hex().encode()
+    yield "hex in capitals", raw_bytes.hex().upper().encode()
+    yield "reversed", secret[::-1].encode()
+    for before in range(3):
+        # What base64 shares with its neighbours is left out.
+        written = b64encode(b"\0" * before + raw_bytes)
+        core = written[4 if before else 0 : len(written) - 4]
+        yield f"base64 {before}", core
+        yield f"base64url {before}", core.translate(bytes.maketrans(b"+/", b"-_"))
+
+
+@pytest.fixture
+def planted():
+    """Listens to all loggers, in both forms that the product writes."""
+    planted = Planted()
+    root, handlers = logging.getLogger(), []
+    for formatter in (logs.LineFormatter(), logs.JsonFormatter()):
+        handler = logging.StreamHandler(planted.log)
+        handler.setFormatter(formatter)
+        handlers.append(handler)
+    level = root.level
+    for handler in handlers:
+        root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield planted
+    root.setLevel(level)
+    for handler in handlers:
+        root.removeHandler(handler)
+
+
+@pytest.fixture
+def mailed_reports(settings):
+    """As a deployment that has Django mail its reports, with every variable."""
+    settings.ADMINS = [("Ops", "ops@example.com")]
+    handler = AdminEmailHandler(include_html=True)
+    logger = logging.getLogger("django.request")
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
+
+
+def echoing(line, request) -> bool:
+    """A vendor that says all it heard: in the status line, in headers, and everywhere in its JSON."""
+    heard = " | ".join([request.target, *request.headers.values(), request.body.decode(errors="replace")])
+    tool = vendors.tool(1) | {"description": heard, "name": "echo", "tags": [heard[:50]]}
+    body = {"items": [tool], "error": heard, "message": heard, "output_parameters": [{"value": heard}]}
+    header = heard.encode("ascii", "ignore").decode()[:2000]
+    status = {"/500": 500, "/401": 401, "/400": 400}.get(request.path[-4:], 200)
+    return reply(json.dumps(body).encode(), status=status, headers={"X-Heard": header})(line, request)
+
+
+def shouting(line, request) -> bool:
+    """The same, as an error of a kind that nobody reads as JSON."""
+    heard = " ".join(request.headers.values()) + request.target
+    head = f"HTTP/1.1 500 {heard[:300]}\r\nLocation: /?{heard[:300]}\r\nContent-Type: text/plain\r\n\r\n"
+    return raw(head.encode("latin-1", "ignore") + heard.encode())(line, request)
+
+
+KINDS = {
+    "bearer": {},
+    "header": {"header": "X-Api-Key"},
+    "query": {"parameter": "api_key"},
+    "basic": {"username": "ada"},
+    "jwt": {"issuer": "pegboard"},
+}
+
+
+def sign_in(planted: Planted) -> tuple[Client, APIClient]:
+    """Through the page, rightly and wrongly; passwords are changed, keys made and used."""
+    password = planted.new("password", SPECIAL)
+    admin = User.objects.create_user("root-admin", password, role=Role.ADMIN)
+    pages, api = Client(raise_request_exception=False), APIClient(raise_request_exception=False)
+    wrong = planted.new("wrong password", SPECIAL)
+    answer = pages.post(reverse("login"), {"username": "root-admin", "password": wrong})
+    planted.put_out("login refused", answer.content)
+    pages.post(reverse("login"), {"username": wrong, "password": password})
+    answer = pages.post(reverse("login"), {"username": "root-admin", "password": password})
+    assert answer.status_code == 302
+    new = planted.new("new password", SPECIAL)
+    form = {"old": password, "new": new, "new_again": new, "password": new, "again": new}
+    planted.put_out("password", pages.post(reverse("password-change"), form | {"old": wrong}).content)
+    planted.put_out("password", pages.post(reverse("password-change"), form).content)
+    admin.refresh_from_db()
+    api.force_login(admin)
+    other = {"username": "other", "password": planted.new("password of another", SPECIAL)}
+    planted.put_out("user", api.post(f"{API}/users/", other).content)
+    planted.put_out("user", api.post(f"{API}/users/", other).content)  # there is one by now
+    planted.put_out("user", pages.post(reverse("user-new"), other | {"role": "nobody"}).content)
+    made = api.post(f"{API}/keys/", {"name": "CI", "scopes": ["read"]})
+    assert made.status_code == 201, made.content
+    key = next(value for value in made.json().values() if isinstance(value, str) and len(value) > 30)
+    planted.secrets["API key"] = key
+    for authorization in (f"Bearer {key}", f"Bearer {key}x", f"Token {key}", f"Basic {key}"):
+        caller = Client(raise_request_exception=False)
+        for path in ("/tools/", "/vendors/", "/nothing/", "/tools/?cursor=%00"):
+            answer = caller.get(API + path, headers={"Authorization": authorization})
+            planted.put_out(f"key {path}", answer.content)
+    return pages, api
+
+
+def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -> list[Credential]:
+    """Of every simple kind; refused ones too, over REST and by a form."""
+    for kind, details in KINDS.items():
+        secret = planted.new(f"secret of {kind}", "" if kind in ("header", "bearer") else "/+=")
+        given = {"name": f"Key {kind}", "kind": kind, "url": url, "secret": secret, **details}
+        planted.put_out("refused", api.post(f"{API}/credentials/", given | {"url": "nope"}).content)
+        planted.put_out("refused", pages.post("/credentials/new/", given | {"kind": "nope"}).content)
+        made = api.post(f"{API}/credentials/", given)
+        assert made.status_code == 201, made.content
+        planted.put_out("credential", made.content)
+        later = planted.new(f"later secret of {kind}")
+        answer = api.put(f"{API}/credentials/{made.json()['id']}/", {"secret": later})
+        assert answer.status_code == 200, answer.content
+        planted.put_out("replaced", answer.content)
+    return list(Credential.objects.order_by("name"))
+
+
+def perform(endpoint: Endpoint) -> str:
+    fresh = Endpoint.objects.select_related("vendor", "credential").get(pk=endpoint.pk)
+    run = enumeration.perform(enumeration.request_run(fresh, trigger=Trigger.COMMAND).pk)
+    return run.error_code or run.status
+
+
+def try_out(endpoint: Endpoint, user: User) -> None:
+    tool = make_tool(endpoint=endpoint)
+    call = invocation.request_call(tool.current, actor=user, arguments={"city": "Oslo"})
+    invocation.perform(call.pk, ())
+    assert Call.objects.get(pk=call.pk).outcome
+
+
+def read_echoes(planted: Planted, api: APIClient, rows: list[Credential], vendor: HostileVendor) -> list[str]:
+    """Every kind of credential meets vendors that send it back, and some that break off."""
+    user, codes = User.objects.get(username="root-admin"), []
+    moods = {"200": echoing, "shouts": shouting, **{name: BEHAVIOURS[name] for name in SOME_BEHAVIOURS}}
+    for row in rows:
+        for mood, script in moods.items():
+            vendor.script = script
+            endpoint = make_endpoint(url=f"{vendor.url}/{row.kind}/{mood[:3]}", credential=row)
+            codes.append(perform(endpoint))
+            asked = {"protocol": "a2t", "url": endpoint.url, "credential": str(row.pk)}
+            if mood in ("200", "shouts"):
+                planted.put_out("preview", api.post(f"{API}/endpoints/preview/", asked).content)
+                try_out(endpoint, user)
+        elsewhere = make_endpoint(url="http://127.0.0.77:9/", credential=row)
+        codes.append(perform(elsewhere))
+    return codes
+
+
+SOME_BEHAVIOURS = ("closes in mid-body", "closes without a reply")
+
+
+def preview_drafts(planted: Planted, pages: Client, vendor: HostileVendor) -> None:
+    """A secret that is never saved."""
+    vendor.script = echoing
+    secret = planted.new("secret of a draft", "/+=")
+    form = {"protocol": "a2t", "url": vendor.url, "credential": "new", "kind": "bearer", "secret": secret}
+    form |= {"vendor_name": "Draft", "interval_minutes": 60}
+    planted.put_out("draft", pages.post(reverse("endpoint-preview"), form).content)
+    planted.put_out("draft", pages.post(reverse("endpoint-new"), form | {"url": "nope"}).content)
+
+
+def sign_in_at_a_vendor(planted: Planted, api: APIClient, pages: Client) -> None:
+    """OAuth, both ways; the server's replies hold what we may not say, and so do its errors."""
+    with AuthorizationServer() as server:
+        server.client_secret = planted.new("client secret", "/+ %:")
+        access = [planted.new(f"access token {n}", "-._~") for n in range(3)]
+        refresh = [planted.new(f"refresh token {n}", "-._~") for n in range(2)]
+        said = {"token_type": "Bearer", "expires_in": 3600}
+        refused = {"error": "invalid_client", "error_description": f"we got {server.client_secret}"}
+        client = {"kind": "oauth_client", "url": f"{server.url}/", "secret": server.client_secret}
+        made = api.post(f"{API}/credentials/", client | {"name": "Machine", "client": server.settings()})
+        assert made.status_code == 201, made.content
+        planted.put_out("client", made.content)
+        machine = make_endpoint(url=f"{server.url}/", credential_id=made.json()["id"])
+        server.scripts = [scripted(refused, 401)]
+        perform(machine)
+        Grant.objects.update(refused_at=None, retry_at=None, error_code="", failures=0)
+        server.scripts = [scripted(said | {"access_token": access[0]})]
+        server.documents["/tools"] = echoing
+        perform(machine)
+        assert Grant.objects.exclude(access_token="").exists()
+
+        made = api.post(
+            f"{API}/credentials/",
+            client | {"name": "Person", "kind": "oauth_code", "client": server.settings()},
+        )
+        row = Credential.objects.get(pk=made.json()["id"])
+        page = pages.post(f"/credentials/{row.pk}/sign-in/").content.decode()
+        address = html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
+        back = {name: values[0] for name, values in server.visit(address).items()}
+        planted.secrets["state"] = back["state"]
+        server.scripts = [scripted(said | {"access_token": access[1], "refresh_token": refresh[0]})]
+        wrong = pages.get(reverse("credential-callback"), back | {"state": back["state"] + "x"}, follow=True)
+        planted.put_out("forged", wrong.content.replace(back["state"].encode() + b"x", b""))
+        planted.put_out("callback", pages.get(reverse("credential-callback"), back, follow=True).content)
+        endpoint = make_endpoint(url=f"{server.url}/", credential=row)
+        perform(endpoint)
+        wear_out(row)
+        server.scripts = [scripted(said | {"access_token": access[2], "refresh_token": refresh[1]})]
+        perform(endpoint)
+        try_out(endpoint, User.objects.get(username="root-admin"))
+        assert refresh[1] not in str(list(Grant.objects.values()))
+        Grant.objects.filter(credential=row).update(refused_at=None)
+        wear_out(row)
+        server.scripts = [scripted({"error": "invalid_grant", "error_description": refresh[1]}, 400)]
+        perform(endpoint)
+
+
+def tell_webhooks(planted: Planted, api: APIClient, vendor: HostileVendor) -> None:
+    given = {"name": "Chat", "url": f"{vendor.url}/hook", "events": ["endpoint.broken"]}
+    made = api.post(f"{API}/webhooks/", given)
+    assert made.status_code == 201, made.content
+    planted.secrets["webhook secret"] = made.json()["secret"]
+    row = Webhook.objects.get()
+    for script in (echoing, shouting):
+        vendor.script = script
+        planted.put_out("test", api.post(f"{API}/webhooks/{row.pk}/test/").content)
+    planted.secrets["later webhook secret"] = webhooks.replace_secret(
+        row, actor=User.objects.get(username="root-admin")
+    ).reveal()
+
+
+def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential], monkeypatch) -> None:
+    """Bugs of ours while a secret is in hand: in a page, in REST and in a task."""
+
+    def bug(*given, **named):
+        held = (given, named)
+        raise RuntimeError(f"a bug with {len(held)} things in hand")
+
+    secret = planted.new("secret in a crash", SPECIAL)
+    form = {"name": "Crash", "kind": "bearer", "url": "https://api.example.com/", "secret": secret}
+    with monkeypatch.context() as broken:
+        broken.setattr(connections, "draft_credential", bug)
+        for answer in (
+            pages.post("/credentials/new/", form, headers={"Authorization": f"Bearer {secret}"}),
+            api.post(f"{API}/credentials/", form),
+        ):
+            assert answer.status_code == 500
+            planted.put_out("500", answer.content)
+    with monkeypatch.context() as broken:
+        broken.setattr(reading._Reading, "read", lambda self, session, *rest: bug(session, vars(session)))
+        assert perform(make_endpoint(url=rows[0].origin, credential=rows[0])) == "INTERNAL"
+
+
+def collect(planted: Planted, pages: Client, api: APIClient) -> None:
+    """Everything that anybody can look at now."""
+    for path in addresses():
+        client = api if path.startswith("/api/") else pages
+        planted.put_out(path, client.get(path).content)
+    for app in ("catalog", "designer", "people", "sessions"):
+        out = io.StringIO()
+        try:
+            call_command("dumpdata", app, stdout=out, stderr=out)
+        except (CommandError, TypeError, ValueError) as refusal:
+            out.write(str(refusal))
+        planted.put_out(f"dumpdata {app}", out.getvalue())
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT t::text FROM "{table}" t')
+            planted.put_out(f"table {table}", "\n".join(text for (text,) in cursor.fetchall()))
+    planted.put_out("broker", repr(held_by_the_broker()))
+    planted.put_out("mail", "\n".join(message.message().as_string() for message in mail.outbox))
+    planted.put_out("mail", "\n".join(message.body for message in mail.outbox))
+    planted.put_out(
+        "mail", "\n".join(text for m in mail.outbox for text, _ in getattr(m, "alternatives", ()))
+    )
+    planted.put_out("logs", planted.log.getvalue())
+
+
+def held_by_the_broker() -> list[object]:
+    server, held = broker.client(), []
+    for key in server.scan_iter():
+        match server.type(key):
+            case "string":
+                held.append(server.get(key))
+            case "list":
+                held.append(server.lrange(key, 0, -1))
+            case "hash":
+                held.append(server.hgetall(key))
+            case "set":
+                held.append(server.smembers(key))
+            case "zset":
+                held.append(server.zrange(key, 0, -1))
+    return held
+
+
+def addresses() -> list[str]:
+    """Every address that can be got, for the rows there are."""
+    rows = {
+        "vendor": Vendor.objects.values_list("slug", flat=True)[:2],
+        "agent": Agent.objects.values_list("slug", flat=True)[:2],
+        "credential": Credential.objects.values_list("pk", flat=True),
+        "webhook": Webhook.objects.values_list("pk", flat=True),
+        "user": User.objects.values_list("pk", flat=True)[:3],
+        "endpoint": Endpoint.objects.values_list("pk", flat=True),
+    }
+    numbers = [*Tool.objects.values_list("pk", flat=True)[:4], *Call.objects.values_list("pk", flat=True)[:4]]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM catalog_run ORDER BY id")
+        runs = [pk for (pk,) in cursor.fetchall()]
+    found = []
+    for route in routes():
+        name = route.name.removeprefix("api-").partition("-")[0]
+        known = rows.get(name, runs if name == "run" else numbers)
+        sample = next((part for part in ("1", "x", UUID) if f"/{part}/" in route.path), None)
+        if sample is None:
+            found.append(route.path)
+        else:
+            found += [route.path.replace(f"/{sample}/", f"/{value}/", 1) for value in known]
+    return sorted(set(found))
+
+
+UUID = "00000000-0000-4000-8000-000000000001"
+
+
+def test_no_secret_comes_out_anywhere(planted, mailed_reports, monkeypatch):
+    pages, api = sign_in(planted)
+    with HostileVendor(echoing) as vendor:
+        rows = add_credentials(planted, api, pages, f"{vendor.url}/")
+        codes = read_echoes(planted, api, rows, vendor)
+        assert {"ECHO", "CREDENTIAL_ELSEWHERE"} <= set(codes), codes
+        preview_drafts(planted, pages, vendor)
+        tell_webhooks(planted, api, vendor)
+        crash(planted, api, pages, rows, monkeypatch)
+    sign_in_at_a_vendor(planted, api, pages)
+    agent, tool = make_agent(), make_tool(endpoint=make_endpoint(vendor=make_vendor(slug="plain")))
+    make_pin(agent, tool)
+    collect(planted, pages, api)
+
+    assert len(planted.secrets) >= 20
+    assert len(planted.outputs) > 150
+    assert b"a bug with 2 things" in b"".join(planted.outputs.values())
+    assert planted.hits() == []
+
+
+def test_search_finds_every_form(planted):
+    """Each in the middle of something else."""
+    secret = planted.new("planted", SPECIAL)
+    written = [
+        secret,
+        quote(secret, safe=""),
+        quote_plus(secret),
+        secret.encode().hex(),
+        secret[::-1],
+        json.dumps({"a": secret}),
+        html.escape(secret),
+        *(b64encode(f"{before}{secret}after".encode()).decode() for before in ("", "x", "xy", "Bearer ")),
+    ]
+    for text in written:
+        planted.outputs = {"somewhere": f"before {text} behind".encode()}
+        assert planted.hits(), text
+
+
+def believes_everything(monkeypatch) -> None:
+    """The product without its check for echoes."""
+    monkeypatch.setattr(outbound.Session, "_holds_secret", lambda self, text: False)
+
+
+def writes_it_down(monkeypatch) -> None:
+    """The product with one careless line in its audit trail."""
+    careful = connections.create_credential
+
+    def careless(**given):
+        row = careful(**given)
+        logging.getLogger("catalog").info("added %s with %s", row, given["secret"])
+        return row
+
+    monkeypatch.setattr(connections, "create_credential", careless)
+
+
+@pytest.mark.parametrize("mutant", [believes_everything, writes_it_down])
+def test_one_careless_line_is_found(planted, monkeypatch, mutant):
+    mutant(monkeypatch)
+    pages, api = sign_in(planted)
+    with HostileVendor(echoing) as vendor:
+        rows = add_credentials(planted, api, pages, f"{vendor.url}/")
+        vendor.script = echoing
+        perform(make_endpoint(url=f"{vendor.url}/", credential=rows[0]))
+    collect(planted, pages, api)
+    assert planted.hits()
