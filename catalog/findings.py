@@ -42,7 +42,8 @@ def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = ""
     finding.resolved_by, finding.resolved_at = actor, timezone.now()
     finding.save(update_fields=["state", "note", "resolved_by", "resolved_at"])
     _decide_others(finding, decision)
-    audit.record(actor, decision, finding, before=before, after=after | _moved(tool, finding))
+    moved = _moved(tool, finding)
+    audit.record(actor, decision, finding, before=before, after=after | moved, why=note)
     return finding
 
 

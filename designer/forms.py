@@ -130,6 +130,15 @@ class RemovalForm(OperationForm):
         return typed
 
 
+class WhenForm(OperationForm):
+    at = forms.DateTimeField(
+        required=False,
+        label="At (UTC)",
+        widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M:%S", attrs={"type": "datetime-local", "step": 1}),
+        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"],
+    )
+
+
 class PinForm(OperationForm):
     """Which agent gets a tool, and in which version."""
 

@@ -45,6 +45,7 @@ urlpatterns = [
     path("agents/<slug:slug>/pins/<int:pk>/rename/", pins.pin_rename, name="pin-rename"),
     path("agents/<slug:slug>/pins/<int:pk>/revert/", pins.pin_revert, name="pin-revert"),
     path("agents/<slug:slug>/pins/<int:pk>/remove/", pins.pin_remove, name="pin-remove"),
+    path("agents/<slug:slug>/received/", releases.agent_received, name="agent-received"),
     path("agents/<slug:slug>/releases/", releases.release_list, name="release-list"),
     path("agents/<slug:slug>/releases/<int:number>/", releases.release, name="release"),
 ]

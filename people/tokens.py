@@ -68,8 +68,8 @@ def revoke(token: ApiToken, *, actor: User | None, why: str = "") -> None:
     now = timezone.now()
     with transaction.atomic():
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
-            states = {"before": {"state": token.state}, "after": {"state": "revoked"}}
-            audit.record(actor, "revoke key", token, **states, why=why)
+            before, after = {"state": token.state}, {"state": "revoked"}
+            audit.record(actor, "revoke key", token, before=before, after=after, why=why)
             token.revoked_at = now
 
 

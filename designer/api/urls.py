@@ -1,6 +1,6 @@
 from django.urls import path
 
-from designer.api import agents, pins, releases, removals, teams, tools, tunings, upgrades
+from designer.api import agents, pins, provenance, releases, removals, teams, tools, tunings, upgrades
 
 AGENT = "agents/<slug:slug>/"
 
@@ -11,6 +11,7 @@ urlpatterns = [
     path(f"{AGENT}pins/<int:pk>/", pins.PinDetail.as_view(), name="api-pin"),
     path(f"{AGENT}pins/<int:pk>/tuning/", tunings.PinTuning.as_view(), name="api-pin-tuning"),
     path(f"{AGENT}upgrades/", upgrades.UpgradeList.as_view(), name="api-upgrade-list"),
+    path(f"{AGENT}received/", provenance.AgentReceived.as_view(), name="api-agent-received"),
     path(f"{AGENT}releases/", releases.ReleaseList.as_view(), name="api-release-list"),
     path(f"{AGENT}releases/<str:number>/", releases.ReleaseDetail.as_view(), name="api-release"),
     path(f"{AGENT}releases/<str:number>/tools/", releases.ReleaseTools.as_view(), name="api-release-tools"),

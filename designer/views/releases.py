@@ -4,10 +4,11 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 
-from designer import budget, exports, releases, sealed
+from designer import budget, exports, provenance, releases, sealed
 from designer.exports.base import Remark
-from designer.forms import PublishForm
+from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Release
 from designer.sealed import Sealed, SealedTool
 from designer.views.tools import pretty
@@ -66,6 +67,16 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         **_shown_export(row, request.GET.get("format", "")),
     }
     return render(request, "designer/release.html", context)
+
+
+@requires(Role.VIEWER)
+def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
+    """What a runtime got at a time, and who approved each part of it."""
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    form = WhenForm(request.GET if request.GET.get("at") else {"at": timezone.now()})
+    at = form.cleaned_data["at"] if form.is_valid() else timezone.now()
+    answer = provenance.received(agent, at=at)
+    return render(request, "designer/received.html", {"agent": agent, "form": form, "answer": answer})
 
 
 def _shown_export(row: Release, name: str) -> dict[str, Any]:

@@ -92,7 +92,8 @@ def _run(statement: sql.Composed) -> None:
         cursor.execute(statement)
 
 
-def _rows(statement: str, values: list[object] | None = None) -> list[tuple[str, ...]]:
+def _rows(statement: str, values: list[str] | None = None) -> list[tuple[str, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return cursor.fetchall()
+        rows: list[tuple[str, ...]] = cursor.fetchall()
+    return rows

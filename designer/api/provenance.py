@@ -1,0 +1,68 @@
+from typing import Any
+
+from django.http import Http404
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer import provenance
+from designer.api.agents import chosen_agent
+
+
+class Question(serializers.Serializer[Any]):
+    at = serializers.DateTimeField(required=False, help_text="Now, unless you say when.")
+    number = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="A release, for a runtime that asks for one.",
+    )
+
+
+class ApprovalOutput(serializers.Serializer[Any]):
+    by = serializers.CharField()
+    at = serializers.DateTimeField()
+    entry = serializers.IntegerField(help_text="The id of the entry of the audit trail.")
+    why = serializers.CharField(allow_blank=True)
+
+
+class ReceivedTool(serializers.Serializer[Any]):
+    tool = serializers.IntegerField()
+    name = serializers.CharField(help_text="As the model knew it.")
+    vendor = serializers.CharField()
+    ordinal = serializers.IntegerField()
+    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
+    digest = serializers.CharField(help_text="Of the vendor's own document.")
+    pinned = ApprovalOutput(allow_null=True)
+    accepted = ApprovalOutput(
+        allow_null=True, help_text="Null where the endpoint's policy let the version through by itself."
+    )
+    worded = ApprovalOutput(allow_null=True, help_text="Who wrote our words last, where there are any.")
+
+
+class ReceivedOutput(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    digest = serializers.CharField()
+    published = ApprovalOutput()
+    tools = ReceivedTool(many=True)
+
+
+class AgentReceived(GenericAPIView[Any]):
+    """What an agent's runtime received at a time, and who approved each part of it."""
+
+    serializer_class = ReceivedOutput
+    pagination_class = None
+
+    @extend_schema(operation_id="agents_received_retrieve", parameters=[Question], responses=ReceivedOutput)
+    def get(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = Question(data=request.query_params.dict())
+        given.is_valid(raise_exception=True)
+        asked = given.validated_data
+        answer = provenance.received(agent, at=asked.get("at") or timezone.now(), number=asked.get("number"))
+        if answer is None:
+            raise Http404
+        return Response(ReceivedOutput(answer).data)

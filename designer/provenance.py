@@ -1,0 +1,116 @@
+"""Who approved what an agent's runtime received: answered out of the release and the audit trail."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection
+
+from designer.models import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """One step of somebody, and the entry of the audit trail that tells of it."""
+
+    by: str
+    at: datetime
+    entry: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One tool as it was sealed. `accepted` is None where nobody was asked: the endpoint's policy let the
+    version through. `worded` is whoever wrote our words last, where there are any.
+    """
+
+    tool: int
+    name: str
+    vendor: str
+    ordinal: int
+    label: str
+    digest: str
+    pinned: Approval | None
+    accepted: Approval | None
+    worded: Approval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    number: int
+    digest: str
+    published: Approval
+    tools: list[Received]
+
+
+# A release never changes and entries only come, so that the same question is answered the same for ever.
+QUERY = """
+WITH sealed AS (
+    SELECT r.id, r.agent_id, r.number, r.digest, r.created_at, r.document::jsonb AS document
+    FROM designer_release r
+    WHERE r.agent_id = %(agent)s AND r.created_at <= %(at)s
+        AND (%(number)s::int IS NULL OR r.number = %(number)s)
+    ORDER BY r.number DESC LIMIT 1
+), entry AS NOT MATERIALIZED (
+    SELECT e.* FROM people_auditentry e, sealed WHERE e.at <= sealed.created_at
+)
+SELECT sealed.number, sealed.digest,
+    published.actor_name, published.at, published.id, published.why,
+    (held ->> 'id')::bigint, held -> 'signature' ->> 'name', held ->> 'vendor',
+    (held -> 'version' ->> 'ordinal')::int, held -> 'version' ->> 'label', held -> 'version' ->> 'digest',
+    pinned.actor_name, pinned.at, pinned.id, pinned.why,
+    accepted.actor_name, accepted.at, accepted.id, accepted.why,
+    worded.actor_name, worded.at, worded.id, worded.why
+FROM sealed
+JOIN people_auditentry published
+    ON published.kind = 'release' AND published.object_id = sealed.id::text AND published.action = 'publish'
+CROSS JOIN LATERAL jsonb_array_elements(sealed.document -> 'tools') held
+LEFT JOIN LATERAL (
+    SELECT e.* FROM designer_pin p
+    JOIN entry e ON e.kind = 'pin' AND e.object_id = p.id::text AND e.action IN ('pin', 'move')
+    WHERE p.agent_id = sealed.agent_id AND p.tool_id = (held ->> 'id')::bigint
+        AND (e.after ->> 'version')::int = (held -> 'version' ->> 'ordinal')::int
+    ORDER BY e.id DESC LIMIT 1
+) pinned ON true
+LEFT JOIN LATERAL (
+    SELECT e.* FROM catalog_finding f
+    JOIN entry e ON e.kind = 'finding' AND e.object_id = f.id::text AND e.action = 'accept'
+    WHERE f.tool_id = (held ->> 'id')::bigint AND f.subject = held -> 'version' ->> 'digest'
+    ORDER BY e.id DESC LIMIT 1
+) accepted ON true
+LEFT JOIN LATERAL (
+    SELECT told.* FROM (
+        SELECT e.* FROM entry e
+        WHERE e.kind = 'tool' AND e.object_id = held ->> 'id' AND e.action = 'tune'
+            AND held -> 'tuning' -> 'catalog' <> '{}'
+        UNION ALL
+        SELECT e.* FROM designer_pin p
+        JOIN entry e ON e.kind = 'pin' AND e.object_id = p.id::text AND e.action = 'tune'
+        WHERE p.agent_id = sealed.agent_id AND p.tool_id = (held ->> 'id')::bigint
+            AND held -> 'tuning' -> 'agent' <> '{}'
+    ) told
+    ORDER BY told.id DESC LIMIT 1
+) worded ON true
+ORDER BY held -> 'signature' ->> 'name'
+"""
+
+
+def received(agent: Agent, *, at: datetime, number: int | None = None) -> Answer | None:
+    """What `agent` answered at that time, or a release with a number of its own; None before the first."""
+    with connection.cursor() as cursor:
+        cursor.execute(QUERY, {"agent": agent.pk, "at": at, "number": number})
+        rows = cursor.fetchall()
+    if not rows:
+        return None
+    published = _approval(rows[0][2:6])
+    assert published is not None  # noqa: S101 - the query joins it
+    return Answer(rows[0][0], rows[0][1], published, [_received(row[6:]) for row in rows])
+
+
+def _received(row: tuple[object, ...]) -> Received:
+    told = (_approval(row[start : start + 4]) for start in (6, 10, 14))
+    return Received(*row[:6], *told)  # type: ignore[arg-type]
+
+
+def _approval(row: tuple[object, ...]) -> Approval | None:
+    return None if row[0] is None else Approval(*row)  # type: ignore[arg-type]
