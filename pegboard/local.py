@@ -45,6 +45,7 @@ class Wishes:
     data: Path
     port: int
     demo: bool
+    restore: Path | None = None
 
 
 def free_ports(base: int, count: int) -> bool:
@@ -187,6 +188,8 @@ class LocalProduct:
             self.demo_ports = ("--port-base", str(demo_ports(self.wishes)))
         self._start_servers()
         self._check_database()
+        if self.wishes.restore:
+            self._step("restore", str(self.wishes.restore.resolve()))
         self._step("migrate", "--noinput", "-v0")
         self._start_product(listener)
         self._wait_for("web", self._page_answers)

@@ -22,13 +22,16 @@ class Command(BaseCommand):
         parser.add_argument("--data", type=Path, default=Path(env.get("DATA") or ".data"))
         parser.add_argument("--no-demo", action="store_false", dest="demo", default=env.get("DEMO") != "0")
 
+        parser.add_argument("--restore", type=Path, default=env.get("RESTORE"), help="begin with this backup")
         parser.add_argument("--with-parent", action="store_true", help="stop when what started this dies")
 
-    def handle(self, *args: object, port: int, data: Path, demo: bool, **options: object) -> None:
+    def handle(
+        self, *args: object, port: int, data: Path, demo: bool, restore: Path | None, **options: object
+    ) -> None:
         if options["with_parent"]:
             die_with_parent(os.getppid(), signal.SIGTERM)
         try:
-            LocalProduct(Wishes(data, port, demo), self._say).run()
+            LocalProduct(Wishes(data, port, demo, restore), self._say).run()
         except (EmbeddedError, LocalError) as error:
             raise CommandError(str(error)) from error
 

@@ -1,0 +1,115 @@
+"""A backup is worth something once it has been restored, and the product works on it."""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from catalog import connections, enumeration
+from catalog.models import Tool
+from catalog.models.runs import Trigger
+from designer import pins, releases
+from people.models import Role
+from tests.factories import make_agent, make_user
+from tests.vendor import Vendor, serving, tools
+
+pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
+SECRET = "sk-canary-of-backups-0815"
+LOOK = """
+import django, json; django.setup()
+from catalog import enumeration
+from catalog.models import Endpoint, Tool
+from catalog.models.runs import Trigger
+from designer.models import Export, Release
+run = enumeration.perform(
+    enumeration.request_run(Endpoint.objects.get(), trigger=Trigger.COMMAND).pk
+)
+export = Export.objects.filter(release=Release.objects.get()).order_by("format").first()
+print(json.dumps({"run": run.error_code or run.status, "tools": Tool.objects.count(), "added": run.added,
+                  "export": export.as_bytes().decode()}))
+"""
+
+
+def manage(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "manage.py", *command], env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture
+def elsewhere(process_environment):
+    """An environment on an empty database of the same server, with the same keys."""
+    name = f"restored_{uuid.uuid4().hex[:12]}"
+    url = os.environ["DATABASE_URL"]
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        yield {**process_environment, "DATABASE_URL": urlsplit(url)._replace(path=f"/{name}").geturl()}
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_backup_restores_into_a_product_that_works(process_environment, elsewhere, tmp_path):
+    admin = make_user(Role.ADMIN)
+    vendor = Vendor(tools(5))
+    copy = tmp_path / "copy.pegboard"
+    with serving(vendor):
+        credential = connections.create_credential(
+            actor=admin, name="key", kind="bearer", url=vendor.url, secret=SECRET
+        )
+        seller = connections.create_vendor(actor=admin, name="Acme")
+        endpoint = connections.create_endpoint(
+            actor=admin, vendor=seller, protocol="a2t", url=vendor.url, credential=credential
+        )
+        enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        agent = make_agent()
+        pins.pin_tool(agent, actor=admin, tool=Tool.objects.order_by("pk").first())
+        release = releases.publish(agent, actor=admin)
+
+        made = manage(process_environment, "backup", str(copy))
+        assert made.returncode == 0, made.stderr
+        assert copy.stat().st_mode & 0o077 == 0
+        assert SECRET.encode() not in copy.read_bytes()
+        assert manage(process_environment, "backup", str(copy)).returncode == 1, "it overwrites nothing"
+        refused = manage(process_environment, "restore", str(copy))
+        assert "tables already" in refused.stderr
+
+        done = manage(elsewhere, "restore", str(copy))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Restored: 5 tools, 1 release." in done.stdout
+        assert "the audit trail is whole" in done.stdout
+        vendor.listed = tools(6)
+        vendor.headers.clear()
+        looked = subprocess.run(
+            [sys.executable, "-c", LOOK], env=elsewhere, capture_output=True, text=True, timeout=120
+        )
+        assert looked.returncode == 0, looked.stderr
+    facts = json.loads(looked.stdout.splitlines()[-1])
+    assert (facts["run"], facts["tools"], facts["added"]) == ("succeeded", 6, 1)
+    assert any(SECRET in str(headers) for headers in vendor.headers), "the credential was opened and used"
+    exported = release.exports.order_by("format").first()
+    assert facts["export"] == exported.as_bytes().decode()
+
+
+def test_a_backup_with_other_keys_says_which_are_missing(process_environment, elsewhere, tmp_path):
+    connections.create_credential(
+        actor=make_user(), name="key", kind="bearer", url="http://127.0.0.1:9/", secret=SECRET
+    )
+    copy = tmp_path / "copy.pegboard"
+    assert manage(process_environment, "backup", str(copy)).returncode == 0
+    other = "other:" + os.environ["PEGBOARD_KEYS"].partition(":")[2]
+    done = manage({**elsewhere, "PEGBOARD_KEYS": other}, "restore", str(copy))
+    assert done.returncode == 1
+    assert "need the key “k1”" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_no_backup_is_refused_in_words(elsewhere, tmp_path):
+    (tmp_path / "copy").write_text("nothing of the kind")
+    done = manage(elsewhere, "restore", str(tmp_path / "copy"))
+    assert done.returncode == 1
+    assert "pg_restore gave up" in done.stderr
+    assert "Traceback" not in done.stderr
