@@ -2,7 +2,7 @@ from celery import signals
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 
-from pegboard import checks, starting
+from pegboard import checks, starting, sweeping
 
 
 class PegboardConfig(AppConfig):
@@ -13,3 +13,4 @@ class PegboardConfig(AppConfig):
             register(check, Tags.security, deploy=True)
         for signal in (signals.worker_init, signals.beat_init):
             signal.connect(starting.refuse_with_problems, weak=False)
+        signals.worker_process_init.connect(sweeping.begin, weak=False)

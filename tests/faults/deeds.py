@@ -51,23 +51,6 @@ def tick() -> None:
     enumeration.tick()
 
 
-def perform_all(runs: list[int]) -> list[list[Any]]:
-    """Try every one of them; for each, whether this process was the one that read it."""
-    import os
-
-    from catalog import enumeration
-
-    return [[os.getpid(), enumeration.perform(run).attempt] for run in runs]
-
-
-def token(credential: str) -> str:
-    """Somebody needs an access token."""
-    from catalog.models import Credential
-    from catalog.oauth import tokens
-
-    return tokens.token_for(Credential.objects.get(pk=credential)).secret.reveal()
-
-
 def found(url: str, pause_minutes: int = 60) -> dict[str, Any]:
     """An administrator with a key, an agent with a published release, and an endpoint that was read."""
     from catalog import enumeration
@@ -127,3 +110,33 @@ def take_up(run: int) -> None:
     tick()
     task(run)
     housekeeping()
+
+
+def perform_at(moment: float, runs: list[int]) -> int:
+    """Wait for the moment, as others do, and try them all; how many this process was the one to read."""
+    import time
+
+    from catalog import enumeration
+    from catalog.models import Run
+
+    time.sleep(max(0.0, moment - time.monotonic()))
+    claimed = 0
+    for run in runs:
+        before = Run.objects.values_list("attempt", flat=True).get(pk=run)
+        row = enumeration.perform(run)
+        claimed += before == 0 and row.status == "succeeded"
+    return claimed
+
+
+def tick_at(moment: float, times: int, days: int) -> None:
+    """A scheduler whose clock is `days` ahead, or behind."""
+    import time
+    from datetime import timedelta
+
+    import time_machine
+    from django.utils import timezone
+
+    time.sleep(max(0.0, moment - time.monotonic()))
+    with time_machine.travel(timezone.now() + timedelta(days=days), tick=True):
+        for _ in range(times):
+            tick()

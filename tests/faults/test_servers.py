@@ -159,15 +159,20 @@ def request(stand: Stand) -> int:
 
 
 @pytest.fixture
-def working(stand: Stand):
+def worker(stand: Stand):
     stand.begin_worker()
-    stand.begin_beat()
     yield
     stand.end("worker", signal.SIGKILL)
+
+
+@pytest.fixture
+def scheduler(stand: Stand):
+    stand.begin_beat()
+    yield
     stand.end("beat", signal.SIGKILL)
 
 
-def test_without_the_broker_nothing_but_the_next_reading_waits(stand, working):
+def test_without_the_broker_nothing_but_the_next_reading_waits(stand, worker, scheduler):
     """R2, and point 24: it is killed while a run is under way, comes back empty, and is full at last."""
     run = request(stand)
     wait_for(lambda: status_of(stand, run) == "succeeded", BROKER_BACK, "a run with the broker")
@@ -197,8 +202,8 @@ def test_without_the_broker_nothing_but_the_next_reading_waits(stand, working):
     assert lost == [(0,)]
 
 
-def test_a_run_is_taken_up_within_a_minute_of_its_workers_death(stand, working):
-    """D4. Nothing helps but the lease: the broker delivers a message once."""
+def test_without_a_scheduler_a_run_is_taken_up_within_a_minute_of_its_workers_death(stand, worker):
+    """D4, and R3: workers look around too. The broker is no help, for it delivers a message once."""
 
     def script(number: int, document: object) -> None:
         if number == 2:

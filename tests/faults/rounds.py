@@ -1,0 +1,111 @@
+"""One round of a fault at a random moment. Whoever plays it decides how often; chance is handed in."""
+
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from django.utils import timezone
+
+from catalog import enumeration
+from catalog.models import Endpoint, Run, Tool
+from catalog.models.runs import Trigger
+from tests.factories import make_endpoint
+from tests.faults.catalog import housekeeping, let_the_lease_run_out
+from tests.faults.warm import Warm
+from tests.vendor import Vendor, tool
+
+
+@dataclass
+class KillRounds:
+    """A vendor that changes every round, and a worker that is killed while it reads it.
+
+    `longest` is in seconds: a little more than a reading takes, so that some end before they are killed.
+    """
+
+    worker: Warm
+    vendor: Vendor
+    random: Random
+    longest: float = 0.25
+    endpoint: Endpoint = field(init=False)
+    versions: dict[int, int] = field(init=False)
+    killed: int = 0
+
+    def __post_init__(self) -> None:
+        self.endpoint = make_endpoint(url=self.vendor.url)
+        self.versions = dict.fromkeys(range(1, 26), 1)
+        self._publish()
+        run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
+        self.worker.do("task", run.pk)
+
+    def _publish(self) -> None:
+        self.vendor.listed = [
+            tool(number, version, description=f"Does thing {number} in way {version}.")
+            for number, version in sorted(self.versions.items())
+        ]
+
+    def _change(self) -> None:
+        for number in self.random.sample(sorted(self.versions), 3):
+            self.versions[number] += 1
+        del self.versions[self.random.choice(sorted(self.versions))]
+        self.versions[max(self.versions) + 1] = 1
+        self._publish()
+
+    def play(self) -> float:
+        """Seconds from the kill to the end of the run. What is wrong afterwards is for `wrong` to say."""
+        self._change()
+        run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
+        child = self.worker.start("task", run.pk)
+        time.sleep(self.random.uniform(0, self.longest))
+        child.kill()
+        self.killed += child.wait().status < 0
+        began = time.monotonic()
+        let_the_lease_run_out()
+        enumeration.tick()
+        children = [self.worker.start("task", run.pk) for _ in range(2)]
+        for each in children:
+            each.wait()
+        housekeeping()
+        return time.monotonic() - began
+
+    def wrong(self) -> str:
+        """What differs from what the vendor lists; empty when nothing does."""
+        rows = Tool.objects.filter(endpoint=self.endpoint, status="active")
+        held = dict(rows.values_list("name", "current__label"))
+        listed = {f"tool_{number}": str(version) for number, version in self.versions.items()}
+        active = Run.objects.filter(endpoint=self.endpoint, status__in=("queued", "running")).count()
+        if held == listed and not active:
+            return ""
+        return f"{active} active runs; these differ: {sorted(held.items() ^ listed.items())[:6]}"
+
+
+def claim(worker: Warm, vendor: Vendor, *, claimers: int, rounds: int) -> tuple[int, int]:
+    """So many processes try the same runs at once; runs claimed, and listings that the vendor saw."""
+    vendor.page_size = 100
+    runs = []
+    for _ in range(rounds):
+        endpoint = make_endpoint(url=vendor.url, next_due_at=timezone.now() + timedelta(hours=9))
+        runs.append(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    vendor.requests.clear()
+    moment = time.monotonic() + 0.15
+    children = [worker.start("perform_at", moment, runs) for _ in range(claimers)]
+    claimed = sum(_results(children))
+    assert Run.objects.filter(pk__in=runs, status="succeeded", attempt=1).count() == rounds
+    return claimed, len(vendor.requests)
+
+
+def tick_together(worker: Warm, days: tuple[int, ...], *, endpoints: int, is_late: bool = False) -> list[int]:
+    """Schedulers with clocks so many days off tick at once; how many runs each due endpoint got."""
+    ago = timedelta(hours=3) if is_late else timezone.timedelta(seconds=1)
+    due = [make_endpoint(next_due_at=timezone.now() - ago) for _ in range(endpoints)]
+    moment = time.monotonic() + 0.15
+    children = [worker.start("tick_at", moment, 5, day) for day in days]
+    _results(children)
+    return [each.runs.count() for each in due]
+
+
+def _results(children: list[Any]) -> list[Any]:
+    ended = [child.wait() for child in children]
+    assert {each.status for each in ended} == {0}
+    return [each.result for each in ended]
