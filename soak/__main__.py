@@ -62,6 +62,7 @@ def run_alone(name: str, options: argparse.Namespace) -> int:
             django.setup()
             call_command("migrate", "--noinput", verbosity=0)
             importlib.import_module(f"soak.{name}").storm(field)
+            check_invariants(field)
         except Exception as exc:  # noqa: BLE001 - the outermost loop: the other storms go on
             traceback.print_exc()
             field.violation(f"the storm broke off: {type(exc).__name__}: {exc}")
@@ -71,6 +72,12 @@ def run_alone(name: str, options: argparse.Namespace) -> int:
     print(field, flush=True)
     Path(options.alone).write_text(json.dumps(field.report(), default=str))
     return min(len(field.violations), 1)
+
+
+def check_invariants(field: Field) -> None:
+    """What a storm leaves behind has to be whole."""
+    for breach in importlib.import_module("catalog.invariants").check():
+        field.violation(str(breach))
 
 
 def run_child(name: str, options: argparse.Namespace) -> dict[str, Any]:
