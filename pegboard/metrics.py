@@ -11,6 +11,7 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.db.models import Count, Min, QuerySet
+from django.db.models.functions import Now
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.negotiation import BaseContentNegotiation
@@ -20,11 +21,12 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from catalog import sealing
-from catalog.models import Call, Credential, Endpoint, Finding, Run, Tool
+from catalog.models import Call, Circuit, Credential, Endpoint, Finding, Run, Tool
 from catalog.models.calls import CallStatus
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.vendors import EndpointStatus
+from catalog.notifications.models import Delivery, Mail, Notice, SendingState, Webhook
 from people import broker, counters
 from people.models import Role
 
@@ -108,6 +110,24 @@ def _credentials() -> Figures:
     return _by(Credential.objects.filter(removed_at=None), "kind")
 
 
+def _ended_credentials() -> Figures:
+    return _by(Credential.objects.filter(removed_at=None, grant__ended_at__isnull=False), "kind")
+
+
+def _open_circuits() -> Figures:
+    return {"": Circuit.objects.filter(open_until__gt=Now()).count()}
+
+
+def _waiting_notices() -> Figures:
+    sendings = (Mail, Delivery)
+    waiting = sum(each.objects.filter(state=SendingState.WAITING).count() for each in sendings)
+    return {"": Notice.objects.filter(settled_at=None).count() + waiting}
+
+
+def _paused_webhooks() -> Figures:
+    return {"": Webhook.objects.filter(removed_at=None, is_paused=True).count()}
+
+
 def _messages() -> Figures:
     try:
         return {"": float(broker.client().llen(settings.CELERY_TASK_DEFAULT_QUEUE))}
@@ -135,6 +155,15 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
     ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _endpoints),
     ("pegboard_findings_open", "Findings waiting for a person.", "severity", _open_findings),
     ("pegboard_credentials", "Credentials by kind.", "kind", _credentials),
+    (
+        "pegboard_credentials_ended",
+        "Credentials that need a sign-in, by kind.",
+        "kind",
+        _ended_credentials,
+    ),
+    ("pegboard_circuits_open", "Endpoints that are left alone after failures.", "", _open_circuits),
+    ("pegboard_notices_waiting", "Notices, mails and deliveries that are to go out.", "", _waiting_notices),
+    ("pegboard_webhooks_paused", "Webhooks that are paused.", "", _paused_webhooks),
     ("pegboard_secrets", "Stored secrets by the key that opens them.", "key", sealing.secrets_by_key),
     ("pegboard_broker_up", "Whether the broker answers; without it no counters are shown.", "", _broker),
 ]

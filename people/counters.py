@@ -3,7 +3,7 @@
 They add up in the process and go to the broker's server every other second, in one round trip from a
 thread of their own: whoever counts waits for nothing, and any web process can show the sum over all web
 and worker processes on all machines. A process that is killed loses what it counted in its last two
-seconds, and a wiped server starts at zero, as Prometheus' counters may. docs/decisions/0014-metrics.md
+seconds, and a wiped server starts at zero, as Prometheus' counters may. docs/decisions/0018-metrics.md
 says why not files for each process.
 """
 
