@@ -21,6 +21,8 @@ from pegboard.logs import JsonFormatter, LineFormatter
 from people.models import Role
 from tests.browser.conftest import chromium, open_browser  # noqa: F401 - fixtures
 from tests.factories import make_endpoint, make_user, make_vendor
+from tests.vendor import Vendor, serving
+from tests.vendor import tool as listing
 from tests.xss import ALL, PAYLOADS, hostile_vendors, short
 
 # Runs in every page before anything of the page does.
@@ -206,3 +208,18 @@ def test_mail_is_plain_text_and_its_headers_are_ours(db):
         message = EmailMessage(told.title, told.says, to=["ada@example.com"]).message()
         assert message.get_content_type() == "text/plain"
         assert {"Set-Cookie", "Location", "Bcc"}.isdisjoint(message.keys())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_image_of_a_vendor_is_fetched_by_nobody():
+    vendor = Vendor([])
+    with serving(vendor):
+        vendor.listed = [listing(1, img=f"{vendor.url}pixel.png", description=f"![x]({vendor.url}pixel.png)")]
+        endpoint = make_endpoint(url=vendor.url)
+        assert enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk).seen == 1
+        client = Client()
+        client.force_login(make_user(Role.ADMIN))
+        for page in ("", "raw/", "tuning/", "try/"):
+            answer = client.get(f"/tools/{Tool.objects.get().pk}/{page}")
+            assert "<img" not in answer.content.decode()
+        assert {request.partition("?")[0] for request in vendor.requests} == {"/tools"}
