@@ -1,0 +1,40 @@
+"""From “New credential” to a token, in a browser: our policies let the way to the vendor and back pass."""
+
+import pytest
+
+from catalog.models import Grant
+from people.models import Role
+from tests.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_administrator_looks_up_a_vendor_and_signs_in_there(open_browser, complaints):
+    page = open_browser(Role.ADMIN).new_page()
+    heard = complaints(page)
+    with AuthorizationServer() as server:
+        basic = ["client_secret_basic"]
+        server.documents = {
+            "/.well-known/oauth-protected-resource": server.resource(),
+            "/.well-known/oauth-protected-resource/tools": server.resource(),
+            "/.well-known/oauth-authorization-server": server.metadata(
+                token_endpoint_auth_methods_supported=basic
+            ),
+        }
+        page.goto("/credentials/new/")
+        assert not page.get_by_label("Token address").is_visible()
+        page.get_by_label("Name", exact=True).fill("Weather")
+        page.get_by_label("Address it is for").fill(f"{server.url}/tools")
+        page.get_by_label("Kind").select_option("oauth_code")
+        page.get_by_role("button", name="Look up this server's settings").click()
+        page.get_by_role("button", name="Use these settings").click()
+        page.get_by_label("Client id").fill(CLIENT_ID)
+        page.get_by_label("Secret", exact=True).fill(CLIENT_SECRET)
+        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Sign in at").click()
+        page.get_by_text("“Weather” can be used now.").wait_for()
+
+        assert "code=" not in page.url
+        assert Grant.objects.get().access_token
+        assert [form["grant_type"] for form in server.forms] == ["authorization_code"]
+    assert heard == []
