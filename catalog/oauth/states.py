@@ -98,7 +98,7 @@ def _state(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:
             "The server does not say how long the token lives: it is used until it is refused.",
             None,
         )
-    if is_code or grant.expires_at > now:
+    if grant.expires_at > now:
         return State.OK, f"The token is good until {moment(grant.expires_at)} and renewed before that.", None
     return State.OK, "The last token is over; the next one is asked for when it is needed.", None
 

@@ -531,3 +531,15 @@ def test_request_for_a_token_does_not_show_itself():
     form = asking.token_form(grant, Secret(CLIENT_SECRET), asking.refresh_fields(grant, Secret("r-token")))
 
     assert repr(form) == "Form()"
+
+
+def test_token_that_ended_unused_is_no_worry():
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        wear_out(credential)
+        stands = standing(credential)
+
+    assert (stands.state, stands.sentence) == (
+        states.State.OK,
+        "The last token is over; the next one is asked for when it is needed.",
+    )
