@@ -19,7 +19,8 @@ from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, discovery, sign_in
 from catalog.oauth.findings import Discovery, Server
-from catalog.protocols.errors import RefusedError
+from catalog.protocols import strict_json
+from catalog.protocols.errors import ProtocolError, RefusedError
 from people.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -110,8 +111,8 @@ def _offer(found: Discovery, server: Server) -> dict[str, Any]:
 def _chosen(text: str) -> dict[str, Any]:
     """As `_offer` wrote it into the page; as good as typed, and judged like that when it is saved."""
     try:
-        given = json.loads(text)
-    except ValueError:
+        given = strict_json.loads(text.encode())
+    except ProtocolError:
         return {}
     if not isinstance(given, dict):
         return {}

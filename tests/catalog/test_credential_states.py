@@ -291,7 +291,18 @@ def test_a_lookup_fills_in_what_the_vendor_says_and_saves_nothing(admin, server)
     assert not Credential.objects.exists()
 
 
-@pytest.mark.parametrize("found", ["", "[]", "nonsense", '{"token_url": 7, "name": "x", "kind": {}}'])
+@pytest.mark.parametrize(
+    "found",
+    [
+        "",
+        "[]",
+        "nonsense",
+        '{"token_url": 7, "name": "x", "kind": {}}',
+        '{"token_url": "\\ud800"}',
+        "[" * 100_000,
+    ],
+    ids=["nothing", "a list", "no JSON", "other things", "half a character", "too deep"],
+)
 def test_a_forged_offer_changes_nothing(admin, found):
     form = {"name": "Weather", "kind": "oauth_code", "url": "https://a.example/", "found": found}
 
