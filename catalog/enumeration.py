@@ -21,7 +21,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 
-from catalog import credentials, evidence, hints, pacing, reading, recording, trail
+from catalog import credentials, evidence, hints, lanes, pacing, reading, recording, trail
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
@@ -214,8 +214,11 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
     began = time.monotonic()
+    is_slow = lanes.is_slow(run)
     with trace.about(run_id=run.pk, endpoint_id=run.endpoint_id):
         _perform(run, on_progress)
+        if is_slow and (waiting := lanes.next_waiting()):
+            send(waiting)
         run.refresh_from_db()
         logger.info("reading ended: %s, %s tools seen", run.error_code or run.status, run.seen)
     RUN_SECONDS.observe(time.monotonic() - began, run.endpoint.protocol)
@@ -251,12 +254,14 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
 
 @transaction.atomic
 def _claim(run_id: int) -> Run | None:
-    """The run with its fencing token, if nobody else has it."""
+    """The run with its fencing token, if nobody else has it and its vendor is not to wait for its turn."""
     runs = Run.objects.filter(pk=run_id).select_related("endpoint__vendor", "endpoint__credential")
     dead = runs.filter(status=RunStatus.RUNNING, lease_until__lt=Now(), attempt__lt=MAX_ATTEMPTS)
     # Whoever holds a queued run's lock lets go at once; a dead one's may be recording after all.
     queued = runs.filter(status=RunStatus.QUEUED).select_for_update(of=("self",))
     run = queued.first() or dead.select_for_update(skip_locked=True, of=("self",)).first()
+    if run and not lanes.may_start(run):
+        return None
     if run:
         run.status, run.attempt = RunStatus.RUNNING, run.attempt + 1
         Run.objects.filter(pk=run_id).update(

@@ -113,7 +113,7 @@ class ACP(Protocol):
                 continue
             fresh = _ids(found) - seen
             if fresh and len(found) >= min(int(self.values["page_size"]), DEFAULT_PAGE):
-                offset += len(found)
+                offset += len(found) if len(found) <= int(self.values["page_size"]) else len(_distinct(found))
             else:
                 queries, offset = queries[1:], 0
                 if queries and not fresh:
@@ -231,6 +231,11 @@ def _page(
     return Page(items=items, rejected=rejected, next=after, notes=notes, cursor=cursor)
 
 
+def _distinct(found: Sequence[Any]) -> set[str]:
+    """What a page is long that holds more than was asked for: an agent twice is one step on."""
+    return {_called(entry, number) for number, entry in enumerate(found)}
+
+
 def _storable(entry: Any) -> Any:
     """The entry, or of one that cannot be kept the id alone: its descriptor may be all right."""
     if strict_json.unstorable(entry) is None:
@@ -239,8 +244,7 @@ def _storable(entry: Any) -> Any:
 
 
 def _ids(entries: Sequence[Any]) -> set[str]:
-    called = {_called(entry, number) for number, entry in enumerate(entries)}
-    return {name for name in called if not name.startswith("#")}
+    return {name for name in _distinct(entries) if not name.startswith("#")}
 
 
 def _called(entry: object, number: int) -> str:
