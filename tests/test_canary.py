@@ -12,6 +12,7 @@ import logging
 import secrets
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -23,11 +24,12 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog import connections, enumeration, invocation, outbound, reading
-from catalog.models import Call, Credential, Endpoint, Grant, Tool, Vendor
+from catalog import connections, credentials, enumeration, invocation, outbound, reading
+from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
 from catalog.notifications.models import Webhook
+from catalog.wire import DEFAULT_LIMITS
 from designer.models import Agent
 from pegboard import logs
 from people import broker
@@ -116,6 +118,7 @@ def mailed_reports(settings):
     """As a deployment that has Django mail its reports, with every variable."""
     settings.ADMINS = [("Ops", "ops@example.com")]
     handler = AdminEmailHandler(include_html=True)
+    handler.setLevel(logging.ERROR)
     logger = logging.getLogger("django.request")
     logger.addHandler(handler)
     yield
@@ -208,7 +211,9 @@ def try_out(endpoint: Endpoint, user: User) -> None:
     tool = make_tool(endpoint=endpoint)
     call = invocation.request_call(tool.current, actor=user, arguments={"city": "Oslo"})
     invocation.perform(call.pk, ())
-    assert Call.objects.get(pk=call.pk).outcome
+    call.refresh_from_db()
+    assert call.outcome
+    assert call.error_code != "INTERNAL"
 
 
 def read_echoes(planted: Planted, api: APIClient, rows: list[Credential], vendor: HostileVendor) -> list[str]:
@@ -325,11 +330,15 @@ def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential
         assert perform(make_endpoint(url=rows[0].origin, credential=rows[0])) == "INTERNAL"
 
 
-def collect(planted: Planted, pages: Client, api: APIClient) -> None:
-    """Everything that anybody can look at now."""
+def look(planted: Planted, pages: Client, api: APIClient) -> None:
+    """At every address that can be got."""
     for path in addresses():
         client = api if path.startswith("/api/") else pages
         planted.put_out(path, client.get(path).content)
+
+
+def dump(planted: Planted) -> None:
+    """Everything that is kept or was sent."""
     for app in ("catalog", "designer", "people", "sessions"):
         out = io.StringIO()
         try:
@@ -375,16 +384,14 @@ def addresses() -> list[str]:
         "credential": Credential.objects.values_list("pk", flat=True),
         "webhook": Webhook.objects.values_list("pk", flat=True),
         "user": User.objects.values_list("pk", flat=True)[:3],
-        "endpoint": Endpoint.objects.values_list("pk", flat=True),
+        "endpoint": Endpoint.objects.values_list("pk", flat=True)[::3],
+        "run": Run.objects.order_by("pk").values_list("pk", flat=True)[::3],
     }
-    numbers = [*Tool.objects.values_list("pk", flat=True)[:4], *Call.objects.values_list("pk", flat=True)[:4]]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT id FROM catalog_run ORDER BY id")
-        runs = [pk for (pk,) in cursor.fetchall()]
+    numbers = {*Tool.objects.values_list("pk", flat=True)[:3], *Call.objects.values_list("pk", flat=True)[:3]}
     found = []
     for route in routes():
         name = route.name.removeprefix("api-").partition("-")[0]
-        known = rows.get(name, runs if name == "run" else numbers)
+        known = rows.get(name, numbers)
         sample = next((part for part in ("1", "x", UUID) if f"/{part}/" in route.path), None)
         if sample is None:
             found.append(route.path)
@@ -396,7 +403,18 @@ def addresses() -> list[str]:
 UUID = "00000000-0000-4000-8000-000000000001"
 
 
-def test_no_secret_comes_out_anywhere(planted, mailed_reports, monkeypatch):
+@pytest.fixture
+def no_second_tries(monkeypatch):
+    """A vendor that fails is asked once: nothing more comes out of a repetition."""
+    usual = credentials.open_session
+
+    def once(endpoint, exchanges=None, limits=DEFAULT_LIMITS, **given):
+        return usual(endpoint, exchanges, replace(limits, backoff=()), **given)
+
+    monkeypatch.setattr(credentials, "open_session", once)
+
+
+def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, monkeypatch):
     pages, api = sign_in(planted)
     with HostileVendor(echoing) as vendor:
         rows = add_credentials(planted, api, pages, f"{vendor.url}/")
@@ -408,7 +426,8 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, monkeypatch):
     sign_in_at_a_vendor(planted, api, pages)
     agent, tool = make_agent(), make_tool(endpoint=make_endpoint(vendor=make_vendor(slug="plain")))
     make_pin(agent, tool)
-    collect(planted, pages, api)
+    look(planted, pages, api)
+    dump(planted)
 
     assert len(planted.secrets) >= 20
     assert len(planted.outputs) > 150
@@ -459,5 +478,5 @@ def test_one_careless_line_is_found(planted, monkeypatch, mutant):
         rows = add_credentials(planted, api, pages, f"{vendor.url}/")
         vendor.script = echoing
         perform(make_endpoint(url=f"{vendor.url}/", credential=rows[0]))
-    collect(planted, pages, api)
+    dump(planted)
     assert planted.hits()
