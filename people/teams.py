@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from people import audit, names
+from people import audit, late_edits, names
 from people.errors import DomainError
 from people.models import Membership, Team, User, everyone
 
@@ -37,11 +37,12 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
 
 
 @transaction.atomic
-def rename_team(team: Team, *, actor: User, name: str) -> Team:
+def rename_team(team: Team, *, actor: User, name: str, expected: str = late_edits.ANY_STATE) -> Team:
     team = locked(team)
     before = facts(team)
     _check_name(name.strip())
     team.name = name.strip()
+    late_edits.check(team, expected, now=before, wanted=facts(team))
     if facts(team) != before:
         team.save(update_fields=["name"])
         audit.record(actor, "rename", team, before=before, after=facts(team))

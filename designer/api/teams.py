@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from designer import agents
 from people import teams
+from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role, Team, User
 from people.permissions import person
@@ -74,22 +75,27 @@ class TeamDetail(GenericAPIView[Team]):
     pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
-        return Response(TeamOutput(self._team(request, slug)).data)
+        return self._answer(request, slug)
 
-    @extend_schema(request=TeamChange)
+    @extend_schema(parameters=[IF_MATCH], request=TeamChange)
     def patch(self, request: Request, slug: str) -> Response:
         team = self._team(request, slug)
         given = TeamChange(data=request.data)
         given.is_valid(raise_exception=True)
         if "name" in given.validated_data:
-            teams.rename_team(team, actor=person(request), name=given.validated_data["name"])
-        return Response(TeamOutput(self._team(request, slug)).data)
+            name = given.validated_data["name"]
+            teams.rename_team(team, actor=person(request), name=name, expected=expected(request))
+        return self._answer(request, slug)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
         """Refused while agents belong to it."""
         agents.remove_team(self._team(request, slug), actor=person(request))
         return Response(status=204)
+
+    def _answer(self, request: Request, slug: str) -> Response:
+        team = self._team(request, slug)
+        return Response(TeamOutput(team).data, headers=etag_of(teams.facts(team)))
 
     def _team(self, request: Request, slug: str) -> Team:
         return get_object_or_404(teams_of(person(request)), slug=slug)

@@ -43,9 +43,11 @@ def team_list(request: HttpRequest) -> HttpResponse:
 def team(request: HttpRequest, slug: str) -> HttpResponse:
     row = _team(slug)
     form = TeamForm(request.POST or None, initial={"name": row.name})
+    form.edits(teams.facts(row))
     if request.method == "POST" and form.is_valid():
         try:
-            teams.rename_team(row, actor=person(request), name=form.cleaned_data["name"])
+            name = form.cleaned_data["name"]
+            teams.rename_team(row, actor=person(request), name=name, expected=form.expected)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -56,15 +58,18 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
     shown = _team(row.slug)
+    rename = TeamForm(initial={"name": shown.name})
+    rename.edits(teams.facts(shown))
     context = {
         "team": shown,
-        "form": TeamForm(initial={"name": shown.name}),
+        "form": rename,
         "member_form": MemberForm(team=shown),
         "agent_form": MovedAgentForm(team=shown),
         "members": shown.memberships.select_related("user").order_by("user__username"),
         "agents": shown.agents.live().filter(parent=None).order_by("name"),
     }
-    return render(request, "people/team.html", context | forms)
+    status = max((form.status for form in forms.values()), default=200)
+    return render(request, "people/team.html", context | forms, status=status)
 
 
 @requires(Role.ADMIN)

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from catalog import connections
 from catalog.models import Endpoint, Vendor
-from people import directory, tokens
+from people import directory, teams, tokens
 from people.models import Role, User
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.pages import signed_in, text_of
@@ -143,6 +143,21 @@ def test_page_of_a_person_keeps_a_box_that_somebody_else_unticked(ada):
     assert late.status_code == 409
     assert not late.context["form"]["is_active"].value()
     assert late.context["form"]["name"].value() == "Eva"
+
+
+def test_team_renamed_meanwhile_is_told_over_rest_and_on_its_page(program, ada):
+    team = teams.create_team(actor=ada, name="Weather")
+    client, page = program(make_user()), signed_in()
+    seen = client.get("/api/v1/teams/weather/").headers["ETag"]
+    form = page.get("/teams/weather/").context["form"]
+    teams.rename_team(team, actor=ada, name="Climate")
+    late = client.patch("/api/v1/teams/weather/", {"name": "Sky"}, headers={"If-Match": seen})
+    assert late.status_code == 409
+    assert late.json()["changes"] == [
+        {"path": "name", "before": "Weather", "theirs": "Climate", "yours": "Sky"}
+    ]
+    answer = page.post("/teams/weather/", {"name": "Sky", "expected": form.expected})
+    assert (answer.status_code, "Ada Berger wrote Climate You wrote Sky" in text_of(answer)) == (409, True)
 
 
 @pytest.mark.django_db(transaction=True)
