@@ -47,6 +47,9 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pegboard_audit_link() FROM PUBLIC;
 
+-- Each entry is updated once, when it gets its place: with room for that on its own page no index is touched.
+ALTER TABLE people_auditentry SET (fillfactor = 60);
+
 CREATE TRIGGER people_auditentry_enter BEFORE INSERT ON people_auditentry
     FOR EACH ROW EXECUTE FUNCTION pegboard_audit_enter();
 CREATE CONSTRAINT TRIGGER people_auditentry_link AFTER INSERT ON people_auditentry
@@ -55,6 +58,7 @@ CREATE TRIGGER people_auditentry_not_truncated BEFORE TRUNCATE ON people_auditen
     FOR EACH STATEMENT EXECUTE FUNCTION pegboard_refuse_audit_change();
 """
 LOOSE = """
+ALTER TABLE people_auditentry RESET (fillfactor);
 DROP TRIGGER people_auditentry_not_truncated ON people_auditentry;
 DROP TRIGGER people_auditentry_link ON people_auditentry;
 DROP TRIGGER people_auditentry_enter ON people_auditentry;
@@ -81,7 +85,8 @@ def chain_existing(apps, schema_editor):
             entries.bulk_update(batch, ["digest", "position", "previous", "hash"])
             batch.clear()
     entries.bulk_update(batch, ["digest", "position", "previous", "hash"])
-    apps.get_model("people", "AuditHead").objects.create(pk=1, position=position, hash=previous)
+    head = {"position": position, "hash": previous}
+    apps.get_model("people", "AuditHead").objects.update_or_create(pk=1, defaults=head)
 
 
 class Migration(migrations.Migration):
