@@ -136,7 +136,7 @@ def take(pace: Pace, token: str, patience: float, longest: float, now: float | N
     clock = "" if now is None else round(now * 1000)
     keys = (f"{pace.key}:busy", f"{pace.key}:starts")
     given = (token, pace.per_second, pace.at_once, *milliseconds, clock)
-    return int(broker.client().eval(TAKE_A_TURN, len(keys), *keys, *given))  # type: ignore[arg-type]
+    return int(broker.client().eval(TAKE_A_TURN, len(keys), *keys, *given))
 
 
 class _Alone:
