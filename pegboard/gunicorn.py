@@ -1,12 +1,15 @@
 """How the web server runs, on one machine and in a container: gunicorn -c python:pegboard.gunicorn"""
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
+from gunicorn import util
 from gunicorn.glogging import Logger
 
 from pegboard import logs, starting
+from pegboard.headers import ON_EVERY_REPLY
 
 
 class LoggerOfOurs(Logger):  # type: ignore[misc]  # gunicorn says nothing of its types
@@ -18,6 +21,16 @@ class LoggerOfOurs(Logger):  # type: ignore[misc]  # gunicorn says nothing of it
             handler.setFormatter(logs.formatter())
 
 
+def write_error(sock: socket.socket, status: int, reason: str, says: str) -> None:
+    """For what is no request: a line or a header that is too long or odd. Says nothing of it again."""
+    headers = {**ON_EVERY_REPLY, "Connection": "close", "Content-Type": "text/plain; charset=utf-8"}
+    body = f"{reason}: the web server could not take this request.\n"
+    lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers.items())]
+    head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])
+    util.write_nonblock(sock, (head + body).encode("latin-1"))
+
+
+util.write_error = write_error  # there is no setting for it; the workers look it up here
 # Before the settings are read.
 os.environ.setdefault("PEGBOARD_SERVES_PAGES", "1")
 wsgi_app = "pegboard.wsgi:application"

@@ -11,33 +11,12 @@ from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 
 from pegboard import views
+from pegboard.headers import ON_EVERY_REPLY
 from people import outages
 from people.errors import DomainError
 
 logger = logging.getLogger(__name__)
 
-CONTENT_SECURITY_POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "font-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    ]
-)
-ON_EVERY_REPLY = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 LONGEST_ADDRESS = 8_000  # bytes of path and query; the web server itself takes 8,190
 MOST_HEADERS = 100

@@ -1,7 +1,9 @@
 """What a browser is told with every reply, whichever way it came about."""
 
+import socket
 import subprocess
 import sys
+from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -170,3 +172,22 @@ def test_form_with_too_many_fields_is_refused(client):
 def test_error_page_never_leads_to_another_site(client):
     answer = client.get("//evil.example/%00")
     assert 'href="//evil' not in answer.content.decode()
+
+
+def test_web_server_itself_answers_with_them_and_repeats_nothing(monkeypatch):
+    monkeypatch.setenv("PEGBOARD_SERVES_PAGES", "1")
+    from gunicorn import util
+
+    from pegboard import gunicorn
+
+    assert util.write_error is gunicorn.write_error
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        util.write_error(ours, 414, "URI Too Long", "<script>alert(1)</script>")
+        ours.close()
+        reply = HTTPResponse(theirs)
+        reply.begin()
+        body = reply.read().decode()
+    assert (reply.status, faults(reply)) == (414, [])
+    assert "script" not in body
+    reply.close()
