@@ -1,7 +1,7 @@
 from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
@@ -29,14 +29,17 @@ class UserChange(Input):
 
 
 class UserOutput(serializers.ModelSerializer[User]):
-    teams = serializers.SlugRelatedField(
-        source="shown_teams", slug_field="slug", many=True, read_only=True, help_text="Of those you are in."
-    )  # type: ignore[var-annotated]
+    teams = serializers.SerializerMethodField(help_text="Of those you are in.")
 
     class Meta:
         model = User
         fields = ["id", "username", "name", "role", "is_active", "teams", "date_joined", "last_login"]
         read_only_fields = fields
+
+    @extend_schema_field(serializers.ListField(child=serializers.SlugField()))
+    def get_teams(self, user: User) -> list[str]:
+        shown: list[Team] = getattr(user, "shown_teams")  # noqa: B009 - put there by people_seen_by
+        return [team.slug for team in shown]
 
 
 def people_seen_by(reader: User) -> QuerySet[User]:
