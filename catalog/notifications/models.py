@@ -95,7 +95,8 @@ class MailAddress(models.Model):
         verbose_name = "mail address"
 
     def __str__(self) -> str:
-        return self.address
+        """Without the address itself: the audit trail is read by everybody."""
+        return f"mail address of {self.user}"
 
 
 class SendingState(models.TextChoices):

@@ -147,6 +147,8 @@ def send_test(webhook: Webhook, *, actor: User) -> Delivery:
         audit.record(actor, "test", webhook, after={"delivery": str(delivery.pk)})
     error, status, _ = _post(delivery)
     _note(delivery, error, status, SendingState.FAILED)
+    if not error:
+        live().filter(pk=webhook.pk).update(last_sent_at=Now())
     delivery.refresh_from_db()
     return delivery
 

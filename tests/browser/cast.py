@@ -6,8 +6,12 @@ from django.utils import timezone
 from catalog import connections, examples, invocation
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
 from catalog.models.calls import Asked, Attempt, Result, Sent
+from catalog.notifications import webhooks
+from catalog.notifications.models import Delivery, Event, Notice
 from catalog.protocols.signature import AllowedValue, Annotations
 from designer import agents, pins, releases, tunings
+from people import teams
+from people.models import AuditEntry
 from tests.factories import (
     make_endpoint,
     make_parameter,
@@ -63,6 +67,10 @@ def set_the_stage() -> list[str]:
     releases.publish(agent, actor=actor, note="The first")
     tunings.tune(pin, actor=actor, description="Ask for the city first.")
     releases.publish(agent, actor=actor)
+    team = teams.create_team(actor=actor, name="Travel")
+    teams.add_member(team, actor, actor=actor)
+    agents.create_agent(actor=actor, name="Ticket clerk", team=team)
+    entry = AuditEntry.objects.filter(kind="release").first()
     running = Run.objects.create(endpoint=failing, status="running", pages=2, seen=120)
     held = Run.objects.create(
         endpoint=endpoint,
@@ -112,6 +120,9 @@ def set_the_stage() -> list[str]:
             "/agents/desk/releases/",
             "/agents/desk/releases/2/?format=json-schema",
         ),
+        *("/notifications/", "/notifications/webhooks/new/", f"/notifications/webhooks/{_webhook(actor)}/"),
+        *("/agents/desk/received/", "/vendors/weather/remove/", f"/endpoints/{endpoint.pk}/remove/"),
+        *("/teams/", "/teams/everyone/", "/teams/travel/", f"/users/{actor.pk}/", f"/audit/{entry.pk}/"),
         *("/keys/", "/keys/new/", "/audit/", "/users/", "/users/new/", "/nothing/here/"),
     ]
 
@@ -173,3 +184,16 @@ def _runs(endpoint, tool, other) -> Run:
     Withdrawal.objects.create(tool=other, run=run)
     Rejection.objects.create(run=run, tool="#3", code="NAME_TOO_LONG", reason="Its name has 300 characters.")
     return run
+
+
+def _webhook(actor) -> str:
+    row, _ = webhooks.create(
+        actor=actor, name="On-call chat", url="http://127.0.0.1:9/hook", events=list(Event.values)
+    )
+    Delivery.objects.create(
+        webhook=row,
+        notice=Notice.objects.create(event=Event.BROKEN, subject="1", title="“Weather” cannot be read"),
+        error="It could not be reached.",
+        attempts=2,
+    )
+    return str(row.pk)
