@@ -141,7 +141,7 @@ class Endpoint(models.Model):
     )
     policy = models.JSONField(default=dict, blank=True)
     requests_per_second = models.PositiveSmallIntegerField(
-        default=20, db_default=20, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
+        default=300, db_default=300, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
     )
     requests_at_once = models.PositiveSmallIntegerField(
         default=8, db_default=8, validators=[MinValueValidator(1), MaxValueValidator(100)]
