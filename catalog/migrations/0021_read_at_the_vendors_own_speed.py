@@ -5,15 +5,21 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('catalog', '0020_keep_last_replies'),
+        ("catalog", "0020_keep_last_replies"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='endpoint',
-            name='requests_per_second',
-            field=models.PositiveSmallIntegerField(db_default=300, default=300, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000)]),
+            model_name="endpoint",
+            name="requests_per_second",
+            field=models.PositiveSmallIntegerField(
+                db_default=300,
+                default=300,
+                validators=[
+                    django.core.validators.MinValueValidator(1),
+                    django.core.validators.MaxValueValidator(1000),
+                ],
+            ),
         ),
     ]
