@@ -4,18 +4,20 @@ What it publishes (OpenID Connect Discovery 1.0, RFC 7517) is kept for ten minut
 token under a key that is not among the kept ones has the keys read again, at most every 30 seconds.
 """
 
-import base64
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from catalog.oauth import http
+from catalog.models import Grant
+from catalog.models.oauth import ClientAuthentication
+from catalog.oauth import asking, http
 from catalog.protocols import strict_json
 from catalog.protocols.errors import ProtocolError, UnavailableError
+from catalog.sealing import Secret
 from pegboard.sso.errors import SignInError
 from people.models import Role
 
@@ -108,14 +110,11 @@ def exchange(provider: Provider, *, code: str, redirect_uri: str, verifier: str)
         "redirect_uri": redirect_uri,
         "code_verifier": verifier,
     }
-    headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-    if said.takes_basic:
-        pair = f"{quote_plus(provider.client_id)}:{quote_plus(provider.client_secret)}"
-        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    else:
-        fields |= {"client_id": provider.client_id, "client_secret": provider.client_secret}
+    way = ClientAuthentication.BASIC if said.takes_basic else ClientAuthentication.POST
+    client = Grant(client_id=provider.client_id, client_authentication=way)
+    form = asking.token_form(client, Secret(provider.client_secret), fields)
     try:
-        reply = http.post_form(said.token, headers, urlencode(fields).encode())
+        reply = http.post_form(said.token, form)
         answer = strict_json.require_json(reply)
     except ProtocolError as error:
         raise _unreachable(error) from error
