@@ -43,7 +43,6 @@ def environment(servers: Embedded) -> dict[str, str]:
         **servers.urls,
         "DJANGO_SETTINGS_MODULE": "pegboard.settings",
         "PEGBOARD_SECRET_KEY": secrets.token_urlsafe(48),
-        "PEGBOARD_CREDENTIAL_KEYS": key,
         "PEGBOARD_KEYS": key,
         "PEGBOARD_OUTBOUND_ALLOW": "127.0.0.0/8",
         "PEGBOARD_HOSTS": "127.0.0.1 localhost testserver",

@@ -1,15 +1,12 @@
 """Changing the key of an installation: online, resumable, and refused where it would lose something."""
 
 import base64
-import os
 import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from uuid import uuid4
@@ -28,6 +25,7 @@ from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import begin, make_client, signed_in, wear_out
 from tests.factories import make_user
+from tests.faults.warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD, NEW, THIRD = (
@@ -297,31 +295,6 @@ def test_check_for_deployment_names_a_missing_key(settings):
     call_command("check")  # looks at code only
 
 
-ZYGOTE = """
-import os, sys, django
-django.setup()
-from catalog import rotation
-rotation.BATCH = 10
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        rotation.rotate()
-        os._exit(0)
-    print(child, flush=True)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
-
-
-@contextmanager
-def rotating(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Starts one rotation for each line it is sent; says its process id, and how it ended."""
-    command = [sys.executable, "-c", ZYGOTE]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as zygote:
-        yield zygote
-        zygote.stdin.close()
-
-
 class Reader(threading.Thread):
     """Opens random rows all the time, as a worker does; `fine` says what each may open to."""
 
@@ -345,42 +318,41 @@ class Reader(threading.Thread):
         connection.close()
 
 
+@pytest.fixture
+def warm(process_environment, tmp_path):
+    warm = Warm(process_environment | {"PEGBOARD_KEYS": f"{NEW} {OLD}"}, tmp_path / "warm.log")
+    yield warm
+    warm.stop()
+
+
 @pytest.mark.django_db(transaction=True)
-def test_rotation_killed_twelve_times_under_readers_and_writers(settings, process_environment):
+def test_rotation_killed_twelve_times_under_readers_and_writers(settings, warm):
     expected = store(600)
     replaced = random.sample(list(expected), 12)
     actor = make_user()
     settings.KEYS = [NEW, OLD]
-    environment = process_environment | {"PEGBOARD_KEYS": f"{NEW} {OLD}"}
     reader = Reader({pk: {text} for pk, text in expected.items()})
     reader.start()
     under_new = Credential.objects.filter(key_id="k2")
     ended = []
     try:
-        with rotating(environment) as zygote:
-            for pk in replaced:
-                print("go", file=zygote.stdin, flush=True)
-                child, before, deadline = (
-                    int(zygote.stdout.readline()),
-                    under_new.count(),
-                    time.monotonic() + 20,
-                )
-                while under_new.count() == before and time.monotonic() < deadline:
-                    time.sleep(0.003)
-                reader.fine[pk].add(f"new {expected[pk]}")
-                expected[pk] = f"new {expected[pk]}"
-                connections.replace_secret(Credential.objects.get(pk=pk), actor=actor, secret=expected[pk])
-                os.kill(child, signal.SIGKILL)
-                ended.append(int(zygote.stdout.readline()))
-            assert under_new.count() < 600
-            print("go", file=zygote.stdin, flush=True)
-            zygote.stdout.readline()
-            ended.append(int(zygote.stdout.readline()))
+        for pk in replaced:
+            before, deadline = under_new.count(), time.monotonic() + 20
+            child = warm.start("rotate", 10)
+            while under_new.count() == before and time.monotonic() < deadline:
+                time.sleep(0.003)
+            reader.fine[pk].add(f"new {expected[pk]}")
+            expected[pk] = f"new {expected[pk]}"
+            connections.replace_secret(Credential.objects.get(pk=pk), actor=actor, secret=expected[pk])
+            child.kill()
+            ended.append(child.wait().status)
+        assert under_new.count() < 600
+        warm.do("rotate", 10)
     finally:
         reader.stopping.set()
         reader.join()
 
-    assert ended == [signal.SIGKILL] * 12 + [0]
+    assert ended == [-signal.SIGKILL] * 12
     assert reader.reads > 100
     assert reader.wrong == []
     settings.KEYS = [NEW]

@@ -135,3 +135,11 @@ def tick_at(moment: float, times: int, days: int) -> None:
     with time_machine.travel(timezone.now() + timedelta(days=days), tick=True):
         for _ in range(times):
             tick()
+
+
+def rotate(batch: int) -> int:
+    """Somebody changes the key: how many secrets were sealed again."""
+    from catalog import rotation
+
+    rotation.BATCH = batch
+    return rotation.rotate().sealed

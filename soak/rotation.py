@@ -1,0 +1,77 @@
+"""The key changes under readers, and whoever changes it is killed again and again: no secret may be lost."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from catalog import credentials, sealing
+from catalog.models import Credential
+from catalog.sealing import UndecryptableError
+from soak.frame import Field, stopwatch
+from tests.catalog.test_rotation import store
+from tests.faults.warm import Warm
+
+READERS = 3
+BATCH = 50
+NEW = "new:" + "QUJD" * 10 + "QUI="
+
+
+def storm(field: Field) -> None:
+    old = os.environ["PEGBOARD_KEYS"]
+    expected = store(field.times(short=1_000, long=5_000))
+    settings.KEYS = [NEW, *old.split()]
+    warm = Warm(field.environment | {"PEGBOARD_KEYS": f"{NEW} {old}"}, field.directory / "warm.log")
+    stopping: list[bool] = []
+    try:
+        with ThreadPoolExecutor(READERS) as pool, stopwatch() as elapsed:
+            readers = [pool.submit(read, field, expected, stopping) for _ in range(READERS)]
+            try:
+                kill(field, warm)
+                field.expect(warm.do("rotate", BATCH) > 0, "nothing was left for the last rotation")
+            finally:
+                stopping.append(True)
+            field.figure("seconds of rotation", round(elapsed(), 1))
+            field.figure("reads meanwhile", sum(reader.result() for reader in readers))
+    finally:
+        warm.stop()
+    settings.KEYS = [NEW]
+    field.expect(set(sealing.secrets_by_key()) == {"new"}, "a secret is still sealed under the old key")
+    found = {row.pk: opened(row) for row in Credential.objects.all()}
+    field.expect(found == expected, "a secret does not open with the new key alone")
+    field.figure("secrets", len(found))
+
+
+def kill(field: Field, warm: Warm) -> None:
+    under_new = Credential.objects.filter(key_id="new")
+    for number in range(1, field.times(short=4, long=12) + 1):
+        child, before, patience = warm.start("rotate", BATCH), under_new.count(), time.monotonic() + 30
+        while under_new.count() == before and time.monotonic() < patience:
+            time.sleep(0.002)
+        time.sleep(field.random.uniform(0, 0.02))
+        child.kill()
+        child.wait()
+        field.fault("rotation killed", f"number {number}, {under_new.count():,} secrets done")
+
+
+def read(field: Field, expected: dict[Any, str], stopping: list[bool]) -> int:
+    """Opens one after the other, as a worker does, until told to stop: how many it opened."""
+    reads, ids = 0, list(expected)
+    try:
+        while not stopping:
+            row = Credential.objects.get(pk=ids[reads % len(ids)])
+            field.expect(opened(row) == expected[row.pk], f"a reader got a wrong secret of {row.name}")
+            reads += 1
+    finally:
+        connection.close()
+    return reads
+
+
+def opened(row: Credential) -> str:
+    try:
+        return credentials.unseal(row).reveal()
+    except UndecryptableError as error:
+        return error.code
