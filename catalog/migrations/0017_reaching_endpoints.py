@@ -49,8 +49,8 @@ class Migration(migrations.Migration):
             model_name="endpoint",
             name="requests_per_second",
             field=models.PositiveSmallIntegerField(
-                db_default=20,
-                default=20,
+                db_default=50,
+                default=50,
                 validators=[
                     django.core.validators.MinValueValidator(1),
                     django.core.validators.MaxValueValidator(1000),
