@@ -86,6 +86,16 @@ def rows(sql: str, *values: str | int | list[str]) -> Callable[[], Iterator[str]
     return ask
 
 
+def idle_transactions(seconds: int) -> Callable[[], Iterator[str]]:
+    return rows(
+        "SELECT 'process ' || pid || ' of ' || usename FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND state LIKE 'idle in transaction%%'"
+        " AND state_change < clock_timestamp() - make_interval(secs => %s)",
+        seconds,
+    )
+
+
 def _altered_versions() -> Iterator[str]:
     """Versions whose kept document is not the one that its digest names."""
     versions = ToolVersion.objects.order_by("pk").values_list(
@@ -193,12 +203,7 @@ CLAIMS = (
         "idle_transactions",
         f"no connection sleeps inside a transaction for more than {LONGEST_IDLE_SECONDS} seconds",
         "The database ends such a connection after half a minute; tell Pegboard's makers if it comes back.",
-        rows(
-            "SELECT 'process ' || pid || ' of ' || usename FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            " AND state LIKE 'idle in transaction%%' AND state_change < now() - make_interval(secs => %s)",
-            LONGEST_IDLE_SECONDS,
-        ),
+        idle_transactions(LONGEST_IDLE_SECONDS),
     ),
     Claim(
         "secret_keys",

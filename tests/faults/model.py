@@ -1,0 +1,281 @@
+"""The whole promise of the catalog in a page of Python, and a machine that plays against it.
+
+A vendor publishes, changes, withdraws and brings back tools; readings come and are killed; people decide,
+pin, move, edit and publish. After each step the product must hold what the model holds, and nothing that
+was ever seen or published may have changed.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from rest_framework.test import APIClient
+
+from catalog import enumeration, tasks
+from catalog.models import Finding, Run, Tool, ToolVersion
+from catalog.models.runs import Trigger
+from people.models import Role
+from tests.factories import make_agent, make_endpoint, make_user
+from tests.faults.catalog import let_the_lease_run_out
+from tests.faults.warm import Warm
+from tests.vendor import Document, Vendor, tool
+
+POINTS = ("claimed", "staging", "staged", "record-locked", "record-versions", "record-commit", "recorded")
+MAY_LOSE = 30  # percent
+FIRST_TOOLS = 8
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Version:
+    label: int
+    text: str
+
+
+@dataclass
+class ModelTool:
+    """What the catalog holds of one tool: versions in order of first sight, and which one is offered."""
+
+    versions: list[Version]
+    current: Version
+    stopped: Version | None = None
+    is_active: bool = True
+
+    @property
+    def last_listed(self) -> Version:
+        return self.stopped or self.current
+
+    def see(self, listed: Version) -> None:
+        """The endpoint's policy holds a new text until somebody has accepted it."""
+        self.is_active = True
+        if listed == self.last_listed or listed.label < self.last_listed.label:
+            return
+        self.versions.append(listed)
+        if listed.text == self.current.text:
+            self.current, self.stopped = listed, None
+        else:
+            self.stopped = listed
+
+
+@dataclass
+class Model:
+    listed: dict[int, Version] = field(default_factory=dict)
+    gone: dict[int, Version] = field(default_factory=dict)
+    tools: dict[int, ModelTool] = field(default_factory=dict)
+    pins: dict[int, Version] = field(default_factory=dict)
+    words: dict[int, str] = field(default_factory=dict)
+
+    def is_held(self) -> bool:
+        """More would be withdrawn than a person need not confirm."""
+        active = [number for number, each in self.tools.items() if each.is_active]
+        missing = [number for number in active if number not in self.listed]
+        return len(missing) * 100 > len(active) * MAY_LOSE
+
+    def read(self, *, is_confirmed: bool = False) -> None:
+        if self.is_held() and not is_confirmed:
+            return
+        for number, version in self.listed.items():
+            if number in self.tools:
+                self.tools[number].see(version)
+            else:
+                self.tools[number] = ModelTool([version], version)
+        for number, each in self.tools.items():
+            each.is_active = number in self.listed
+
+    def document(self) -> list[Document]:
+        return [
+            tool(number, each.label, description=each.text) for number, each in sorted(self.listed.items())
+        ]
+
+    def export(self) -> dict[str, tuple[str, str]]:
+        """What a model is shown: the words and the version of each pinned tool."""
+        return {
+            f"tool_{number}": (self.words.get(number, version.text), str(version.label))
+            for number, version in self.pins.items()
+        }
+
+
+class Machine(RuleBasedStateMachine):
+    """`vendor` and `worker` are given to a subclass by whoever plays."""
+
+    vendor: Vendor
+    worker: Warm
+
+    @initialize()
+    def begin(self) -> None:
+        self.model, self.sealed = Model(), {}
+        self.kept: dict[int, tuple[Any, ...]] = {}
+        self.pin_ids: dict[int, int] = {}
+        self.vendor.page_size = 1_000
+        self.endpoint = make_endpoint(url=self.vendor.url, policy={"text": "hold"})
+        self.agent = make_agent()
+        self.api = APIClient()
+        self.api.force_login(make_user(Role.ADMIN))
+        for _ in range(FIRST_TOOLS):
+            self.publishes_a_tool()
+        self.is_read()
+
+    # The vendor.
+
+    @rule()
+    def publishes_a_tool(self) -> None:
+        number = next(_numbers)
+        self.model.listed[number] = Version(1, f"Does thing {number}.")
+
+    def _one(self, data: st.DataObject, numbers: Any) -> int:
+        return data.draw(st.sampled_from(sorted(numbers)))
+
+    @precondition(lambda self: self.model.listed)
+    @rule(data=st.data(), by=st.sampled_from([-1, 0, 1]), is_new_text=st.booleans())
+    def changes_a_tool(self, data: st.DataObject, by: int, is_new_text: bool) -> None:
+        """A new version, one changed in place, or one that goes back."""
+        number = self._one(data, self.model.listed)
+        old = self.model.listed[number]
+        text = f"Does thing {number} in way {next(_numbers)}." if is_new_text else old.text
+        self.model.listed[number] = Version(max(1, old.label + by), text)
+
+    @precondition(lambda self: self.model.listed)
+    @rule(data=st.data())
+    def withdraws_a_tool(self, data: st.DataObject) -> None:
+        number = self._one(data, self.model.listed)
+        self.model.gone[number] = self.model.listed.pop(number)
+
+    @precondition(lambda self: self.model.gone)
+    @rule(data=st.data())
+    def brings_a_tool_back(self, data: st.DataObject) -> None:
+        number = self._one(data, self.model.gone)
+        self.model.listed[number] = self.model.gone.pop(number)
+
+    # Readings.
+
+    def _request(self) -> Run:
+        self.vendor.listed = self.model.document()
+        return enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
+
+    @rule()
+    def is_read(self) -> None:
+        tasks.enumerate_endpoint(self._request().pk)
+        self.model.read()
+
+    @rule(point=st.sampled_from(POINTS))
+    def is_read_by_a_worker_that_dies(self, point: str) -> None:
+        run = self._request()
+        self.worker.start("task", run.pk, crash=point).wait()
+        let_the_lease_run_out()
+        enumeration.tick()
+        tasks.enumerate_endpoint(run.pk)
+        self.model.read()
+
+    @precondition(lambda self: self.model.is_held())
+    @rule()
+    def is_confirmed(self) -> None:
+        self.is_read()
+        held = Run.objects.filter(endpoint=self.endpoint).latest("pk")
+        reply = self.api.post(f"/api/v1/runs/{held.pk}/confirm/")
+        assert reply.status_code == 202, reply.content
+        tasks.enumerate_endpoint(reply.json()["run"])
+        self.model.read(is_confirmed=True)
+
+    # People.
+
+    @precondition(lambda self: any(each.stopped for each in self.model.tools.values()))
+    @rule(data=st.data(), decision=st.sampled_from(["accept", "accept", "block"]))
+    def is_decided(self, data: st.DataObject, decision: str) -> None:
+        number = self._one(data, [n for n, each in self.model.tools.items() if each.stopped])
+        held = self.model.tools[number]
+        finding = Finding.objects.get(
+            tool__endpoint=self.endpoint,
+            tool__name=f"tool_{number}",
+            code="HELD",
+            version__ordinal=held.versions.index(held.last_listed) + 1,
+        )
+        reply = self.api.post(f"/api/v1/findings/{finding.pk}/resolve/", {"decision": decision})
+        assert reply.status_code == 200, reply.content
+        if decision == "accept":
+            held.current, held.stopped = held.last_listed, None
+
+    def _free(self) -> list[int]:
+        return [n for n, each in self.model.tools.items() if each.is_active and n not in self.model.pins]
+
+    @precondition(lambda self: self._free())
+    @rule(data=st.data())
+    def is_pinned(self, data: st.DataObject) -> None:
+        number = self._one(data, self._free())
+        row = Tool.objects.get(endpoint=self.endpoint, name=f"tool_{number}")
+        reply = self.api.post(f"/api/v1/agents/{self.agent.slug}/pins/", {"tool": row.pk})
+        assert reply.status_code == 201, reply.content
+        self.pin_ids[number] = reply.json()["id"]
+        self.model.pins[number] = self.model.tools[number].current
+
+    def _pin(self, number: int) -> str:
+        return f"/api/v1/agents/{self.agent.slug}/pins/{self.pin_ids[number]}/"
+
+    @precondition(lambda self: self.model.pins)
+    @rule(data=st.data())
+    def is_moved(self, data: st.DataObject) -> None:
+        number = self._one(data, self.model.pins)
+        held = self.model.tools[number]
+        version = held.versions.index(held.current) + 1
+        reply = self.api.patch(self._pin(number), {"version": version})
+        assert reply.status_code == 200, reply.content
+        self.model.pins[number] = held.current
+
+    @precondition(lambda self: self.model.pins)
+    @rule(data=st.data())
+    def is_edited(self, data: st.DataObject) -> None:
+        number, words = self._one(data, self.model.pins), f"Our words {next(_numbers)}"
+        reply = self.api.put(f"{self._pin(number)}tuning/", {"description": words})
+        assert reply.status_code == 200, reply.content
+        self.model.words[number] = words
+
+    @precondition(lambda self: self.model.pins)
+    @rule()
+    def is_published(self) -> None:
+        url = f"/api/v1/agents/{self.agent.slug}/releases/"
+        reply = self.api.post(url, {})
+        if reply.status_code == 409:
+            assert reply.json()["code"] == "nothing_changed", reply.content
+        else:
+            number = reply.json()["number"]
+            self.sealed[f"{url}{number}/bundle/"] = reply.json()["digest"]
+        newest = self.api.get(list(self.sealed)[-1]).json()
+        shown = {
+            each["signature"]["name"]: (each["signature"]["description"], each["version"]["label"])
+            for each in newest["tools"]
+        }
+        assert shown == self.model.export()
+
+    # What must hold after every step.
+
+    @invariant()
+    def the_catalog_is_the_models(self) -> None:
+        rows = Tool.objects.filter(endpoint=self.endpoint).values_list(
+            *("name", "status", "current__label", "description", "stopped__label", "version_count")
+        )
+        held = {name: facts for name, *facts in rows}
+        assert held == {
+            f"tool_{number}": [
+                "active" if each.is_active else "withdrawn",
+                str(each.current.label),
+                each.current.text,
+                str(each.stopped.label) if each.stopped else None,
+                len(each.versions),
+            ]
+            for number, each in self.model.tools.items()
+        }
+
+    @invariant()
+    def nothing_that_was_seen_has_changed(self) -> None:
+        versions = ToolVersion.objects.filter(tool__endpoint=self.endpoint)
+        now = {
+            pk: facts for pk, *facts in versions.values_list("pk", "ordinal", "digest", "raw", "signature")
+        }
+        assert self.kept.items() <= now.items()
+        self.kept = now
+
+    def teardown(self) -> None:
+        for url, digest in getattr(self, "sealed", {}).items():
+            assert hashlib.sha256(self.api.get(url).content).hexdigest() == digest

@@ -1,0 +1,130 @@
+"""Every claim of catalog/invariants.py finds what breaks it."""
+
+import base64
+import os
+import time
+from datetime import timedelta
+
+import psycopg
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from catalog import connections, invariants
+from catalog.models import Run, Tool, Withdrawal
+from designer.models import Release
+from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
+
+pytestmark = pytest.mark.django_db
+
+
+def sql(statement: str, *values: object) -> None:
+    """Past the triggers, as somebody with all rights could."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(statement, values)
+        cursor.execute("SET LOCAL session_replication_role = origin")
+
+
+def lose_a_worker() -> None:
+    Run.objects.create(
+        endpoint=make_endpoint(), status="running", lease_until=timezone.now() - timedelta(minutes=2)
+    )
+
+
+def leave_a_lease() -> None:
+    Run.objects.create(
+        endpoint=make_endpoint(), status="succeeded", finished_at=timezone.now(), lease_until=timezone.now()
+    )
+
+
+def run_twice() -> None:
+    sql("DROP INDEX one_active_run_per_endpoint")
+    endpoint = make_endpoint()
+    Run.objects.create(endpoint=endpoint)
+    Run.objects.create(endpoint=endpoint)
+
+
+def change_a_version() -> None:
+    tool = make_tool()
+    sql("UPDATE catalog_toolversion SET raw = replace(raw, 'weather', 'gossip') WHERE tool_id = %s", tool.pk)
+
+
+def lose_a_version() -> None:
+    tool = make_tool()
+    make_version(tool)
+    sql("DELETE FROM catalog_toolversion WHERE tool_id = %s AND ordinal = 1", tool.pk)
+
+
+def show_other_words() -> None:
+    Tool.objects.filter(pk=make_tool().pk).update(name="renamed")
+
+
+def withdraw_by_halves() -> None:
+    Withdrawal.objects.create(tool=make_tool())
+
+
+def release(number: int) -> None:
+    facts = {"digest": "0" * 64, "document": "{}", "tool_count": 0, "created_by": make_user()}
+    Release.objects.create(agent=make_agent(), number=number, **facts)
+
+
+def change_a_release() -> None:
+    release(1)
+
+
+def lose_a_release() -> None:
+    release(2)
+
+
+def pin_a_stranger() -> None:
+    make_pin(version=make_tool().current)
+
+
+def pin_unseen() -> None:
+    make_pin()
+
+
+@pytest.mark.parametrize(
+    ("breaks", "claim"),
+    [
+        (lose_a_worker, "live_leases"),
+        (leave_a_lease, "finished_runs"),
+        (run_twice, "one_active_run"),
+        (change_a_version, "version_digests"),
+        (lose_a_version, "version_numbers"),
+        (show_other_words, "current_versions"),
+        (withdraw_by_halves, "withdrawals"),
+        (change_a_release, "release_digests"),
+        (change_a_release, "audited_releases"),
+        (lose_a_release, "release_numbers"),
+        (pin_a_stranger, "pinned_versions"),
+        (pin_unseen, "audited_pins"),
+    ],
+)
+def test_what_breaks_a_claim_is_found(breaks, claim):
+    assert invariants.check(only=[claim]) == []
+    breaks()
+    (breach,) = invariants.check(only=[claim])
+    assert breach.count == 1
+    assert breach.claim.says in str(breach)
+    assert breach.examples[0] in str(breach)
+
+
+def test_a_secret_without_its_key_is_found(settings):
+    connections.create_credential(
+        actor=make_user(), name="key", kind="bearer", url="http://127.0.0.1:9/", secret="s3cret"
+    )
+    assert invariants.check(only=["secret_keys"]) == []
+    settings.KEYS = ["other:" + base64.b64encode(bytes(32)).decode()]
+    (breach,) = invariants.check(only=["secret_keys"])
+    assert "catalog.credential.sealed" in str(breach)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_sleeps_inside_a_transaction_is_found():
+    with psycopg.connect(os.environ["DATABASE_URL"], dbname=connection.settings_dict["NAME"]) as sleeper:
+        sleeper.execute("SELECT 1")
+        assert invariants.check(only=["idle_transactions"]) == []
+        time.sleep(0.01)
+        assert len(list(invariants.idle_transactions(0)())) == 1
