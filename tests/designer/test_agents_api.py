@@ -21,6 +21,7 @@ def test_agent_is_created_with_an_address_made_from_its_name(api):
         "name": "Pharmacy desk",
         "description": "Refills",
         "parent": None,
+        "team": "everyone",
         "pins": 0,
         "release": None,
         "created_at": None,

@@ -123,3 +123,37 @@ def test_rest_and_page_say_the_same_to_the_people_of_the_team(story):
         signed_in().get("/agents/desk/received/?at=2026-01-01T00:00")
     )
     assert signed_in().get("/agents/desk/received/?at=nonsense").status_code == 200
+
+
+def test_no_byte_reaches_a_runtime_without_a_person_who_pinned_and_published_it(story, runtime_api):
+    """A version that waits for review cannot be pinned by any door, and nothing but releases is given out."""
+    ada = make_user(Role.ADMIN)
+    agent = agents.create_agent(actor=ada, name="Fresh")
+    tool = make_tool(name="fresh")
+    held = make_version(tool, label="2")
+    Finding.objects.create(
+        endpoint=tool.endpoint, tool=tool, version=held, code="HELD", severity="high",
+        subject=held.digest, message="Look.", state="open",
+    )  # fmt: skip
+    api = client_of(ada)
+    body = {"tool": tool.pk, "version": 2}
+    assert api.post("/api/v1/agents/fresh/pins/", body, format="json").json()["code"] == "version_held"
+    assert "waits for review" in text_of(api.post(f"/tools/{tool.pk}/pin/", {"agent": "fresh", "ordinal": 2}))
+    api.post("/tools/pin/", {"agent": "fresh", "tool": [tool.pk]})
+    pin = (
+        pins.pin_tool(agent, actor=ada, tool=tool, ordinal=1) if not agent.pins.exists() else agent.pins.get()
+    )
+    assert pin.version.ordinal == 1
+    moved = api.patch(f"/api/v1/agents/fresh/pins/{pin.pk}/", {"version": 2}, format="json")
+    assert moved.json()["code"] == "version_held"
+    live = "/api/v1/agents/fresh/releases/live"
+    for path in (f"{live}/tools/?format=json-schema", f"{live}/bundle/"):
+        assert runtime_api.get(path).status_code == 404
+    releases.publish(agent, actor=ada)
+    for path in ("/api/v1/agents/fresh/pins/", "/api/v1/agents/fresh/", f"/api/v1/tools/{tool.pk}/"):
+        assert runtime_api.get(path).status_code == 403
+    for each in (agent, story):
+        for number in range(1, each.releases.count() + 1):
+            answer = provenance.received(each, at=hour(10_000_000), number=number)
+            assert answer.published.by
+            assert all(received.pinned.by for received in answer.tools)

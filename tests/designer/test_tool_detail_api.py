@@ -34,5 +34,5 @@ def test_queries_do_not_grow_with_users_and_versions(api, django_assert_max_num_
         make_version(tool)
         make_pin(tool=tool)
 
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         api.get(f"/api/v1/tools/{tool.pk}/")
