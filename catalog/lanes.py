@@ -2,7 +2,7 @@
 
 A reading that hangs holds a worker's process until its deadline. Who hangs for the first time does so
 once; from then on it waits for its turn in the slow lane until a reading ends otherwise.
-docs/decisions/0021-slow-vendors.md says why it is done so.
+docs/decisions/0022-slow-vendors.md says why it is done so.
 """
 
 from django.db import connection

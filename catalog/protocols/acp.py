@@ -9,6 +9,7 @@ version and whose offset some ignore; docs/protocols.md says what is done about 
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -61,6 +62,13 @@ _CONFIG = {"in": "config"}
 _WHOLE = {"in": "input"}
 
 
+@dataclass(slots=True)
+class _Outage:
+    """How many descriptors in a row the server could not give, over all pages."""
+
+    length: int = 0
+
+
 class ACP(Protocol):
     name = "acp"
     label = "ACP (AGNTCY)"
@@ -106,6 +114,7 @@ class ACP(Protocol):
         queries: list[dict[str, str]] = [{}]
         offset, cursor = 0, ""
         seen: set[str] = set()
+        outage = _Outage()
         while queries:
             found = self._search(session, queries[0], offset)
             if found is None:
@@ -119,7 +128,7 @@ class ACP(Protocol):
                 if queries and not fresh:
                     continue
             after = _cursor(queries[0], offset) if queries else None
-            yield _page(session, found if fresh or not seen else [], cursor, after, notes)
+            yield _page(session, found if fresh or not seen else [], cursor, after, notes, outage)
             seen |= fresh
             cursor, notes = after or "", ()
 
@@ -211,20 +220,24 @@ def _cursor(query: Mapping[str, str], offset: int) -> str:
 
 
 def _page(
-    session: Session, entries: Sequence[Any], cursor: str, after: str | None, notes: Sequence[Note]
+    session: Session,
+    entries: Sequence[Any],
+    cursor: str,
+    after: str | None,
+    notes: Sequence[Note],
+    outage: _Outage,
 ) -> Page:
     items: list[Item] = []
     rejected: list[Rejected] = []
-    lost = 0
     for number, entry in enumerate(entries, start=1):
         try:
             items.append(_described(session, _agent_id(entry), entry))
-            lost = 0
+            outage.length = 0
         except UnreadableItemError as error:
             rejected.append(Rejected(_called(entry, number), error.code, error.reason))
         except ProtocolError as error:
-            lost += isinstance(error, UnavailableError)
-            if lost >= MOST_LOST:
+            outage.length += isinstance(error, UnavailableError)
+            if outage.length >= MOST_LOST:
                 raise
             reason = f"Its descriptor cannot be read: {error.message}"
             rejected.append(Rejected(_called(entry, number), "NO_DESCRIPTOR", reason))

@@ -22,6 +22,7 @@ class Shop:
         self.hostile: Script | None = None
         self.beside: Script | None = None
         self.turn: Turn | None = None
+        self.describe: Callable[[Request, Sequence[Any]], Any] | None = None
         self.headers: Mapping[str, str] = {}
         self.page_size = PAGE
 
@@ -34,13 +35,13 @@ class Shop:
 
     def well(self) -> None:
         """Behaves again."""
-        self.hostile = self.turn = self.beside = None
+        self.hostile = self.turn = self.beside = self.describe = None
         self.headers = {}
 
     def _beside(self, request: Request) -> Script:
         if self.beside:
             return self.beside
-        found = self.dialect.beside(request, self.tools)
+        found = (self.describe or self.dialect.beside)(request, altered(self.tools))
         return NOT_THERE if found is None else self._sent(found)
 
     def _answer(self, request: Request) -> Script:
