@@ -23,7 +23,8 @@ def test_old_entries_are_chained_in_their_order():
         with connection.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO people_auditentry (at, actor_name, action, kind, object_id, label, before, why,"
-                " digest, previous, hash) VALUES (now(), %s, 'change', 'user', '1', 'Ada', %s, '', '', '', '')",
+                " digest, previous, hash)"
+                " VALUES (now(), %s, 'change', 'user', '1', 'Ada', %s, '', '', '', '')",
                 [(f"Person {number}", '{"a": 1.50, "b": "x"}') for number in range(1_200)],
             )
     finally:
