@@ -6,12 +6,14 @@ from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
 from django.utils import timezone
 
+from people import signin
 from people.errors import DomainError
 from people.late_edits import ANY_STATE, Difference, Facts, LateEditError, etag
 from people.models import Role, Scope, User
+from people.permissions import person
 
 LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
 
@@ -170,7 +172,7 @@ class PasswordForm(OperationForm):
 
 
 class LinkForm(OperationForm):
-    """One's own password, so that an unlocked screen is not enough."""
+    """One's own password, so that an unlocked screen is not enough, nor patience at one."""
 
     old = forms.CharField(
         label="Your password",
@@ -179,13 +181,16 @@ class LinkForm(OperationForm):
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
 
-    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.user = user
+        self.request, self.user = request, person(request)
 
     def clean_old(self) -> str:
         old: str = self.cleaned_data["old"]
+        if signin.must_wait(self.request, self.user.username):
+            raise forms.ValidationError(signin.WAIT)
         if not self.user.check_password(old):
+            signin.note_failure(self.request, self.user.username)
             raise forms.ValidationError("This is not your password.")
         return old
 
@@ -195,8 +200,8 @@ class OwnPasswordForm(LinkForm):
 
     password = password_field("New password")
 
-    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
-        super().__init__(user, *args, **kwargs)
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
         self.fields["old"].label = "Password now"
 
 

@@ -55,7 +55,7 @@ def link(request: HttpRequest) -> HttpResponse:
     The last step is a link and not a redirect: the security policy lets no form lead to another site.
     """
     chosen = _configured()
-    form = LinkForm(person(request), request.POST or None)
+    form = LinkForm(request, request.POST or None)
     address = ""
     if request.method == "POST" and form.is_valid():
         try:

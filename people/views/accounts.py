@@ -64,7 +64,7 @@ def _ways_in() -> dict[str, Any]:
 @requires(write=Role.VIEWER)
 def own_password(request: HttpRequest) -> HttpResponse:
     user = person(request)
-    form = OwnPasswordForm(user, request.POST or None)
+    form = OwnPasswordForm(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             directory.set_password(user, actor=user, password=form.cleaned_data["password"])

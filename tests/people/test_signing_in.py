@@ -115,6 +115,17 @@ def test_own_password_stays_when_the_old_one_is_wrong(client):
     assert user.check_password(PASSWORD)
 
 
+def test_old_password_cannot_be_guessed_at_an_open_screen_either(client):
+    user = make_user(Role.VIEWER)
+    client.force_login(user)
+    for _ in range(10):
+        client.post("/accounts/password/", {"old": "guess", "password": "a wholly new sentence"})
+    answer = client.post("/accounts/password/", {"old": PASSWORD, "password": "a wholly new sentence"})
+    assert "Wait 15 minutes" in answer.content.decode()
+    user.refresh_from_db()
+    assert user.check_password(PASSWORD)
+
+
 def test_weak_password_is_explained_beside_its_field(client):
     client.force_login(make_user(Role.VIEWER))
     answer = client.post("/accounts/password/", {"old": PASSWORD, "password": "password"})
