@@ -169,7 +169,7 @@ def _headers(credential: Credential, secret: str) -> dict[str, str]:
             return {"Authorization": f"Bearer {_signed_token(credential, secret, int(time.time()))}"}
         case CredentialKind.QUERY:
             return {}
-    raise UndecryptableError(credential.name)
+    raise UndecryptableError(credential.name, f"is of a kind that is not known here: {credential.kind}.")
 
 
 def _signed_token(credential: Credential, secret: str, now: int) -> str:

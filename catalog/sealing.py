@@ -40,6 +40,12 @@ KEY_BYTES = 32
 NONCE_BYTES = 12
 KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
 MAKE_ONE = "python3 -c \"import base64, os; print('k1:' + base64.b64encode(os.urandom(32)).decode())\""
+GONE = "is not there any more. Enter it again."
+DAMAGED = "cannot be opened with the keys of this installation. Enter it again."
+NO_KEY = (
+    "needs a key that is not in PEGBOARD_KEYS. "
+    "Ask whoever runs this installation to put it back, or enter the secret again."
+)
 # The one row of its table.
 FINGERPRINT_KEY = UUID("5ea1ed00-0000-4000-8000-000000000001")
 
@@ -70,13 +76,11 @@ class Secret:
 
 
 class UndecryptableError(CatalogError):
-    """The key is missing or wrong, or the ciphertext belongs to another row."""
+    """The key is missing or wrong, or the ciphertext belongs elsewhere; `why` goes on after “the secret”."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            "CREDENTIAL_LOCKED",
-            f"The secret of “{name}” cannot be opened with the keys of this installation. Enter it again.",
-        )
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__("CREDENTIAL_LOCKED", f"The secret of “{name}” {why}")
+        self.why = why
 
 
 class KeyringError(Exception):
@@ -161,15 +165,19 @@ def seal(secret: Secret, *, row: UUID, field: str) -> str:
 
 def unseal(sealed: str, *, row: UUID, field: str, name: str) -> Secret:
     """Raises UndecryptableError, which tells a person about `name`; never returns ciphertext."""
+    if not sealed:
+        raise UndecryptableError(name, GONE)
     try:
         version, key_id, text = sealed.split(":")
         data = base64.b64decode(text, validate=True)
         key = keyring().keys[key_id]
         if version != "v1":
-            raise UndecryptableError(name)
+            raise UndecryptableError(name, DAMAGED)
         return Secret(key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(row, field)).decode())
-    except (ValueError, KeyError, InvalidTag, KeyringError) as exc:
-        raise UndecryptableError(name) from exc
+    except (KeyError, KeyringError) as exc:
+        raise UndecryptableError(name, NO_KEY) from exc
+    except (ValueError, InvalidTag) as exc:
+        raise UndecryptableError(name, DAMAGED) from exc
 
 
 def _bound_to(row: UUID, field: str) -> bytes:

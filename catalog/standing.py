@@ -10,16 +10,14 @@ from catalog.oauth.states import Remedy, Standing, State
 from catalog.oauth.tokens import moment
 from catalog.sealing import UndecryptableError
 
-LOCKED = "Its secret cannot be opened with the keys of this installation."
-
 
 def standing_of(credential: Credential, now: datetime) -> Standing:
     """`credential.grant` and `set_by` are best selected along with it."""
     if clients.uses_oauth(credential):
-        found = states.standing_of(credential.grant, now)
-        return found if _opens(credential) else _plain(State.REFUSED, LOCKED, Remedy.ENTER_SECRET)
-    if not _opens(credential):
-        return _plain(State.REFUSED, LOCKED, Remedy.ENTER_SECRET)
+        locked = _why_locked(credential) if credential.sealed else ""
+        return _locked(locked) if locked else states.standing_of(credential.grant, now)
+    if locked := _why_locked(credential):
+        return _locked(locked)
     if credential.refused_at:
         host = urlsplit(credential.origin).netloc
         says = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized)."
@@ -34,15 +32,16 @@ def used_at(credential: Credential) -> datetime | None:
     return credential.grant.used_at if clients.uses_oauth(credential) else credential.used_at
 
 
-def _opens(credential: Credential) -> bool:
-    """True as well where there is nothing to open, which is another matter."""
-    if not credential.sealed:
-        return clients.uses_oauth(credential)
+def _why_locked(credential: Credential) -> str:
     try:
         credentials.unseal(credential)
-    except UndecryptableError:
-        return False
-    return True
+    except UndecryptableError as error:
+        return error.why
+    return ""
+
+
+def _locked(why: str) -> Standing:
+    return _plain(State.REFUSED, f"Its secret {why}", Remedy.ENTER_SECRET)
 
 
 def _plain(state: State, sentence: str, remedy: Remedy | None, failed_at: datetime | None = None) -> Standing:

@@ -106,19 +106,34 @@ def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, ad
     assert state_of(admin_api, guarded.credential_id)["state"] == "new"
 
 
-def test_a_secret_that_does_not_open_is_refused_with_a_way_out(admin, admin_api, settings):
+@pytest.mark.parametrize(
+    ("keys", "sealed", "says"),
+    [
+        (
+            None,
+            "v1:k1:AAAA",
+            "Its secret cannot be opened with the keys of this installation. Enter it again.",
+        ),
+        (None, "", "Its secret is not there any more. Enter it again."),
+        ([], None, "Its secret needs a key that is not in PEGBOARD_KEYS. Ask whoever runs this installation"),
+    ],
+)
+def test_a_secret_that_does_not_open_is_refused_with_a_way_out(
+    admin, admin_api, settings, keys, sealed, says
+):
     credential = connections.create_credential(
         actor=make_user(), name="Key", kind="bearer", url="https://a.example/", secret="s3cret"
     )
-    Credential.objects.update(sealed="v1:k1:AAAA")
+    settings.KEYS = settings.KEYS if keys is None else keys
+    if sealed is not None:
+        Credential.objects.update(sealed=sealed)
 
     found = state_of(admin_api, credential.pk)
 
     assert (found["state"], found["remedy"]) == ("refused", "enter_secret")
-    assert found["sentence"] == "Its secret cannot be opened with the keys of this installation."
-    assert PRIMARY.findall(admin.get(f"/credentials/{credential.pk}/").content.decode()) == [
-        "Enter the secret again"
-    ]
+    assert found["sentence"].startswith(says)
+    page = admin.get(f"/credentials/{credential.pk}/")
+    assert PRIMARY.findall(page.content.decode()) == ["Enter the secret again"]
 
 
 def oauth_form(server: AuthorizationServer, kind: str = "oauth_code", **changed) -> dict:
