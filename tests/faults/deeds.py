@@ -51,7 +51,7 @@ def tick() -> None:
     enumeration.tick()
 
 
-def found(url: str, pause_minutes: int = 60) -> dict[str, Any]:
+def found(url: str) -> dict[str, Any]:
     """An administrator with a key, an agent with a published release, and an endpoint that was read."""
     from catalog import enumeration
     from catalog.models import Tool
@@ -63,7 +63,7 @@ def found(url: str, pause_minutes: int = 60) -> dict[str, Any]:
     from tests.factories import make_endpoint, make_user
 
     ada = make_user(username="ada")
-    endpoint = make_endpoint(url=url, name="the endpoint", interval_minutes=pause_minutes)
+    endpoint = make_endpoint(url=url, name="the endpoint")
     task(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     agent = create_agent(actor=ada, name="Clerk")
     pin_tool(agent, actor=ada, tool=Tool.objects.get(name="tool_1"))
@@ -90,14 +90,26 @@ def the_catalog_of(endpoint: int) -> dict[str, Any]:
     return dump_of(endpoint)
 
 
-def connect(url: str, pause_minutes: int = 60) -> int:
-    """Another endpoint, read once."""
-    from catalog import enumeration
-    from catalog.models.runs import Trigger
+def add(url: str) -> int:
+    """Another endpoint, not read yet and not due."""
+    from datetime import timedelta
+
+    from django.utils import timezone
+
     from tests.factories import make_endpoint, make_vendor
 
     vendor = make_vendor(name=f"Vendor at {url}", slug=f"vendor-{url.rpartition(':')[2].strip('/')}")
-    endpoint = make_endpoint(vendor=vendor, url=url, name="the endpoint", interval_minutes=pause_minutes)
+    later = timezone.now() + timedelta(days=1)
+    return make_endpoint(vendor=vendor, url=url, name="the endpoint", next_due_at=later).pk
+
+
+def connect(url: str) -> int:
+    """Another endpoint, read once."""
+    from catalog import enumeration
+    from catalog.models import Endpoint
+    from catalog.models.runs import Trigger
+
+    endpoint = Endpoint.objects.get(pk=add(url))
     task(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     return endpoint.pk
 
@@ -143,3 +155,11 @@ def rotate(batch: int) -> int:
 
     rotation.BATCH = batch
     return rotation.rotate().sealed
+
+
+def token(credential: str) -> str:
+    """Somebody needs an access token."""
+    from catalog.models import Credential
+    from catalog.oauth import tokens
+
+    return tokens.token_for(Credential.objects.get(pk=credential)).secret.reveal()

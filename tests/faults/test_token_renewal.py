@@ -14,6 +14,7 @@ from catalog.oauth import states
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, sign, signed_in, standing, wear_out
 from tests.factories import make_user
+from tests.faults.warm import Child
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults]
 
@@ -31,7 +32,7 @@ def test_eight_processes_ask_once_a_round(worker):
             wear_out(credential)
             children = [worker.start("token", str(credential.pk)) for _ in range(PROCESSES)]
             ended = [child.wait() for child in children]
-            assert [child.status for child in ended] == [0] * PROCESSES
+            assert [child.status for child in ended] == [0] * PROCESSES, worker.words()
             assert len({child.result for child in ended}) == 1
             assert server.is_good(ended[0].result)
             assert len(server.forms) == 1 + number + 1
@@ -56,6 +57,13 @@ def killed(worker, server: AuthorizationServer, credential, point: str) -> None:
         victims.append(worker.start("token", str(credential.pk)))
         ended = victims[0].wait()
     assert ended.status == -signal.SIGKILL
+
+
+def wait_until_it_stops(sleeper: Child) -> None:
+    deadline = time.monotonic() + 30
+    while not sleeper.is_stopped():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("point", ["claimed", "sent", "received", "stored"])
@@ -116,10 +124,7 @@ def test_sleeper_that_wakes_up_after_its_lease_undoes_nothing(worker):
         credential = signed_in(server)
         wear_out(credential)
         sleeper = worker.start("token", str(credential.pk), crash="token-received:1:SIGSTOP")
-        deadline = time.monotonic() + 30
-        while not sleeper.is_stopped():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until_it_stops(sleeper)
         let_the_lease_run_out()
         assert worker.start("token", str(credential.pk)).wait().status == 1
         sign(server, credential, make_user())
@@ -137,8 +142,7 @@ def test_client_that_is_changed_during_a_renewal_stays_changed(worker):
         credential = signed_in(server)
         wear_out(credential)
         sleeper = worker.start("token", str(credential.pk), crash="token-received:1:SIGSTOP")
-        while not sleeper.is_stopped():
-            time.sleep(0.01)
+        wait_until_it_stops(sleeper)
         connections.sign_out(credential, actor=make_user())
         sleeper.kill(signal.SIGCONT)
         assert sleeper.wait().status == 1
