@@ -21,6 +21,7 @@ from typing import Any
 
 import django
 from django.core.management import call_command
+from django.db import connection
 
 import soak
 from pegboard.embedded import Embedded
@@ -74,7 +75,8 @@ def run_alone(name: str, options: argparse.Namespace) -> int:
 
 
 def check_invariants(field: Field) -> None:
-    """What a storm leaves behind has to be whole."""
+    """What a storm leaves behind has to be whole. It may have killed the server under our own connection."""
+    connection.close()
     for breach in importlib.import_module("catalog.invariants").check():
         field.violation(str(breach))
 

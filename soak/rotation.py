@@ -3,16 +3,15 @@
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import connection
 
 from catalog import credentials, sealing
 from catalog.models import Credential
-from catalog.sealing import UndecryptableError
+from catalog.sealing import Secret, UndecryptableError
 from soak.frame import Field, stopwatch
-from tests.catalog.test_rotation import store
 from tests.faults.warm import Warm
 
 READERS = 3
@@ -45,6 +44,22 @@ def storm(field: Field) -> None:
     field.figure("secrets", len(found))
 
 
+def store(count: int) -> dict[UUID, str]:
+    """What each of so many credentials opens to."""
+    expected = {uuid4(): f"secret {number}" for number in range(count)}
+    Credential.objects.bulk_create(
+        Credential(
+            id=pk,
+            name=text,
+            kind="bearer",
+            origin="https://api.acme.example",
+            sealed=sealing.seal(Secret(text), row=pk, field=credentials.FIELD),
+        )
+        for pk, text in expected.items()
+    )
+    return expected
+
+
 def kill(field: Field, warm: Warm) -> None:
     under_new = Credential.objects.filter(key_id="new")
     for number in range(1, field.times(short=4, long=12) + 1):
@@ -57,7 +72,7 @@ def kill(field: Field, warm: Warm) -> None:
         field.fault("rotation killed", f"number {number}, {under_new.count():,} secrets done")
 
 
-def read(field: Field, expected: dict[Any, str], stopping: list[bool]) -> int:
+def read(field: Field, expected: dict[UUID, str], stopping: list[bool]) -> int:
     """Opens one after the other, as a worker does, until told to stop: how many it opened."""
     reads, ids = 0, list(expected)
     try:

@@ -60,9 +60,9 @@ class Stand:
             "WEB_WORKERS": "1",
             "WEB_THREADS": "8",
         }
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        # Handed down, so that requests wait while one web server follows another.
+        self.door = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.port: int = self.door.getsockname()[1]
         self.warm = Warm(environment, directory / "warm.log")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.vendor: Vendor
@@ -82,11 +82,12 @@ class Stand:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=[self.door.fileno()] if name == "web" else [],
             )
         return self.processes[name]
 
     def begin_web(self) -> None:
-        self.begin("web", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"127.0.0.1:{self.port}")
+        self.begin("web", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{self.door.fileno()}")
 
     def begin_worker(self, name: str = "worker") -> None:
         self.begin(name, *WORKER)
@@ -106,6 +107,7 @@ class Stand:
     def stop(self) -> None:
         for name in list(self.processes):
             self.end(name, signal.SIGKILL)
+        self.door.close()
         self.warm.stop()
         self.database.close()
         self.broker.close()

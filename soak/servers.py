@@ -1,0 +1,72 @@
+"""The database and the broker are killed under people who write and workers that read."""
+
+import time
+
+from soak.frame import Field
+from tests.faults.stand import Clients, Stand, wait_for
+from tests.vendor import Vendor, serving, tools
+
+DATABASE_BACK, BROKER_BACK = 10, 90
+PAGES = ("/accounts/login/", "/api/v1/tools/?q=thing", "/api/v1/agents/clerk/releases/1/bundle/")
+
+
+def storm(field: Field) -> None:
+    stand = Stand(field.servers, field.environment, field.directory)
+    try:
+        with serving(Vendor(tools(25))) as vendor:
+            stand.vendor = vendor
+            stand.found()
+            stand.begin_web()
+            wait_for(lambda: stand.ask("/healthz").status == 200, 60, "the first page")
+            stand.begin_worker()
+            stand.begin_beat()
+            for number in range(field.times(short=1, long=5)):
+                kill_the_database(field, stand, number)
+                for fault in ("killed", "wiped", "full"):
+                    lose_the_broker(field, stand, fault, number)
+    finally:
+        stand.stop()
+
+
+def kill_the_database(field: Field, stand: Stand, number: int) -> None:
+    with Clients(stand, 8) as clients:
+        time.sleep(field.random.uniform(1, 3))
+        stand.kill("postgres")
+        killed = time.monotonic()
+        stand.begin_again("postgres")
+        before = len(clients.acknowledged)
+        wait_for(lambda: len(clients.acknowledged) > before + 8, 60, "writes after the database came back")
+    kept = {slug for (slug,) in stand.query("SELECT slug FROM designer_agent")}
+    lost = set(clients.acknowledged) - kept
+    field.expect(not lost, f"database {number}: {len(lost)} acknowledged writes are gone")
+    odd = {answer.status for _, answer in clients.others} - {503}
+    field.expect(not odd, f"database {number}: answers {odd}")
+    errors = [when - killed for when, _ in clients.others]
+    field.fault(
+        "database killed", f"{len(kept)} agents", recovery=max(errors, default=0.0), limit=DATABASE_BACK
+    )
+    stand.query("DELETE FROM designer_agent WHERE slug LIKE 'agent-%%' AND %s", True)
+
+
+def lose_the_broker(field: Field, stand: Stand, fault: str, number: int) -> None:
+    if fault == "killed":
+        stand.kill("valkey")
+    elif fault == "wiped":
+        stand.valkey().flushall()
+    else:
+        stand.valkey().config_set("maxmemory", "1mb")
+    asked = stand.ask(f"/api/v1/endpoints/{stand.endpoint}/enumerate/", {})
+    field.expect(asked.status == 202, f"broker {fault}: asking for a run answered {asked.status}")
+    statuses = {stand.ask(page).status for page in PAGES} | {stand.sign_in()}
+    field.expect(statuses == {200}, f"broker {fault}: pages answered {statuses}")
+    if fault == "killed":
+        stand.begin_again("valkey")
+    stand.valkey().config_set("maxmemory", "0")
+    run = asked.json()["run"]
+    began = time.monotonic()
+    wait_for(
+        lambda: stand.query("SELECT status FROM catalog_run WHERE id = %s", run) == [("succeeded",)],
+        180,
+        "the run",
+    )
+    field.fault(f"broker {fault}", f"round {number}", recovery=time.monotonic() - began, limit=BROKER_BACK)
