@@ -2,10 +2,12 @@
 
 Three counts over the same window. One account from one address: somebody who guesses, or forgot. One
 address over all accounts: one password sprayed over many names. One account over all addresses: many
-machines that guess together; a browser that has signed in to this account before is not counted among
-them, so that strangers cannot lock a person out.
+machines that guess together. A browser that has signed in to this account before is counted by itself,
+wherever it stands, so that strangers cannot lock a person out: not from many addresses, and not from
+behind the same proxy.
 """
 
+import secrets
 from datetime import timedelta
 
 from django.conf import settings
@@ -29,17 +31,17 @@ _SALT = "people.signin.known_browser"
 
 
 def must_wait(request: HttpRequest, username: str) -> bool:
-    who = _who(request, username)
+    who, known = _who(request, username), _known_browser(request, username)
     account, address = Q(username=who["username"]), Q(address=who["address"])
     recent = FailedSignIn.objects.filter(at__gt=timezone.now() - WINDOW)
-    counts = recent.aggregate(
+    counts: dict[str, int] = recent.aggregate(
         both=Count("pk", filter=account & address),
         of_address=Count("pk", filter=address),
         on_account=Count("pk", filter=account),
     )
-    if counts["both"] >= MOST or counts["of_address"] >= MOST_OF_AN_ADDRESS:
-        return True
-    return counts["on_account"] >= MOST_ON_AN_ACCOUNT and not _is_known(request, who["username"])
+    if known or counts["both"] >= MOST:
+        return counts["both"] >= MOST
+    return counts["of_address"] >= MOST_OF_AN_ADDRESS or counts["on_account"] >= MOST_ON_AN_ACCOUNT
 
 
 def note_failure(request: HttpRequest, username: str) -> None:
@@ -63,7 +65,7 @@ def remember_browser(response: HttpResponse, user: User) -> None:
     """A cookie that lets nobody in; it says that this browser has signed in to this account before."""
     response.set_cookie(
         KNOWN_BROWSER,
-        signing.dumps(_name(user.username), salt=_SALT),
+        signing.dumps([_name(user.username), secrets.token_urlsafe(12)], salt=_SALT),
         max_age=KNOWN_FOR,
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
@@ -72,16 +74,19 @@ def remember_browser(response: HttpResponse, user: User) -> None:
     )
 
 
-def _is_known(request: HttpRequest, username: str) -> bool:
+def _known_browser(request: HttpRequest, username: str) -> str:
+    """A name of the browser, if it has signed in to this account before; "" for any other."""
     given = request.COOKIES.get(KNOWN_BROWSER, "")
     try:
-        return bool(signing.loads(given, salt=_SALT, max_age=KNOWN_FOR) == username)
+        name, browser = signing.loads(given, salt=_SALT, max_age=KNOWN_FOR)
     except signing.BadSignature:
-        return False
+        return ""
+    return f"browser {browser}" if name == _name(username) else ""
 
 
 def _who(request: HttpRequest, username: str) -> dict[str, str]:
-    return {"username": _name(username), "address": client_address(request)[:45]}
+    place = _known_browser(request, username) or client_address(request)
+    return {"username": _name(username), "address": place[:45]}
 
 
 def _name(username: str) -> str:

@@ -157,6 +157,27 @@ def test_many_addresses_on_one_account_are_stopped_and_its_owner_is_not(client):
     assert sign_in(client, "ada", REMOTE_ADDR="192.0.2.77").status_code == 302
 
 
+def test_stranger_behind_the_same_proxy_locks_nobody_out(client):
+    make_user(username="ada")
+    sign_in(client, "ada")
+    client.post("/accounts/logout/")
+    for _ in range(10):
+        sign_in(Client(), "ada", "guess")
+    for number in range(50):
+        sign_in(Client(), f"person{number}", "guess")
+    assert sign_in(Client(), "ada").status_code == 429
+    assert sign_in(client, "ada").status_code == 302
+
+
+def test_known_browser_may_not_guess_for_ever_either(client):
+    make_user(username="ada")
+    sign_in(client, "ada")
+    client.post("/accounts/logout/")
+    for number in range(10):
+        sign_in(client, "ada", "guess", REMOTE_ADDR=f"10.0.0.{number}")
+    assert sign_in(client, "ada", REMOTE_ADDR="10.0.9.9").status_code == 429
+
+
 def test_mark_of_a_known_browser_is_of_one_account_and_cannot_be_made_up(client):
     for name in ("ada", "eve"):
         make_user(username=name)
