@@ -46,7 +46,7 @@ LONGEST_WAIT = 86_400.0
 STORE_AGAIN_AFTER = (0.5, 1.0, 2.0, 3.0)
 USED_LATELY = timedelta(days=1)
 NOTE_USE_EVERY = timedelta(minutes=10)
-LOOK_AHEAD = timedelta(seconds=40)  # a little longer than the time between two looks
+LOOK_EVERY = 35.0  # seconds; the scheduler looks a little more often
 MOST_AT_ONCE = 200
 # The request has not left this machine, so nothing became of it.
 _NEVER_SENT = {
@@ -99,6 +99,14 @@ def early(seconds: float, chance: Callable[[], float] = random.random) -> float:
     """
     margin = max(seconds * EARLY_SHARE, EARLY_SECONDS) * (1 + chance() / 10)
     return min(margin, seconds / 2)
+
+
+def _without_scheduler(early: float) -> float:
+    """How many seconds before its end whoever uses a token renews it himself, where it should be `early`.
+
+    The scheduler has first had the time to do it, so that nobody waits for a token.
+    """
+    return max(early - LOOK_EVERY, early / 2)
 
 
 def back_off(failures: int, asked: float | None, chance: Callable[[], float] = random.random) -> float:
@@ -170,11 +178,15 @@ def _usable(grant: Grant, refused: int | None) -> Token | None:
         return None
     if grant.expires_at and grant.expires_at <= grant.now:
         return None
-    ends = grant.renew_at or grant.expires_at
+    good_for = None
+    if grant.expires_at:
+        good_for = (grant.expires_at - grant.now).total_seconds()
+        if grant.renew_at:
+            good_for -= _without_scheduler((grant.expires_at - grant.renew_at).total_seconds())
     return Token(
         generation=grant.generation,
         secret=_opened(grant, "access_token"),
-        good_for=(ends - grant.now).total_seconds() if ends else None,
+        good_for=good_for,
         was_refused=grant.error_code == NOT_TAKEN_CODE,
     )
 
@@ -331,7 +343,7 @@ def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
         return None
     REQUESTS.add("ok")
     logger.info("credential %s has a new token", grant.credential_id)
-    left = tokens.seconds - early(tokens.seconds) - elapsed if tokens.seconds else None
+    left = tokens.seconds - elapsed - _without_scheduler(early(tokens.seconds)) if tokens.seconds else None
     return Token(grant.generation + 1, tokens.access, left)
 
 
@@ -450,7 +462,7 @@ def due() -> list[uuid.UUID]:
     rows = Grant.objects.filter(
         free,
         ready,
-        renew_at__lte=Now() + LOOK_AHEAD,
+        renew_at__lte=Now(),
         used_at__gt=Now() - USED_LATELY,
         ended_at=None,
         refused_at=None,
@@ -461,7 +473,7 @@ def due() -> list[uuid.UUID]:
 
 def renew_early(credential_id: uuid.UUID) -> None:
     """Renews one that is due. What goes wrong stands in its row."""
-    rows = Grant.objects.filter(credential_id=credential_id, renew_at__lte=Now() + LOOK_AHEAD)
+    rows = Grant.objects.filter(credential_id=credential_id, renew_at__lte=Now())
     grant = rows.select_related("credential").timed().first()
     if grant is None or not grant.access_token or not _may_try(grant):
         return

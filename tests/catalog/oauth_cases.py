@@ -61,5 +61,5 @@ def standing(credential: Credential) -> states.Standing:
 def wear_out(credential: Credential, seconds: int = -1) -> None:
     """Its access token ends so many seconds from now, and renewal is due."""
     Grant.objects.filter(credential=credential).update(
-        expires_at=Now() + timedelta(seconds=seconds), renew_at=Now() - timedelta(seconds=1)
+        expires_at=Now() + timedelta(seconds=seconds), renew_at=Now() - timedelta(minutes=2)
     )

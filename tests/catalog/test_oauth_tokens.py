@@ -543,3 +543,17 @@ def test_token_that_ended_unused_is_no_worry():
         states.State.OK,
         "The last token is over; the next one is asked for when it is needed.",
     )
+
+
+@pytest.mark.parametrize(("left", "asked"), [(50, 1), (20, 2)])
+def test_scheduler_has_the_first_chance_to_renew(left, asked):
+    """Of a token that is to be renewed a minute before its end, half a minute is left to the scheduler."""
+    with AuthorizationServer() as server:
+        credential = make_client(server)
+        tokens.token_for(credential)
+        ends = Now() + timedelta(seconds=left)
+        Grant.objects.update(expires_at=ends, renew_at=ends - timedelta(seconds=60))
+        assert tokens.due() == [credential.pk]
+        tokens.token_for(credential)
+
+    assert len(server.forms) == asked
