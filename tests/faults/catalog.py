@@ -19,6 +19,7 @@ from catalog.models import (
     Withdrawal,
 )
 from catalog.models.runs import Trigger
+from catalog.notifications.models import Notice
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor, tool
@@ -33,6 +34,7 @@ COLUMNS: dict[Any, tuple[str, ...]] = {
     Rejection: ("tool", "code"),
     KnownPage: ("cursor", "tool_ids"),
     SearchDocument: ("name_key", "version__ordinal"),
+    Notice: ("event", "title", "says"),
     AuditEntry: ("action", "kind", "label", "actor_name"),
     Run: (
         *("status", "pages", "seen", "added", "changed", "unchanged", "withdrawn", "rejected"),
