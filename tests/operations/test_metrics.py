@@ -14,8 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
+from django.http import HttpResponse
 from prometheus_client.parser import text_string_to_metric_families
 
+from pegboard.tracing import TraceMiddleware
 from people import broker, counters, tokens
 from people.counters import Counter, Histogram
 from people.models import Role
@@ -109,6 +111,14 @@ def test_without_the_broker_pages_go_on_and_nothing_is_lost(client, settings, mo
     assert value(scraped(client), "test_odd_total", word="before") == 1
 
 
+@pytest.mark.django_db
+def test_requests_that_came_too_fast_are_counted(client, rf):
+    request = rf.get("/")
+    TraceMiddleware(lambda _: HttpResponse(status=429))(request)
+    assert value(scraped(client), "pegboard_requests_rate_limited_total", route="none") == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_does_not_send_what_its_parent_counted():
     ODD.add("parent")
     child = os.fork()

@@ -29,7 +29,11 @@ from catalog.notifications.models import (
     SendingState,
     Webhook,
 )
+from catalog.oauth import tokens
+from catalog.oauth.errors import NeedsSignInError
 from people.models import AuditEntry, Role
+from tests.authorization_server import AuthorizationServer
+from tests.catalog.oauth_cases import signed_in, wear_out
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
 from tests.operations.conftest import reader
 from tests.vendor import Vendor, serving, tools
@@ -174,7 +178,7 @@ def test_whoever_heard_of_the_trouble_hears_that_it_is_over(broken, listener, ho
 def test_a_flapping_endpoint_gives_one_pair_an_hour(broken, listener, hook):
     vendor = Vendor(tools(2))
     with serving(vendor):
-        for _ in range(6):  # every ten minutes, for an hour
+        for _ in range(4):  # every ten minutes
             Endpoint.objects.filter(pk=broken.pk).update(url="http://127.0.0.1:9/")
             read(broken)
             let_pass(timedelta(minutes=5))
@@ -294,6 +298,23 @@ def test_findings_of_a_real_reading_are_told(listener, hook):
     let_pass(timedelta(minutes=1))
     tick()
     assert "review.waiting" in told()
+
+
+@with_threads
+def test_a_sign_in_that_is_over_is_told(listener, hook):
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        server.families[0].is_revoked = True
+        wear_out(credential)
+        for _ in range(2):
+            with pytest.raises(NeedsSignInError):
+                tokens.token_for(credential)
+    tick()
+    ((_, body),) = listener.requests
+    event = json.loads(body)
+    assert event["type"] == "credential.sign_in"
+    assert event["data"]["credential"]["id"] == str(credential.pk)
+    assert "Please sign in again" in event["data"]["says"]
 
 
 NASTY = "Evil\r\nBcc: all@example.com\x1b[2J<script>alert(1)</script>\u202egnp.exe"
@@ -490,9 +511,9 @@ def test_many_dispatchers_settle_a_notice_once(hook, process_environment):
     code = "import django; django.setup(); from catalog.notifications import dispatch; dispatch.settle_due()"
     processes = [
         subprocess.Popen([sys.executable, "-c", code], env=process_environment, stderr=subprocess.PIPE)
-        for _ in range(3)
+        for _ in range(2)
     ]
-    assert [process.communicate()[1] for process in processes] == [b""] * 3
+    assert [process.communicate()[1] for process in processes] == [b""] * 2
     assert Delivery.objects.count() == 1
 
 
