@@ -206,6 +206,25 @@ CLAIMS = (
         idle_transactions(LONGEST_IDLE_SECONDS),
     ),
     Claim(
+        "ended_sign_ins",
+        "a sign-in that is over leaves no token behind",
+        "Press “Forget the tokens” on the credential's page.",
+        rows(
+            "SELECT 'credential ' || credential_id FROM catalog_grant WHERE ended_at IS NOT NULL"
+            " AND (access_token <> '' OR refresh_token <> '') ORDER BY credential_id"
+        ),
+    ),
+    Claim(
+        "removed_credentials",
+        "a credential that was removed leaves neither secret nor token behind",
+        "Report this to Pegboard's makers: removing it forgets both.",
+        rows(
+            "SELECT 'credential ' || c.id FROM catalog_credential c WHERE c.removed_at IS NOT NULL AND"
+            " (c.sealed <> '' OR EXISTS (SELECT FROM catalog_grant g WHERE g.credential_id = c.id))"
+            " ORDER BY c.id"
+        ),
+    ),
+    Claim(
         "secret_keys",
         "this installation has the key of every secret that it keeps",
         "Put the missing key back into PEGBOARD_KEYS, or enter these secrets again.",

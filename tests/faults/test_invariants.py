@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from catalog import connections, invariants
-from catalog.models import Run, Tool, Withdrawal
+from catalog.models import Credential, Grant, Run, Tool, Withdrawal
 from designer.models import Release
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 
@@ -85,6 +85,18 @@ def pin_unseen() -> None:
     make_pin()
 
 
+def end_a_sign_in_by_halves() -> None:
+    Grant.objects.create(
+        credential=Credential.objects.create(kind="oauth_code"),
+        access_token="v1:k1:x",
+        ended_at=timezone.now(),
+    )
+
+
+def remove_a_credential_by_halves() -> None:
+    Credential.objects.create(kind="bearer", sealed="v1:k1:x", removed_at=timezone.now())
+
+
 @pytest.mark.parametrize(
     ("breaks", "claim"),
     [
@@ -95,6 +107,8 @@ def pin_unseen() -> None:
         (lose_a_version, "version_numbers"),
         (show_other_words, "current_versions"),
         (withdraw_by_halves, "withdrawals"),
+        (end_a_sign_in_by_halves, "ended_sign_ins"),
+        (remove_a_credential_by_halves, "removed_credentials"),
         (change_a_release, "release_digests"),
         (change_a_release, "audited_releases"),
         (lose_a_release, "release_numbers"),
