@@ -33,7 +33,9 @@ def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = ""
         raise _invalid("note", f"A note has up to {LONGEST_NOTE:,} characters.")
     # The tool first, as the recording of a run locks it.
     tool = Tool.objects.select_for_update(no_key=True).get(pk=finding.tool_id)
-    finding = Finding.objects.select_for_update(of=("self",)).select_related("tool").get(pk=finding.pk)
+    finding = (
+        Finding.objects.select_for_update(of=("self",), no_key=True).select_related("tool").get(pk=finding.pk)
+    )
     before = {"state": finding.state, "note": finding.note}
     after = {"state": STATES[decision], "note": note}
     if after == before:

@@ -122,7 +122,9 @@ def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None
             "WHERE current_id = ANY(%s) AND version_count = 1 AND stopped_id IS NULL",
             [versions],
         )
-    for tool in Tool.objects.filter(current__in=versions, stopped=None).order_by("pk").select_for_update():
+    for tool in (
+        Tool.objects.filter(current__in=versions, stopped=None).order_by("pk").select_for_update(no_key=True)
+    ):
         if tool.current:
             keep_out(tool, tool.current)
 
