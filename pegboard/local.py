@@ -327,7 +327,7 @@ class LocalProduct:
 
 
 WORKER = (
-    *("celery", "-A", "pegboard", "worker", "--loglevel", "INFO", "--concurrency", "2"),
+    *("celery", "-A", "pegboard", "worker", "--loglevel", "INFO", "--concurrency", "14"),
     # Chatter between workers that one machine does not need and a big deployment should not have.
     *("--without-gossip", "--without-mingle", "--without-heartbeat"),
 )

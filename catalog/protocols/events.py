@@ -63,20 +63,27 @@ def parse(body: bytes) -> Iterator[Event]:
 
 
 def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
-    """For `is_enough` of a session: true once an event that is wanted is there. Reads every event once."""
-    seen, start, tail = 0, 0, b""
+    """For `is_enough` of a session: true once an event that is wanted is there. Reads every event once.
+
+    Also true once there are more than `parse` takes, which will say so.
+    """
+    seen, start, tail, count = 0, 0, b"", 0
 
     def is_enough(body: bytes) -> bool:
-        nonlocal seen, start, tail
+        nonlocal seen, start, tail, count
         if body[max(0, seen - len(tail)) : seen] != tail:  # the request was sent again
-            seen = start = 0
+            seen = start = count = 0
         # What has been looked through already holds no end, except of what is cut off there.
         fresh = max(start, seen - _LONGEST_END)
         end = max(
             (place + len(mark) for mark in _ENDS if (place := body.rfind(mark, fresh)) >= 0), default=start
         )
         part, seen, start, tail = body[start:end], len(body), end, body[-_TAIL:]
-        return any(is_wanted(event) for event in parse(part))
+        for event in parse(part):
+            count += 1
+            if is_wanted(event):
+                return True
+        return count > MOST_EVENTS
 
     return is_enough
 

@@ -201,7 +201,7 @@ def test_ordinary_value_can_be_stored(value):
 def test_big_hostile_body_is_refused_with_little_work():
     started = time.process_time()
     assert fault(b'["' + b'\\"' * 4_000_000)[0] == "JSON_SYNTAX"
-    assert fault(b"[" + b"[]," * 400_000)[0] == "JSON_SYNTAX"
+    assert fault(b"[" + b"[]," * 399_000)[0] == "JSON_SYNTAX"
     assert fault(b"[" + b"[]," * 3_000_000)[0] == "JSON_TOO_MANY"
     assert fault(b"[" + b"9" * 10_000_000)[0] == "JSON_NUMBER"
     assert time.process_time() - started < 5

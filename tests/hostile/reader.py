@@ -1,0 +1,43 @@
+"""Reads one vendor's list in a process of its own: python -m tests.hostile.reader PROTOCOL URL
+
+Prints JSON: the code that it ended with, how many seconds it took, and by how many MB the process grew.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from catalog import protocols
+from catalog.addresses import Policy
+from catalog.outbound import Session
+from catalog.protocols.base import NothingKnown, UnreadableItemError
+from catalog.protocols.errors import ProtocolError
+
+
+def largest_mb() -> int:
+    """The most memory that this process ever held (VmHWM of proc(5))."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+def read(protocol: str, url: str) -> str:
+    spoken = protocols.get(protocol)({})
+    try:
+        with Session(url, policy=Policy.parse("127.0.0.0/8")) as session:
+            for page in spoken.enumerate(session, NothingKnown()):
+                for item in page.items[:100]:
+                    try:
+                        spoken.read(item.document or {})
+                    except UnreadableItemError:
+                        continue
+    except ProtocolError as error:
+        return error.code
+    return "ok"
+
+
+if __name__ == "__main__":
+    before, began = largest_mb(), time.monotonic()
+    code = read(*sys.argv[1:3])
+    said = {"code": code, "seconds": time.monotonic() - began, "grown": largest_mb() - before}
+    sys.stdout.write(json.dumps(said))
