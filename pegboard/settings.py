@@ -33,7 +33,8 @@ def _oidc() -> dict[str, Any] | None:
     parts = urlsplit(issuer)
     if parts.scheme != "https" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
         raise ImproperlyConfigured("PEGBOARD_OIDC_ISSUER must start with https://")
-    roles = dict(entry.rpartition("=")[::2] for entry in _lines("PEGBOARD_OIDC_ROLES"))
+    pairs = (entry.rpartition("=") for entry in _lines("PEGBOARD_OIDC_ROLES"))
+    roles = {group.strip(): role.strip() for group, _, role in pairs}
     default = os.environ.get("PEGBOARD_OIDC_DEFAULT_ROLE", "viewer")
     if unknown := {*roles.values(), default} - {"viewer", "designer", "admin", "none"}:
         raise ImproperlyConfigured(f"PEGBOARD_OIDC_ROLES: there is no role {', '.join(unknown)}.")

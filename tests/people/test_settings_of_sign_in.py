@@ -1,0 +1,53 @@
+"""What the environment may say about single sign-on, and what stops the start."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from pegboard import settings
+
+OIDC = {
+    "PEGBOARD_OIDC_ISSUER": "https://id.example.com/realms/work",
+    "PEGBOARD_OIDC_CLIENT_ID": "pegboard",
+    "PEGBOARD_OIDC_CLIENT_SECRET": "a-secret",
+}
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    def say(**stated: str) -> None:
+        for name, value in {**OIDC, **stated}.items():
+            monkeypatch.setenv(name, value)
+
+    return say
+
+
+def test_without_an_issuer_there_is_none(monkeypatch):
+    monkeypatch.delenv("PEGBOARD_OIDC_ISSUER", raising=False)
+    assert settings._oidc() is None
+
+
+def test_groups_may_hold_spaces_commas_and_equal_signs(environment):
+    environment(PEGBOARD_OIDC_ROLES="cn=admins,dc=example = x=admin; our builders = designer ;staff=viewer")
+    assert settings._oidc()["roles"] == {
+        "cn=admins,dc=example = x": "admin",
+        "our builders": "designer",
+        "staff": "viewer",
+    }
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ({"PEGBOARD_OIDC_ISSUER": "http://id.example.com"}, "must start with https"),
+        ({"PEGBOARD_OIDC_ISSUER": "id.example.com"}, "must start with https"),
+        ({"PEGBOARD_OIDC_CLIENT_SECRET": ""}, "CLIENT_SECRET"),
+        ({"PEGBOARD_OIDC_CLIENT_ID": ""}, "CLIENT_ID"),
+        ({"PEGBOARD_OIDC_ROLES": "staff=owner"}, "there is no role owner"),
+        ({"PEGBOARD_OIDC_ROLES": "staff"}, "there is no role staff"),
+        ({"PEGBOARD_OIDC_DEFAULT_ROLE": "root"}, "there is no role root"),
+    ],
+)
+def test_what_cannot_work_stops_the_start(environment, stated, says):
+    environment(**stated)
+    with pytest.raises(ImproperlyConfigured, match=says):
+        settings._oidc()
