@@ -20,7 +20,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from catalog import sealing
+from catalog import lanes, sealing
 from catalog.models import Call, Circuit, Credential, Endpoint, Finding, Run, Tool
 from catalog.models.calls import CallStatus
 from catalog.models.findings import FindingState
@@ -84,7 +84,8 @@ def _active_runs() -> Figures:
 
 
 def _oldest_run() -> Figures:
-    queued = Run.objects.filter(status=RunStatus.QUEUED)
+    """Vendors that kept us waiting last time take turns, so theirs may wait for long."""
+    queued = Run.objects.filter(status=RunStatus.QUEUED).exclude(endpoint__error_code__in=lanes.WAITED)
     return {"": _seconds_since(queued.aggregate(oldest=Min("queued_at"))["oldest"])}
 
 
@@ -149,7 +150,12 @@ def _seconds_since(moment: object) -> float:
 GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
     ("pegboard_tools", "Tools in the catalog.", "status", _tools),
     ("pegboard_runs_active", "Readings of endpoints that wait or run.", "status", _active_runs),
-    ("pegboard_queue_oldest_seconds", "How long the oldest waiting reading has waited.", "", _oldest_run),
+    (
+        "pegboard_queue_oldest_seconds",
+        "How long the oldest waiting reading of a vendor that is not slow has waited.",
+        "",
+        _oldest_run,
+    ),
     ("pegboard_queue_messages", "Messages that no worker has taken yet.", "", _messages),
     ("pegboard_calls_waiting", "Calls of tools that no worker has taken yet.", "", _waiting_calls),
     ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _endpoints),
