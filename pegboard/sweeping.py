@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 logger = logging.getLogger(__name__)
 
-WORKERS_LOOK_EVERY = 15.0  # seconds
+WORKERS_LOOK_EVERY = 10.0  # seconds
 TICK = "catalog.enumeration.tick"
 WORK = (TICK, "catalog.invocation.sweep", "catalog.notifications.dispatch.tick")
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import ExitStack
 
 from soak.frame import Field
 from tests.faults.stand import Stand, wait_for
@@ -34,40 +35,38 @@ def deploy(field: Field, stand: Stand, number: int) -> None:
     wait_for(lambda: stand.ask("/healthz").status == 200, 60, "the first page")
     stand.begin_worker()
     stand.begin_beat()
-    fresh = [Vendor(tools(40)) for _ in range(READINGS)]
-    for vendor in fresh:
-        vendor.script = lambda page, document: time.sleep(0.7)
     reader = threading.Thread(target=read)
-    served = [serving(vendor) for vendor in fresh]
-    for vendor in served:
-        vendor.__enter__()
+    reader.start()
     try:
-        runs = [stand.warm.do("request", stand.warm.do("add", vendor.url), stand.ada) for vendor in fresh]
-        wait_for(
-            lambda: stand.query("SELECT count(*) FROM catalog_run WHERE status = 'running'") != [(0,)], 60
-        )
-        reader.start()
-        began = time.monotonic()
-        for name in ("web", "worker", "beat"):
-            stand.end(name, patience=SOFT_SHUTDOWN + 10)
-            if name == "web":
-                stand.begin_web()
-        ended = time.monotonic() - began
-        field.fault("told to end", f"round {number}", recovery=ended, limit=SOFT_SHUTDOWN)
-        stand.begin_worker()
-        stand.begin_beat()
-        done = "SELECT count(*) FROM catalog_run WHERE id = ANY(%s) AND status = 'succeeded'"
-        wait_for(lambda: stand.query(done, runs) == [(READINGS,)], 180, "ten readings")
-        field.fault(
-            "replaced", f"round {number}", recovery=time.monotonic() - began, limit=BACK + SOFT_SHUTDOWN
-        )
+        with ExitStack() as served:
+            vendors = [served.enter_context(serving(slow_vendor())) for _ in range(READINGS)]
+            replace_everything(field, stand, vendors, number)
     finally:
         over.set()
-        if reader.is_alive():
-            reader.join()
+        reader.join()
         for name in ("worker", "beat", "web"):
             stand.end(name)
-        for vendor in served:
-            vendor.__exit__(None, None, None)
     field.expect(set(answers) == {200}, f"round {number}: answers {set(answers)}")
     field.figure(f"answers in round {number}", len(answers))
+
+
+def slow_vendor() -> Vendor:
+    vendor = Vendor(tools(40))
+    vendor.script = lambda page, document: time.sleep(0.7)
+    return vendor
+
+
+def replace_everything(field: Field, stand: Stand, vendors: list[Vendor], number: int) -> None:
+    runs = [stand.warm.do("request", stand.warm.do("add", vendor.url), stand.ada) for vendor in vendors]
+    wait_for(lambda: stand.query("SELECT count(*) FROM catalog_run WHERE status = 'running'") != [(0,)], 60)
+    began = time.monotonic()
+    stand.end("web", patience=SOFT_SHUTDOWN)
+    stand.begin_web()
+    for name in ("worker", "beat"):
+        stand.end(name, patience=2 * SOFT_SHUTDOWN)
+    field.fault("told to end", f"round {number}", recovery=time.monotonic() - began, limit=SOFT_SHUTDOWN)
+    stand.begin_worker()
+    stand.begin_beat()
+    done = "SELECT count(*) FROM catalog_run WHERE id = ANY(%s) AND status = 'succeeded'"
+    wait_for(lambda: stand.query(done, runs) == [(READINGS,)], 180, "ten readings")
+    field.fault("replaced", f"round {number}", recovery=time.monotonic() - began, limit=BACK + SOFT_SHUTDOWN)

@@ -73,7 +73,7 @@ def die(field: Field, warm: Warm, server: AuthorizationServer, credential: Any) 
         if stands.state == states.State.NEEDS_SIGN_IN:
             lost += 1
             field.expect(point == "received", f"a kill at {point} cost the sign-in")
-            field.expect("A renewal was interrupted at" in stands.sentence, f"it says: {stands.sentence}")
+            field.expect("a renewal was interrupted then" in stands.sentence, f"it says: {stands.sentence}")
             sign(server, credential, make_user())
             asked += 1
         else:

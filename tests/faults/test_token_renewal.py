@@ -87,8 +87,8 @@ def test_killed_in_a_renewal_it_ends_well_or_with_a_person(worker, point):
         else:
             assert [child.status for child in ended] == [1] * 3
             assert stands.state == states.State.NEEDS_SIGN_IN
-            assert f"interrupted at {began:%H:%M:%S} UTC" in stands.sentence
-            assert stands.sentence.endswith("Please sign in again.")
+            assert stands.sentence.startswith(f"Please sign in again since {began:%H:%M:%S} UTC on ")
+            assert "a renewal was interrupted then" in stands.sentence
             assert len(server.forms) == asked + 1, "the old token is tried once"
             sign(server, credential, make_user())
             assert standing(credential).state == states.State.OK
@@ -149,4 +149,4 @@ def test_client_that_is_changed_during_a_renewal_stays_changed(worker):
 
     grant = grant_of(credential)
     assert (grant.access_token, grant.refresh_token) == ("", "")
-    assert re.search("Please sign in again, since .*: a person signed it out", standing(credential).sentence)
+    assert re.search("Please sign in again since .*: a person signed it out", standing(credential).sentence)
