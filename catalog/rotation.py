@@ -61,9 +61,9 @@ def _is_old(key_id: str, ring: sealing.Keyring) -> bool:
 def _seal_again(
     column: SealedColumn, key_id: str, progress: Progress, say: Callable[[Progress], None]
 ) -> None:
-    after: UUID | None = FIRST
-    while after is not None:
-        after = _seal_batch(column, key_id, after, progress)
+    after = FIRST
+    while last := _seal_batch(column, key_id, after, progress):
+        after = last
         say(progress)
 
 

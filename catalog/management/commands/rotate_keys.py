@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from catalog import rotation, sealing
 from catalog.errors import CatalogError
+from catalog.rotation import Progress
 from catalog.sealing import Keyring, KeyringError
 
 
@@ -25,7 +26,7 @@ class Command(BaseCommand):
             if forget:
                 self.stdout.write(f"{_secrets(rotation.forget(forget))} forgotten.")
             ring = sealing.keyring()
-            progress = rotation.rotate()
+            progress = rotation.rotate(self.show)
         except (KeyringError, CatalogError) as exc:
             raise CommandError(str(exc)) from exc
         self.stdout.write(f"{_secrets(progress.sealed)} sealed again under “{ring.first}”.")
@@ -43,6 +44,9 @@ class Command(BaseCommand):
             raise CommandError(
                 f"Not everything is sealed under “{ring.first}” yet; see {', '.join(left)} above."
             )
+
+    def show(self, progress: Progress) -> None:
+        self.stdout.write(f"  {progress.sealed:,} so far")
 
 
 def _secrets(count: int) -> str:
