@@ -18,7 +18,7 @@ from catalog.models.vendors import CredentialKind
 from catalog.networks import origin_of, outbound_policy
 from catalog.notifications import outbox
 from catalog.oauth import asking
-from catalog.oauth.tokens import NO_ERROR, NO_LEASE, NO_TOKENS, moment
+from catalog.oauth.tokens import NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
 from catalog.protocols.errors import RefusedError
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
@@ -102,7 +102,7 @@ def forget_tokens(grant: Grant, why: str) -> None:
         Grant.objects.filter(pk=grant.pk).update(
             ended_at=Now(),
             error_code="UNBOUND",
-            error_message=f"Please sign in again, since {moment(now)}: {why}.",
+            error_message=sign_in_again(now, why),
         )
         outbox.needs_sign_in(grant.credential_id)
 

@@ -112,11 +112,10 @@ def _taken(answer: Answer, actor: User, session_key: str) -> SignIn | None:
 
 def _check_issuer(grant: Grant, answer: Answer) -> None:
     """Compared byte for byte, before anything else in the answer is believed: RFC 9207 section 2.4."""
-    if answer.issuer == grant.issuer and (answer.issuer or not grant.states_issuer):
+    is_named = bool(answer.issuer)
+    if (is_named and answer.issuer == grant.issuer) or not (is_named or grant.states_issuer):
         return
-    if not answer.issuer:
-        if not grant.states_issuer:
-            return
+    if not is_named:
         why = "The answer does not say from which server it comes, although this one promised to"
     elif not grant.issuer:
         why = (

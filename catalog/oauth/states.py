@@ -8,7 +8,7 @@ from django.db import models
 from catalog.models import Grant
 from catalog.models.vendors import CredentialKind
 from catalog.oauth.replies import words_of
-from catalog.oauth.tokens import moment
+from catalog.oauth.tokens import moment, sign_in_again
 
 SOON = timedelta(days=1)
 
@@ -108,8 +108,10 @@ def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] |
     if grant.expires_at is None or grant.expires_at > now + SOON:
         return None
     if grant.expires_at <= now:
-        since = f"Please sign in again: the token is over since {moment(grant.expires_at)}."
-        return State.NEEDS_SIGN_IN, since, Remedy.SIGN_IN
+        why = sign_in_again(
+            grant.expires_at, "the token is over, and the server gave nothing to renew it with"
+        )
+        return State.NEEDS_SIGN_IN, why, Remedy.SIGN_IN
     until = f"It ends at {moment(grant.expires_at)}, and the server gave nothing to renew it with."
     return State.EXPIRING, until, Remedy.SIGN_IN
 

@@ -213,7 +213,7 @@ def _without_refresh_token(grant: Grant, refused: int | None) -> NeedsSignInErro
     if grant.generation == refused:
         what, since = "is not taken by the vendor any more", grant.now
     why = f"the token {what}, and the server gave nothing to renew it with"
-    message = f"Please sign in again, since {moment(since)}: {why}."
+    message = sign_in_again(since, why)
     known = Grant.objects.filter(pk=grant.pk, generation=grant.generation)
     _end(grant, known, "TOKEN_OVER", message)
     return NeedsSignInError(message)
@@ -410,11 +410,9 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
 
 def _why_over(grant: Grant, error: ProtocolError) -> str:
     if grant.started_at:
-        return (
-            f"A renewal was interrupted at {moment(grant.started_at)}, and the server does not take the old "
-            "refresh token any more. Please sign in again."
-        )
-    return f"Please sign in again, since {moment(grant.now)}: {error.message}"
+        why = "a renewal was interrupted then, and the server does not take the old refresh token any more"
+        return sign_in_again(grant.started_at, why)
+    return sign_in_again(grant.now, error.message.removesuffix("."))
 
 
 def _end(grant: Grant, rows: QuerySet[Grant], code: str, message: str) -> None:
@@ -434,6 +432,10 @@ def _end(grant: Grant, rows: QuerySet[Grant], code: str, message: str) -> None:
         if ended:
             outbox.needs_sign_in(grant.credential_id)
             audit.record(None, "end_sign_in", grant.credential, after={"code": code}, why=message)
+
+
+def sign_in_again(since: datetime, why: str) -> str:
+    return f"Please sign in again since {moment(since)}: {why}."
 
 
 def moment(when: datetime) -> str:

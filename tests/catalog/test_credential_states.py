@@ -197,7 +197,7 @@ def test_a_sign_in_that_is_over_asks_for_the_next_one(admin, admin_api, server):
 
     found = state_of(admin_api, credential.pk)
     assert (found["state"], found["remedy"]) == ("needs_sign_in", "sign_in")
-    assert found["sentence"].startswith("Please sign in again, since ")
+    assert found["sentence"].startswith("Please sign in again since ")
     listed = admin.get("/credentials/").content.decode()
     assert "Needs a sign-in" in listed
     go_and_come_back(admin, server, credential)

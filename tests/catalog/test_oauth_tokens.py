@@ -260,7 +260,7 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
         server.families[0].is_revoked = True
         wear_out(credential)
         for _ in range(3):
-            with pytest.raises(NeedsSignInError, match=r"Please sign in again, since \d\d:\d\d:\d\d UTC"):
+            with pytest.raises(NeedsSignInError, match=r"Please sign in again since \d\d:\d\d:\d\d UTC"):
                 tokens.token_for(credential)
         assert tokens.due() == []
         asked = len(server.forms)
