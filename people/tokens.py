@@ -59,7 +59,9 @@ def issue(
             scopes=wanted,
             expires_at=expires_at,
         )
-        audit.record(actor, "issue key", token, after={"owner": user.username, **_facts(token)})
+        after = {"owner": user.username, **_facts(token)}
+        why = "" if actor else "From the command line."
+        audit.record(actor, "issue key", token, after=after, why=why)
     return token, plain
 
 
