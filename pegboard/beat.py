@@ -1,10 +1,17 @@
 """The scheduler: what needs no worker runs in its own process, so that it works while the broker is away."""
 
+import time
+from contextlib import suppress
 from typing import Any
 
+import redis
 from celery.beat import ScheduleEntry, Scheduler
 
 from pegboard import sweeping
+from people import broker
+
+ALIVE = "pegboard:scheduler"
+ALIVE_SECONDS = 60
 
 
 class InProcessScheduler(Scheduler):
@@ -12,6 +19,13 @@ class InProcessScheduler(Scheduler):
 
     # The inherited one waits for the broker for ever, and no tick would run meanwhile.
     producer = None  # type: ignore[assignment]
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        """Says where everybody can see it that a scheduler runs; nothing waits for that to be heard."""
+        with suppress(redis.RedisError):
+            broker.client().set(ALIVE, int(time.time()), ex=ALIVE_SECONDS)
+        wait: float = super().tick(*args, **kwargs)
+        return wait
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         if entry.task in sweeping.WORK:

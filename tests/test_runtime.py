@@ -143,10 +143,21 @@ def test_a_killed_product_starts_again_with_its_data(product):
     assert "createsuperuser" not in second.said
 
 
-def test_ready_is_said_once_a_worker_and_the_scheduler_work(product):
-    logs = product().ready().data / "log"
+def test_ready_is_said_once_a_worker_and_the_scheduler_work_and_all_is_well(product):
+    running = product().ready()
+    logs = running.data / "log"
     assert "Connected to" in (logs / "worker.log").read_text()
     assert "beat: Starting" in (logs / "beat.log").read_text()
+    looked = subprocess.run(
+        [sys.executable, "manage.py", "doctor"],
+        cwd=ROOT,
+        env=clean_environment() | running.variables(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert looked.stdout.startswith("All is well"), looked.stdout + looked.stderr
+    assert looked.returncode == 0
 
 
 LOSES_THE_DATABASE_ONCE = """

@@ -16,8 +16,9 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.search_index import SearchDocument
 from catalog.models.tools import ToolStatus
 from catalog.notifications.models import Notice, Subscription, Webhook
+from pegboard.beat import ALIVE, ALIVE_SECONDS
 from pegboard.doctor.frame import Limits, Trouble, check
-from people import verification
+from people import broker, verification
 
 READY = ("database", "migrations")
 ANSWER_WITHIN = 3.0
@@ -43,14 +44,24 @@ def worker(limits: Limits) -> Iterator[Trouble]:
         )
 
 
+@check("beat", "a scheduler runs", after=("broker",))
+def beat(limits: Limits) -> Iterator[Trouble]:
+    if not broker.client().exists(ALIVE):
+        yield Trouble(
+            f"No scheduler has been at work for {ALIVE_SECONDS} seconds.",
+            "Workers start what is due all the same, but later; nobody tidies up.",
+            "Start one: celery -A pegboard beat. If one runs, see its log.",
+        )
+
+
 @check("scheduler", "what is due is started", after=READY)
 def scheduler(limits: Limits) -> Iterator[Trouble]:
     late = Endpoint.objects.due().filter(next_due_at__lt=Now() - OVERDUE).exclude(runs__status__in=ACTIVE)
     if count := late.count():
         yield Trouble(
             f"{_things(count, 'endpoint')} should have been read by now, and nobody started that.",
-            "Without a scheduler nothing is read by itself, and what died is not taken up.",
-            "Start one: celery -A pegboard beat. If one runs, see its log.",
+            "Nothing is read by itself, and what died is not taken up.",
+            "The scheduler and the workers do this: see whether they run, and what their logs say.",
         )
 
 

@@ -21,6 +21,7 @@ from catalog.models.runs import RunStatus
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event, Notice, Webhook
 from catalog.sealing import Secret
+from pegboard.beat import ALIVE
 from pegboard.doctor.frame import CHECKS
 from people import audit, broker
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
@@ -31,7 +32,8 @@ AN_HOUR_AGO = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def local(settings, tmp_path, monkeypatch):
-    """One person on one machine, whose keys lie in a file of their own."""
+    """One person on one machine, on which a scheduler is at work."""
+    broker.client().set(ALIVE, 1, ex=60)
     settings.LOCAL = True
     monkeypatch.setenv("PEGBOARD_DATA", str(tmp_path / "data"))
     (tmp_path / "data").mkdir()
@@ -260,6 +262,11 @@ def test_no_worker_is_found():
 
 
 def test_no_scheduler_is_found():
+    broker.client().delete(ALIVE)
+    assert found() == ["beat"]
+
+
+def test_what_nobody_starts_is_found():
     make_endpoint(next_due_at=timezone.now() - AN_HOUR_AGO)
     assert found() == ["scheduler"]
 
