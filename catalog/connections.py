@@ -497,7 +497,7 @@ def sign_out(credential: Credential, *, actor: User) -> None:
         clients.forget_tokens(
             Grant.objects.select_for_update().get(credential=credential), "a person signed it out"
         )
-        audit.record(actor, "sign_out", credential)
+        audit.record(actor, "sign out", credential)
 
 
 @transaction.atomic

@@ -151,4 +151,4 @@ def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
             )
         rows = Grant.objects.filter(pk=grant.pk)
         rows.update(**changes, generation=now.generation + 1, signed_in_at=Now(), signed_in_by=actor)
-        audit.record(actor, "sign_in", grant.credential, after={"scope": changes["granted_scope"]})
+        audit.record(actor, "sign in", grant.credential, after={"scope": changes["granted_scope"]})

@@ -431,7 +431,7 @@ def _end(grant: Grant, rows: QuerySet[Grant], code: str, message: str) -> None:
         )
         if ended:
             outbox.needs_sign_in(grant.credential_id)
-            audit.record(None, "end_sign_in", grant.credential, after={"code": code}, why=message)
+            audit.record(None, "end sign-in", grant.credential, after={"code": code}, why=message)
 
 
 def sign_in_again(since: datetime, why: str) -> str:

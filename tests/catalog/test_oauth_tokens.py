@@ -399,7 +399,7 @@ def test_trail_names_no_secret():
         connections.remove_credential(credential, actor=make_user())
 
     entries = AuditEntry.objects.filter(kind="credential").order_by("pk")
-    assert [entry.action for entry in entries] == ["enter", "sign_in", "edit", "sign_out", "remove"]
+    assert [entry.action for entry in entries] == ["enter", "sign in", "edit", "sign out", "remove"]
     written = json.dumps(list(entries.values("before", "after")))
     assert "read write" in written
     assert not any(word in written for word in (CLIENT_SECRET, "access-token", "refresh-token", "code-1"))
@@ -498,7 +498,7 @@ def test_what_happens_by_itself_is_in_the_trail():
 
     entries = AuditEntry.objects.filter(actor=None).order_by("pk")
     assert [(entry.action, entry.after["code"]) for entry in entries] == [
-        ("end_sign_in", "TOKEN_INVALID_GRANT"),
+        ("end sign-in", "TOKEN_INVALID_GRANT"),
         ("refuse", "TOKEN_INVALID_CLIENT"),
     ]
 
