@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import F
 
 from pegboard.sso.errors import SignInError
 from pegboard.sso.provider import Provider
@@ -66,8 +67,18 @@ def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identi
     if identity.user_id != user.pk:
         raise _linked_already()
     if is_new:
-        audit.record(actor, "link identity", user, after={"issuer": issuer, "subject": subject})
+        audit.record(actor, "link identity", user, after={"issuer": issuer, "subject": subject}, why=WHY)
     return identity
+
+
+@transaction.atomic
+def unlink(user: User, *, actor: User | None, issuer: str, subject: str) -> bool:
+    """Ends that person's sessions too. False when there was no such link."""
+    removed, _ = Identity.objects.filter(user=user, issuer=issuer, subject=subject).delete()
+    if removed:
+        User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1)
+        audit.record(actor, "unlink identity", user, before={"issuer": issuer, "subject": subject}, why=WHY)
+    return bool(removed)
 
 
 def _linked_already() -> DomainError:

@@ -123,6 +123,8 @@ def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, use
             "user": user.pk if user else None,
         }
     }
+    if not request.user.is_authenticated:
+        request.session.set_expiry(LIFE)  # who never comes back leaves nothing behind
     fields = {
         "response_type": "code",
         "client_id": chosen.client_id,

@@ -9,7 +9,7 @@ import time
 import jwt
 import pytest
 import time_machine
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from pegboard.sso import provider
@@ -261,6 +261,9 @@ def test_only_a_few_sign_ins_wait_in_one_browser(client, idp):
     for _ in range(8):
         client.get(START)
     assert len(client.session["single_sign_on"]) == 5
+    assert client.session.get_expiry_age() <= 600
+    come_back(client, idp)
+    assert client.session.get_expiry_age() > 80_000
 
 
 @pytest.mark.parametrize(
@@ -457,8 +460,24 @@ def test_secret_is_in_no_text(idp):
     assert SECRET not in repr(provider.configured())
 
 
-def test_command_links_and_says_so(idp, capsys):
+def test_command_links_takes_the_link_away_and_says_so(client, idp, capsys):
     user = make_user(Role.VIEWER, username="ada")
     call_command("link_identity", "ada", "ada-1")
     assert Identity.objects.get().user == user
-    assert "ada" in capsys.readouterr().out
+    assert "ada can sign in as ada-1" in capsys.readouterr().out
+    come_back(client, idp)
+    assert is_in(client)
+    call_command("link_identity", "ada", "ada-1", "--remove")
+    assert not is_in(client)
+    actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+    assert actions == ["link identity", "unlink identity"]
+    with pytest.raises(CommandError, match="no such identity"):
+        call_command("link_identity", "ada", "ada-1", "--remove")
+
+
+def test_command_says_what_is_missing(idp, settings):
+    with pytest.raises(CommandError, match="Nobody signs in"):
+        call_command("link_identity", "nobody", "x")
+    settings.OIDC = None
+    with pytest.raises(CommandError, match="not set up"):
+        call_command("link_identity", "ada", "x")

@@ -15,6 +15,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", help="the account")
         parser.add_argument("subject", help="the “sub” by which the provider knows them")
+        parser.add_argument("--remove", action="store_true", help="take the link away again")
 
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = provider.configured()
@@ -23,6 +24,11 @@ class Command(BaseCommand):
         user = User.objects.filter(username__iexact=options["username"]).first()
         if user is None:
             raise CommandError("Nobody signs in with this name.")
+        if options["remove"]:
+            if not accounts.unlink(user, actor=None, issuer=chosen.issuer, subject=options["subject"]):
+                raise CommandError("This account has no such identity.")
+            self.stdout.write(f"{user.username} cannot sign in as {options['subject']} any more.")
+            return
         try:
             identity = accounts.link(user, actor=None, issuer=chosen.issuer, subject=options["subject"])
         except DomainError as error:
