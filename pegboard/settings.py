@@ -117,7 +117,7 @@ def _mail(url: str) -> dict[str, object]:
         "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
         "EMAIL_USE_SSL": is_wrapped,
         "EMAIL_USE_TLS": not is_wrapped and dict(parse_qsl(parts.query)).get("tls") != "off",
-        "EMAIL_TIMEOUT": 20,
+        "EMAIL_TIMEOUT": 15,
     }
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from celery import current_app
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Max
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -34,6 +34,7 @@ PER_TICK = 200
 # What comes together goes into one mail.
 GATHER = timedelta(seconds=45)
 KEPT = timedelta(days=30)
+AGAIN = timedelta(hours=1)
 SEND_MAIL = "catalog.notifications.tasks.send_mail"
 SEND_DELIVERIES = "catalog.notifications.tasks.send_deliveries"
 
@@ -63,14 +64,21 @@ def _send(task: str, pk: str) -> None:
         logger.warning("notifications wait for the broker: %s", exc)
 
 
-@transaction.atomic
 def settle_due() -> int:
-    """How many notices were settled."""
+    """How many notices were looked at. One that cannot be told holds up no other."""
     due = Notice.objects.filter(settled_at=None, due_at__lte=Now()).order_by("due_at", "pk")
-    notices = list(due.select_for_update(skip_locked=True)[:PER_TICK])
-    for notice in notices:
-        _settle(notice)
-    return len(notices)
+    waiting = list(due.values_list("pk", flat=True)[:PER_TICK])
+    for pk in waiting:
+        try:
+            with transaction.atomic():
+                if notice := due.filter(pk=pk).select_for_update(skip_locked=True).first():
+                    _settle(notice)
+        except DatabaseError:
+            raise
+        except Exception:
+            logger.exception("notice %s cannot be told; it is tried again in an hour", pk)
+            Notice.objects.filter(pk=pk).update(due_at=Now() + AGAIN)
+    return len(waiting)
 
 
 def _settle(notice: Notice) -> None:

@@ -69,7 +69,8 @@ def _close(mail: Mail, state: SendingState, error: str = "") -> None:
 
 def _postpone(mail: Mail, exc: Exception) -> None:
     says = "The mail server did not take it. It may be away, or refuse this address."
-    logger.warning("mail %s was not taken: %s", mail.pk, exc)
+    # Without what the server said: it quotes addresses.
+    logger.warning("mail %s was not taken: %s", mail.pk, type(exc).__name__)
     SENT.add("mail", "failed")
     if mail.attempts > len(BACK_OFF):
         _close(mail, SendingState.FAILED, says)

@@ -517,6 +517,18 @@ def test_many_dispatchers_settle_a_notice_once(hook, process_environment):
     assert Delivery.objects.count() == 1
 
 
+def test_a_notice_that_cannot_be_told_holds_up_no_other(hook):
+    broken = make_endpoint(failures=1)
+    Notice.objects.create(event="no.such.event", subject="1", due_at=timezone.now() - AN_HOUR)
+    with transaction.atomic():
+        outbox.broke(broken)
+    let_pass(timedelta(minutes=3))
+    dispatch.settle_due()
+    assert told() == ["endpoint.broken"]
+    assert Notice.objects.get(event="no.such.event").settled_at is None
+    assert dispatch.settle_due() == 0, "it is tried again later"
+
+
 def test_old_notices_go_and_the_last_word_on_each_thing_stays(hook):
     endpoint = make_endpoint(failures=1)
     for _ in range(2):
