@@ -379,7 +379,7 @@ def test_entry_that_opened_a_network_is_kept_with_the_run(admin_api, vendor, set
     assert run.reached == {"127.0.0.1": "127.0.0.0/30:1-65535"}
     assert admin_api.get(f"/api/v1/runs/{run.pk}/").data["reached"] == run.reached
     page = admin_api.get(f"/runs/{run.pk}/").content.decode()
-    assert "Reached 127.0.0.1 through the deployment’s entry 127.0.0.0/30:1-65535." in page
+    assert "Reached 127.0.0.1 through the deployment\u2019s entry 127.0.0.0/30:1-65535." in page
 
 
 def test_environment_has_no_say(canary, monkeypatch, tmp_path):
