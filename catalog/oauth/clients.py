@@ -73,7 +73,8 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
     `grant` and its credential are locked by the caller, who writes the audit row.
     """
     before = {name: getattr(grant, name) for name in DETAILS}
-    for name, value in _tidied({name: changes[name] for name in DETAILS if name in changes}).items():
+    given = {name: changes[name] for name in DETAILS if changes.get(name) is not None}
+    for name, value in _tidied(given).items():
         setattr(grant, name, value)
     check(grant)
     if all(getattr(grant, name) == before[name] for name in DETAILS):
