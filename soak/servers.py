@@ -1,5 +1,6 @@
 """The database and the broker are killed under people who write and workers that read."""
 
+import signal
 import time
 
 from soak.frame import Field
@@ -33,7 +34,7 @@ def kill_the_database(field: Field, stand: Stand, number: int) -> None:
         time.sleep(field.random.uniform(1, 3))
         stand.kill("postgres")
         killed = time.monotonic()
-        stand.begin_again("postgres")
+        away = stand.begin_again("postgres")
         before = len(clients.acknowledged)
         wait_for(lambda: len(clients.acknowledged) > before + 8, 60, "writes after the database came back")
     kept = {slug for (slug,) in stand.query("SELECT slug FROM designer_agent")}
@@ -41,6 +42,7 @@ def kill_the_database(field: Field, stand: Stand, number: int) -> None:
     field.expect(not lost, f"database {number}: {len(lost)} acknowledged writes are gone")
     odd = {answer.status for _, answer in clients.others} - {503}
     field.expect(not odd, f"database {number}: answers {odd}")
+    field.figure(f"database {number} away for", f"{away:.1f} s")
     errors = [when - killed for when, _ in clients.others]
     field.fault(
         "database killed", f"{len(kept)} agents", recovery=max(errors, default=0.0), limit=DATABASE_BACK
@@ -51,11 +53,14 @@ def kill_the_database(field: Field, stand: Stand, number: int) -> None:
 def lose_the_broker(field: Field, stand: Stand, fault: str, number: int) -> None:
     if fault == "killed":
         stand.kill("valkey")
-    elif fault == "wiped":
-        stand.valkey().flushall()
-    else:
+    elif fault == "full":
         stand.valkey().config_set("maxmemory", "1mb")
+    else:
+        stand.end("worker", signal.SIGKILL)
     asked = stand.ask(f"/api/v1/endpoints/{stand.endpoint}/enumerate/", {})
+    if fault == "wiped":
+        stand.valkey().flushall()
+        stand.begin_worker()
     field.expect(asked.status == 202, f"broker {fault}: asking for a run answered {asked.status}")
     statuses = {stand.ask(page).status for page in PAGES} | {stand.sign_in()}
     field.expect(statuses == {200}, f"broker {fault}: pages answered {statuses}")

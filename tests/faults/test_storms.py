@@ -1,0 +1,63 @@
+"""What `make soak` reports."""
+
+import json
+import subprocess
+import sys
+from random import Random
+
+import pytest
+
+from soak.frame import Field
+from tests.faults.warm import ROOT
+
+
+@pytest.fixture
+def field(tmp_path) -> Field:
+    return Field("kills", True, 7, None, {}, tmp_path)
+
+
+def test_a_recovery_beyond_its_limit_is_a_violation(field):
+    for seconds in range(1, 101):
+        field.fault("worker killed", recovery=float(seconds), limit=99)
+    (sentence,) = field.violations
+    assert "recovered after 100.0 s; 99 s are allowed" in sentence
+    recovery = field.report()["recovery"]["worker killed"]
+    assert (recovery["p50"], recovery["p95"], recovery["worst"], recovery["count"]) == (50, 95, 100, 100)
+    assert "VIOLATION" in str(field)
+
+
+def test_the_same_seed_draws_the_same_faults(field):
+    assert field.random.random() == Random("7/kills").random()
+    assert field.times(short=1, long=9) == 1
+
+
+BREAKS_OFF = """
+import sys
+from soak import __main__ as soak
+soak.run_child = lambda name, options: {"storm": name, "faults": [{"kind": "x"}], "violations": ["lost"]}
+sys.argv = ["soak", "--short", "--seed", "5", "--out", sys.argv[1], "kills"]
+raise SystemExit(soak.main())
+"""
+
+
+def test_one_violation_ends_it_with_status_1_and_is_written_down(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", BREAKS_OFF, str(tmp_path / "out")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "--seed 5" in done.stdout
+    written = json.loads((tmp_path / "out" / "faults.json").read_text())
+    assert (written["seed"], written["faults"], written["violations"]) == (5, 1, 1)
+    assert written["storms"][0]["violations"] == ["lost"]
+
+
+def test_an_unknown_storm_is_refused_with_those_that_there_are():
+    done = subprocess.run(
+        [sys.executable, "-m", "soak", "hurricane"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "kills" in done.stderr
