@@ -557,3 +557,20 @@ def test_scheduler_has_the_first_chance_to_renew(left, asked):
         tokens.token_for(credential)
 
     assert len(server.forms) == asked
+
+
+def test_renewal_leaves_alone_what_was_sealed_under_a_new_key_meanwhile():
+    """Rotation writes while a server is asked; what it wrote must not be taken back."""
+    from catalog import sealing
+    from catalog.sealing import Secret
+
+    with AuthorizationServer(rotates=False) as server:
+        credential = signed_in(server)
+        wear_out(credential)
+        grant = tokens.read(credential.pk)
+        token = Secret(server.families[0].current)
+        anew = sealing.seal(token, row=grant.pk, field=tokens.field_of("refresh_token"))
+        Grant.objects.update(refresh_token=anew)
+        assert tokens.renew(grant)
+
+    assert grant_of(credential).refresh_token == anew
