@@ -5,7 +5,7 @@ has been decided about it since. `Run.inspected` says with which revision of the
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,10 @@ from catalog.protocols.signature import Signature
 CHUNK = 500
 # An instruction that names another vendor's tool is more than a word that happens to be one.
 STEERING = {"CONCEAL", "OVERRIDE", "PSEUDO_TAG", "ROLE", "TOOL_ORDER", "SHADOW", "CONTEXT_LEAK", "COERCE"}
+
+
+# Each says which tools somebody relies on. What is above this layer adds itself, as it knows of agents.
+USED_TOOLS: list[Callable[[], Iterable[int]]] = []
 
 
 @dataclass(slots=True)
@@ -108,7 +112,13 @@ def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may
     by_version = {each.version: each for each in rows}
     told = Finding.objects.filter(version__in=by_version)
     known, kept_out = told.count(), tools.filter(stopped__isnull=False).count()
-    for version, alarm in (*_look_alikes(endpoint, rows), *_mentions(endpoint, rows)):
+    listed = {row.tool: row for row in rows if row.is_listed}
+    named = _newly_named(listed)
+    for version, alarm in (
+        *_look_alikes(endpoint, listed),
+        *_collisions(endpoint, {tool: listed[tool] for tool in named}),
+        *_mentions(endpoint, rows),
+    ):
         by_version[version].alarms.append(alarm)
     homes = (endpoint.url, endpoint.vendor.homepage)
     for each in rows:
@@ -162,13 +172,18 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def _look_alikes(endpoint: Endpoint, rows: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
-    """Names that a person takes for the name of another vendor's tool."""
-    listed = {row.tool: row for row in rows if row.is_listed}
+def _newly_named(listed: dict[int, _Inspected]) -> list[int]:
+    """Keeps what the names look like; the tools that are new, or had names of another look before."""
     names = [row.signature.name for row in listed.values()]
     keys = [[_hash(spelling(name)) for name in names], [_hash(skeleton(name)) for name in names]]
     with connection.cursor() as cursor:
         cursor.execute(_KEEP_LIKENESS, [list(listed), *keys])
+        return [tool for (tool,) in cursor.fetchall()]
+
+
+def _look_alikes(endpoint: Endpoint, listed: dict[int, _Inspected]) -> Iterator[tuple[int, Alarm]]:
+    """Names that a person takes for the name of another vendor's tool."""
+    with connection.cursor() as cursor:
         cursor.execute(_FIND_LIKENESS, [endpoint.vendor_id, list(listed)])
         found = cursor.fetchall()
     for tool, other, vendor in found:
@@ -185,11 +200,38 @@ def _look_alikes(endpoint: Endpoint, rows: list[_Inspected]) -> Iterator[tuple[i
         )
 
 
+def _collisions(endpoint: Endpoint, named: dict[int, _Inspected]) -> Iterator[tuple[int, Alarm]]:
+    """Names of tools of other vendors that agents use already."""
+    used = [pk for source in USED_TOOLS for pk in source()] if named else []
+    if not used:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND_COLLISION, [list(named), used, endpoint.vendor_id])
+        found = cursor.fetchall()
+    for tool, other, vendor in found:
+        row = named[tool]
+        name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
+        how = "is also" if name == like else "looks like"
+        said = f"The name “{name}” {how} that of “{like}” of {vendor}, which agents use."
+        yield row.version, Alarm("COLLISION", "high", said)
+
+
+_FIND_COLLISION = """
+SELECT DISTINCT ON (mine.tool_id) mine.tool_id, t.name, vendor.name
+FROM catalog_likeness mine
+JOIN catalog_likeness other ON other.skeleton = mine.skeleton
+JOIN catalog_tool t ON t.id = other.tool_id
+JOIN catalog_endpoint e ON e.id = t.endpoint_id
+JOIN catalog_vendor vendor ON vendor.id = e.vendor_id
+WHERE mine.tool_id = ANY(%s) AND other.tool_id = ANY(%s) AND e.vendor_id <> %s
+ORDER BY mine.tool_id, t.id
+"""
 _KEEP_LIKENESS = """
 INSERT INTO catalog_likeness (tool_id, spelling, skeleton)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) ORDER BY 1
 ON CONFLICT (tool_id) DO UPDATE SET spelling = excluded.spelling, skeleton = excluded.skeleton
 WHERE catalog_likeness.skeleton <> excluded.skeleton OR catalog_likeness.spelling <> excluded.spelling
+RETURNING tool_id
 """
 _FIND_LIKENESS = """
 SELECT DISTINCT ON (mine.tool_id) mine.tool_id, t.name, vendor.name

@@ -5,7 +5,11 @@ class DesignerConfig(AppConfig):
     name = "designer"
 
     def ready(self) -> None:
-        from designer.models import Agent  # noqa: PLC0415 - models are there only now
+        from catalog import inspecting  # noqa: PLC0415 - models are there only now
+        from designer.models import Agent, Pin  # noqa: PLC0415
         from people import audit  # noqa: PLC0415
 
+        inspecting.USED_TOOLS.append(
+            lambda: Pin.objects.values_list("tool_id", flat=True).distinct().order_by()
+        )
         audit.agents_are_seen_by(lambda user: Agent.objects.visible_to(user).values("pk"))

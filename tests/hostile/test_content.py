@@ -309,14 +309,45 @@ def test_67_text_that_hides_something_is_held_from_agents(bench):
 
 
 @on(("a2t", "oxp", "mcp", "acp"))
-def test_68_a_name_that_looks_like_a_pinned_tool_of_another_vendor_is_held(bench):
-    other = Bench(bench.vendor, DIALECTS["mcp"], bench.admin)
-    target = Tool.objects.get(endpoint=other.endpoint, name="tool_2")
-    make_pin(make_agent(), target)
+def test_68_a_name_that_is_or_looks_like_that_of_a_pinned_tool_of_another_vendor_is_held(bench):
+    other = Bench(bench.vendor, DIALECTS["openapi"], bench.admin)
     bench.vendor.script = bench.shop
-    forged = bench.dialect.named(bench.dialect.tool(9), "t\N{CYRILLIC SMALL LETTER O}ol_2")
-    bench.shop.tools.append(forged)
+    pinned = Tool.objects.get(endpoint=other.endpoint, name="tool_2")
+    make_pin(make_agent(), pinned)
+    names = {
+        "t\N{CYRILLIC SMALL LETTER O}ol_2": "looks like",
+        "tool_2": "is also",
+        "Tool-2": "looks like",
+    }
+    if bench.dialect.name == "mcp":
+        del names["tool_2"]  # its own, by which it is known
+    for number, name in enumerate(names, start=10):
+        bench.shop.tools.append(bench.dialect.named(bench.dialect.tool(number), name))
+    bench.shop.tools = [tool for tool in bench.shop.tools if tool != bench.dialect.tool(2)]
     run = bench.read()
-    assert run.added == 1
-    found = Finding.objects.filter(run=run, endpoint=bench.endpoint)
-    assert {"LOOK_ALIKE", "HELD"} <= set(found.values_list("code", flat=True))
+    assert run.status == "succeeded", run.error_message
+    new = Tool.objects.filter(endpoint=bench.endpoint, versions__run=run, name__in=names)
+    assert new.count() == len(names)
+    for tool in new:
+        said = Finding.objects.get(tool=tool, code="COLLISION")
+        assert (said.severity, said.state) == ("high", "open")
+        how, vendor = names[tool.name], pinned.endpoint.vendor.name
+        assert said.message.endswith(f"{how} that of “tool_2” of {vendor}, which agents use.")
+        assert Finding.objects.filter(tool=tool, code="HELD", state="open").exists()
+        refused = bench.rest.post(
+            f"/api/v1/agents/{make_agent().slug}/pins/", {"tool": tool.pk}, format="json"
+        )
+        assert refused.status_code >= 400
+    pin = Pin.objects.get(tool=pinned)
+    assert pin.version == pinned.current
+
+
+@on(("a2t",))
+def test_68_a_name_that_nobody_uses_or_that_was_there_before_collides_with_nothing(bench):
+    other = Bench(bench.vendor, DIALECTS["mcp"], bench.admin)
+    assert not Finding.objects.filter(code="COLLISION").exclude(message__contains="tool_1").exists()
+    make_pin(make_agent(), Tool.objects.get(endpoint=other.endpoint, name="tool_3"))
+    bench.vendor.script = bench.shop
+    bench.shop.tools[2] = bench.dialect.described(bench.dialect.versioned(bench.shop.tools[2], 2), "Newer.")
+    assert bench.read().changed == 1
+    assert not Finding.objects.filter(endpoint=bench.endpoint, code="COLLISION").exists()
