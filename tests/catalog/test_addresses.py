@@ -7,6 +7,7 @@ from urllib3.util import parse_url
 
 from catalog.addresses import Policy, check_addresses, check_url, in_ascii
 from catalog.protocols.errors import RefusedError
+from tests.factories import make_vendor
 
 NOWHERE = Policy()
 
@@ -546,3 +547,25 @@ def test_http_is_offered_only_where_it_may_work(url):
     with pytest.raises(RefusedError) as refused:
         check_url("api.example.com", PRIVATE)
     assert "http:// for a network that this deployment allows" in refused.value.message
+
+
+@pytest.mark.django_db
+def test_international_name_is_stored_and_shown_in_ascii(admin_api):
+    slug = make_vendor().slug
+    given = {"vendor": slug, "protocol": "a2t", "url": "https://bücher.example/tools"}
+    made = admin_api.post("/api/v1/endpoints/", given)
+    assert made.data["url"] == "https://xn--bcher-kva.example/tools"
+    path = f"/api/v1/endpoints/{made.data['id']}/"
+    changed = admin_api.patch(path, {"url": "https://Straße.example/"})
+    assert changed.data["url"] == "https://xn--strae-oqa.example/"
+    assert "xn--strae-oqa.example" in admin_api.get(f"/endpoints/{made.data['id']}/").content.decode()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("host", ["metadata", "redis:8000", "2130706433", "localhost"])
+def test_bare_name_is_refused_beside_its_field(admin_api, settings, host):
+    settings.OUTBOUND_ALLOW = ""
+    given = {"vendor": make_vendor().slug, "protocol": "a2t", "url": f"https://{host}/"}
+    refused = admin_api.post("/api/v1/endpoints/", given)
+    assert refused.status_code == 400
+    assert "with a dot in it" in refused.data["fields"]["url"]
