@@ -12,6 +12,7 @@ import logging
 import secrets
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote, quote_plus
 
@@ -30,6 +31,9 @@ from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
 from catalog.notifications.models import Webhook
 from catalog.wire import DEFAULT_LIMITS
+from designer import releases
+from designer.errors import DesignerError
+from designer.exports import FORMATS
 from designer.models import Agent
 from pegboard import logs
 from people import broker
@@ -37,7 +41,7 @@ from people.models import Role, User
 from tests import vendor as vendors
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import wear_out
-from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_vendor
+from tests.factories import make_agent, make_endpoint, make_pin, make_tool
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, raw, reply
 from tests.test_roles import routes
 
@@ -330,6 +334,17 @@ def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential
         assert perform(make_endpoint(url=rows[0].origin, credential=rows[0])) == "INTERNAL"
 
 
+def publish(planted: Planted) -> None:
+    """Every tool that was read with a secret, in every format of the exports."""
+    agent = make_agent()
+    for tool in Tool.objects.filter(endpoint__credential__isnull=False, status="active"):
+        make_pin(agent, tool, name=f"tool_{tool.pk}")
+    release = releases.publish(agent, actor=User.objects.get(username="root-admin"))
+    for format_ in FORMATS:
+        with suppress(DesignerError):
+            planted.put_out(f"export {format_.name}", releases.export(release, format_.name))
+
+
 def look(planted: Planted, pages: Client, api: APIClient) -> None:
     """At every address that can be got."""
     for path in addresses():
@@ -424,13 +439,13 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
         tell_webhooks(planted, api, vendor)
         crash(planted, api, pages, rows, monkeypatch)
     sign_in_at_a_vendor(planted, api, pages)
-    agent, tool = make_agent(), make_tool(endpoint=make_endpoint(vendor=make_vendor(slug="plain")))
-    make_pin(agent, tool)
+    publish(planted)
     look(planted, pages, api)
     dump(planted)
 
     assert len(planted.secrets) >= 20
     assert len(planted.outputs) > 150
+    assert any("export mcp" in name for name in planted.outputs)
     assert b"a bug with 2 things" in b"".join(planted.outputs.values())
     assert planted.hits() == []
 
