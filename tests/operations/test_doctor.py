@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -23,6 +25,7 @@ from catalog.notifications.models import Event, Notice, Webhook
 from catalog.sealing import Secret
 from pegboard.beat import ALIVE
 from pegboard.doctor.frame import CHECKS
+from pegboard.embedded import Valkey, redis_url
 from people import audit, broker
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
 
@@ -191,24 +194,33 @@ def test_a_database_that_is_away_is_found():
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_broker_that_evicts_is_found():
-    server = broker.client()
-    before = server.config_get("maxmemory-policy")["maxmemory-policy"]
-    server.config_set("maxmemory-policy", "allkeys-lru")
-    try:
-        assert found() == ["broker_evicts"]
-    finally:
-        server.config_set("maxmemory-policy", before)
+@pytest.fixture
+def own_broker(settings, tmp_path):
+    """One that no other test looks at while it is set up wrongly."""
+    with tempfile.TemporaryDirectory(prefix="pegboard-") as run:
+        valkey = Valkey(tmp_path, Path(run), tmp_path / "valkey.log", durable=False)
+        process = valkey.start()
+        deadline = time.monotonic() + 60
+        while not valkey.answers():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        settings.REDIS_URL = redis_url(Path(run))
+        broker.client().set(ALIVE, 1)
+        yield broker.client()
+        broker.client().close()
+        process.terminate()
+        process.wait(60)
 
 
-def test_a_broker_that_is_nearly_full_is_found():
-    server = broker.client()
-    used = server.info("memory")["used_memory"]
-    server.config_set("maxmemory", int(used * 1.05))
-    try:
-        assert found() == ["broker_memory"]
-    finally:
-        server.config_set("maxmemory", 0)
+def test_a_broker_that_evicts_is_found(own_broker):
+    own_broker.config_set("maxmemory-policy", "allkeys-lru")
+    assert found() == ["broker_evicts"]
+
+
+def test_a_broker_that_is_nearly_full_is_found(own_broker):
+    used = own_broker.info("memory")["used_memory"]
+    own_broker.config_set("maxmemory", int(used * 1.05))
+    assert found() == ["broker_memory"]
 
 
 def test_an_old_database_is_found(monkeypatch):
