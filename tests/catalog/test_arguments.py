@@ -228,7 +228,6 @@ def test_the_dialect_that_is_named_is_the_one_that_counts():
         ({"minimum": "x"}, 1, "judges “minimum” of “a”."),
         ({"required": ["b", 1]}, {"b": 1}, "judges “1” of “required”."),
         ({"$ref": "#/$defs/none"}, 1, "judges “#/$defs/none”."),
-        ({"$ref": "#/$defs/none"}, 1, "judges “#/$defs/none”."),
         ({"$ref": "#/properties/a"}, 1, "The vendor's schema cannot be checked here"),
     ],
 )
