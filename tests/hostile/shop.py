@@ -25,6 +25,7 @@ class Shop:
         self.describe: Callable[[Request, Sequence[Any]], Any] | None = None
         self.headers: Mapping[str, str] = {}
         self.page_size = PAGE
+        self.is_to_recover = False
 
     def __call__(self, line: Line, request: Request) -> bool | None:
         if not self.dialect.is_list(request):

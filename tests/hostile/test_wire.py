@@ -21,6 +21,8 @@ def test_a_broken_wire_changes_nothing_and_says_why(protocol):
         path = f"/{protocol}{bench.dialect.list_path}"
         before = bench.dump()
         for name, outcome in WIRE.items():
+            if not (outcome.number or protocol == "a2t" or protocol in outcome.unless):
+                continue  # the same door for all: those outside the bar's table are tried on one
             bench.shop.hostile = BEHAVIOURS[name]
             run = bench.read(SHORT if name in SLOW else USUAL)
             code, says = outcome.of(protocol)
