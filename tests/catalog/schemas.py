@@ -18,9 +18,7 @@ values = st.recursive(
 )
 words = st.sampled_from(["string", "integer", "number", "boolean", "object", "array", "null"])
 kinds = words | st.lists(words, max_size=3) | st.none() | st.just("file")
-references = st.sampled_from(
-    ["#", "#/$defs/a", "#/properties/a", "#/$defs/none", ""]
-)
+references = st.sampled_from(["#", "#/$defs/a", "#/properties/a", "#/$defs/none", ""])
 
 plain: dict[str, st.SearchStrategy[Any]] = {
     "type": kinds,

@@ -149,9 +149,7 @@ def test_reference_within_the_document_shows_what_it_leads_to():
     assert (days.type, days.max, days.description) == ("int", 7, "How many")
 
 
-@pytest.mark.parametrize(
-    "reference", ["#/$defs/a", "#/$defs/none", "#", "#/$defs/b/0", "#a", ""]
-)
+@pytest.mark.parametrize("reference", ["#/$defs/a", "#/$defs/none", "#", "#/$defs/b/0", "#a", ""])
 def test_reference_that_shows_nothing_is_kept_all_the_same(reference):
     defined = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
     parameter = the_property({"$ref": reference}, **{"$defs": defined})
