@@ -136,10 +136,15 @@ def listen(port: int) -> socket.socket:
 
 
 @contextlib.contextmanager
-def stop_signals() -> Iterator[None]:
-    """Turn them into `Stopped`; explicitly, because a shell starts background jobs with SIGINT ignored."""
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Turn them into `Stopped`; explicitly, because a shell starts background jobs with SIGINT ignored.
+
+    Around a fork Python drops what is raised, so whoever waits also asks whether one has come.
+    """
+    came: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         for each in STOP_SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         raise Stopped
@@ -147,7 +152,7 @@ def stop_signals() -> Iterator[None]:
     for number in STOP_SIGNALS:
         signal.signal(number, stop)
     try:
-        yield
+        yield lambda: bool(came)
     finally:
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
@@ -164,11 +169,12 @@ class LocalProduct:
         self.embedded: Embedded | None = None
         self.environment = dict(os.environ)
         self.demo_ports: tuple[str, ...] = ()
+        self._is_told_to_stop: Callable[[], bool] = lambda: False
 
     def run(self) -> None:
         held = lock(self.data)
         try:
-            with stop_signals():
+            with stop_signals() as self._is_told_to_stop:
                 self._start()
                 while True:
                     self._pause()
@@ -323,6 +329,8 @@ class LocalProduct:
 
     def _pause(self, seconds: float = 0.3) -> None:
         time.sleep(seconds)
+        if self._is_told_to_stop():
+            raise Stopped
         self.supervisor.check()
 
 

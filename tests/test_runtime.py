@@ -14,7 +14,15 @@ import psutil
 import psycopg
 import pytest
 
-from pegboard.local import LocalError, LocalProduct, Wishes, read_variables
+from pegboard.local import (
+    STOP_SIGNALS,
+    LocalError,
+    LocalProduct,
+    Stopped,
+    Wishes,
+    read_variables,
+    stop_signals,
+)
 
 pytestmark = pytest.mark.faults
 
@@ -185,6 +193,21 @@ def test_a_start_survives_the_loss_of_the_database(tmp_path, monkeypatch):
     finally:
         starting.supervisor.stop()
         starting.embedded.clean_up()
+
+
+def test_a_signal_that_gets_lost_around_a_fork_still_stops_everything(tmp_path):
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    starting = LocalProduct(Wishes(tmp_path / "data", free_port(), demo=False), print)
+    try:
+        with stop_signals() as starting._is_told_to_stop:
+            starting._pause(0)
+            with contextlib.suppress(Stopped):  # as Python does with what is raised there
+                signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(Stopped):
+                starting._pause(0)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_what_runs_heals_and_ends_together(product):

@@ -453,9 +453,9 @@ SCHEMAS = {
         OPEN | {"allOf": [{"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}]},
         *(RISK, MORE_FITS, FINE, RISK),
     ),
-    "a reference to elsewhere": (
-        {"$ref": "https://v.example/a.json"},
-        {"$ref": "https://v.example/b.json"},
+    "a reference to nowhere": (
+        {"$ref": "#/$defs/a"},
+        {"$ref": "#/$defs/b"},
         *(RISK,) * 4,
     ),
     "a title inside": (

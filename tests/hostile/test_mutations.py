@@ -3,6 +3,7 @@
 PEGBOARD_MUTATIONS=20000 tries so many instead of 200.
 """
 
+import copy
 import os
 
 import pytest
@@ -74,8 +75,10 @@ deeds = st.lists(
 
 
 def applied(steps, document):
+    """A copy of the document after all deeds; a value put in twice is two values."""
+    document = copy.deepcopy(document)
     for deed, where, value in steps:
-        document = mutated(document, deed, where, value)
+        document = mutated(document, deed, where, copy.deepcopy(value))
     return document
 
 

@@ -19,7 +19,6 @@ from catalog.templatetags.display import shown
 from designer import agents, pins, releases, tunings
 from pegboard.logs import JsonFormatter, LineFormatter
 from people.models import Role
-from tests.browser.conftest import chromium, open_browser  # noqa: F401 - fixtures
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.vendor import Vendor, serving
 from tests.vendor import tool as listing
@@ -121,7 +120,7 @@ def _odd_rows(endpoint: Endpoint, addresses: list[str]) -> None:
 
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
-def test_nothing_a_vendor_sends_does_anything_on_any_page(open_browser, live_server):  # noqa: F811
+def test_nothing_a_vendor_sends_does_anything_on_any_page(open_browser, live_server):
     addresses, tools = on_stage()
     context = open_browser(Role.ADMIN)
     context.add_init_script(LISTEN)
