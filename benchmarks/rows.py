@@ -2,8 +2,10 @@
 
 import json
 import random
+from datetime import timedelta
 
 from django.db import connection, transaction
+from django.utils import timezone
 
 from catalog import search
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
@@ -80,6 +82,8 @@ def add_tools(homes: list[Endpoint], signatures: list[tuple[int, Signature]]) ->
             description=each.description,
             tags=list(each.tags),
             tokens=120,
+            # An ordinary moment: what has changed within the last minute is searched besides the index.
+            changed_at=timezone.now() - timedelta(hours=1),
         )
         for number, each in signatures
     )
