@@ -62,7 +62,7 @@ def score(vector: bytes | memoryview, gains: Mapping[int, float], stress: Mappin
         if values[place] in gains:
             total += gains[values[place]] * values[count + place]
     if named:
-        asked = sum(min(1.0, stress.get(lexeme, 0.0)) for lexeme in values[:named])
+        asked = sum([min(1.0, stress[lexeme]) for lexeme in values[:named] if lexeme in stress])
         total *= 1 + _NAME_BONUS * asked / named
     return total / _FULL
 

@@ -156,6 +156,8 @@ def _options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str,
 
 
 def _endpoint(asked: QueryDict) -> Endpoint | None:
+    if not asked.get("endpoint"):
+        return None
     return Endpoint.objects.filter(pk=number(asked.get("endpoint", ""))).first()
 
 
