@@ -35,7 +35,6 @@ _PLAIN_OUTPUT = {"id", "name", "type", "description"}
 _PLAIN_INPUT = _PLAIN_OUTPUT | {"required"}
 _OUTPUT = _PLAIN_OUTPUT | {"min", "max", *_MAX_LENGTH, *_ALLOWED_VALUES}
 _INPUT = _OUTPUT | {"required"}
-_LIMITLESS = ("string", "boolean", "json")  # what needs no limit and has none by default
 
 
 def read(document: dict[str, Any]) -> Signature:
@@ -70,7 +69,10 @@ def _tag(tag: object, where: str) -> str:
 
 
 def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Parameter, ...]:
-    found = [_parameter(entry, f"{where}[{n}]", is_input=is_input) for n, entry in enumerate(raw)]
+    found = [
+        _plain(entry, is_input=is_input) or _parameter(entry, f"{where}[{n}]", is_input=is_input)
+        for n, entry in enumerate(raw)
+    ]
     members.unique([parameter.id for parameter in found], f"{where}.id")
     if is_input:
         # Outputs of one name occur in the wild, and nobody has to choose between them.
@@ -81,14 +83,32 @@ def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Paramete
     return tuple(found)
 
 
+def _plain(raw: object, *, is_input: bool) -> Parameter | None:
+    """What most are, in one look, as this runs for every parameter of every new tool. None: look closer."""
+    if not isinstance(raw, dict) or not raw.keys() <= (_PLAIN_INPUT if is_input else _PLAIN_OUTPUT):
+        return None
+    key, name, kind, description = raw.get("id"), raw.get("name"), raw.get("type"), raw.get("description")
+    required = raw.get("required", True)
+    if not (
+        isinstance(key, str)
+        and isinstance(name, str)
+        and isinstance(description, str)
+        and (kind == "string" or kind == "boolean")
+        and isinstance(required, bool)
+        and 0 < len(key.strip()) <= len(key) <= members.LONGEST_NAME
+        and 0 < len(name.strip()) <= len(name) <= members.LONGEST_NAME
+        and len(description) <= members.SURELY_SHORT
+    ):
+        return None
+    return Parameter(id=key, name=name, type=kind, required=is_input and required, description=description)
+
+
 def _parameter(raw: object, where: str, *, is_input: bool) -> Parameter:
-    """Runs for every parameter of every new tool, so it looks for limits only where there may be some."""
     if not isinstance(raw, dict):
         raise members.wrong(where, raw, "an object")
     where += "."
     name = members.name(raw, "name", where)
     kind, unsupported = _type(raw, where, is_input=is_input)
-    is_plain = kind in _LIMITLESS and raw.keys() <= (_PLAIN_INPUT if is_input else _PLAIN_OUTPUT)
     return Parameter(
         id=_parameter_id(raw, where) or name,
         name=name,
@@ -96,7 +116,7 @@ def _parameter(raw: object, where: str, *, is_input: bool) -> Parameter:
         required=is_input and _is_required(raw, where),
         description=members.text(raw, "description", where),
         unsupported_type=unsupported,
-        **({} if is_plain else _limits(raw, where, kind, is_input=is_input)),
+        **_limits(raw, where, kind, is_input=is_input),
     )
 
 

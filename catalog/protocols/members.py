@@ -11,6 +11,7 @@ from catalog.protocols.base import UnreadableItemError, canonical
 from catalog.protocols.errors import printable
 
 LONGEST_TEXT = 32 * 1024  # bytes of UTF-8
+SURELY_SHORT = LONGEST_TEXT // 4  # characters: one is at most four bytes, so these need no counting
 LONGEST_NAME = 1024
 LARGEST_ITEM = 1024 * 1024  # bytes of canonical JSON
 
@@ -31,8 +32,7 @@ def text(raw: Mapping[str, Any], member: str, where: str = "") -> str:
         return ""
     if not isinstance(value, str):
         raise wrong(where + member, value, "text")
-    # A character is at most four bytes, so short texts need no counting.
-    if len(value) > LONGEST_TEXT // 4 and len(value.encode(errors="surrogatepass")) > LONGEST_TEXT:
+    if len(value) > SURELY_SHORT and len(value.encode(errors="surrogatepass")) > LONGEST_TEXT:
         raise UnreadableItemError(
             "TEXT_TOO_LONG", f"“{where}{member}” is longer than {LONGEST_TEXT // 1024} kB."
         )
