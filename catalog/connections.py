@@ -20,17 +20,16 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import credentials, networks, pacing, protocols, search
+from catalog import credentials, networks, pacing, protocols, search, setting_values
 from catalog import policy as policies
 from catalog.addresses import in_ascii
-from catalog.errors import CatalogError
+from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Endpoint, Finding, Grant, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients
-from catalog.protocols.base import Setting
 from catalog.protocols.errors import RefusedError
 from catalog.sealing import Secret
 from catalog.wire import complaint_about_authorities
@@ -51,27 +50,13 @@ HOW_IT_IS_READ = ("url", "credential_id", "interval_minutes", "settings", "autho
 # How fast an endpoint may be asked, and who vouches for it (certificates in PEM).
 REACH = ("requests_per_second", "requests_at_once", "authorities")
 MOST_PER_SECOND, MOST_AT_ONCE = 1_000, 100
-KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
-    "text": (str, "text"),
-    "integer": (int, "a whole number"),
-    "boolean": (bool, "yes or no"),
-    "lines": (list, "a list of texts"),
-    "document": (str, "the text of a document"),
-}
-LARGEST_DOCUMENT = 10 * 1024 * 1024
-MOST_LINES = 500
-LONGEST_LINE = 500
 
 Row = TypeVar("Row", Vendor, Endpoint, Credential)
 
 
-def _invalid(**fields: str) -> CatalogError:
-    return CatalogError("invalid", "Please correct what is marked.", fields=fields)
-
-
 def _check_name(name: str, longest: int) -> None:
     if why := names.why_not(name, longest):
-        raise _invalid(name=why)
+        raise invalid(name=why)
 
 
 def _locked(row: Row, live: QuerySet[Row]) -> Row:
@@ -142,14 +127,14 @@ def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credential
 def _check_vendor(vendor: Vendor) -> None:
     _check_name(vendor.name, 120)
     if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?", vendor.slug):
-        raise _invalid(slug="Use small letters, digits and hyphens, up to 60 characters.")
+        raise invalid(slug="Use small letters, digits and hyphens, up to 60 characters.")
     if len(vendor.homepage) > 500:
-        raise _invalid(homepage="Give a web address of up to 500 characters.")
+        raise invalid(homepage="Give a web address of up to 500 characters.")
     if vendor.homepage:
         try:
             URLValidator(["http", "https"])(vendor.homepage)
         except ValidationError as exc:
-            raise _invalid(homepage="Give a web address that starts with https://.") from exc
+            raise invalid(homepage="Give a web address that starts with https://.") from exc
 
 
 def vendor_facts(vendor: Vendor) -> dict[str, Any]:
@@ -297,15 +282,15 @@ def _check_endpoint(
 ) -> None:
     if endpoint.protocol not in dict(protocols.choices()):
         known = ", ".join(name for name, _ in protocols.choices())
-        raise _invalid(protocol=f"Choose one of: {known}.")
+        raise invalid(protocol=f"Choose one of: {known}.")
     _origin_of(endpoint.url)
     if endpoint.name:
         _check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
-        raise _invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
+        raise invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     _check_reach(endpoint)
     asked = protocols.get(endpoint.protocol).settings
-    endpoint.take_settings(_checked_settings(asked, endpoint.settings, kept))
+    endpoint.take_settings(setting_values.checked(asked, endpoint.settings, kept))
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = _origin_of(endpoint.credential_url, stated_in)
     _check_binding(endpoint, origin, keeps_credential=keeps_credential)
@@ -313,21 +298,21 @@ def _check_endpoint(
 
 def _check_reach(endpoint: Endpoint) -> None:
     if not 1 <= endpoint.requests_per_second <= MOST_PER_SECOND:
-        raise _invalid(requests_per_second=f"Choose a number from 1 to {MOST_PER_SECOND:,}.")
+        raise invalid(requests_per_second=f"Choose a number from 1 to {MOST_PER_SECOND:,}.")
     if not 1 <= endpoint.requests_at_once <= MOST_AT_ONCE:
-        raise _invalid(requests_at_once=f"Choose a number from 1 to {MOST_AT_ONCE}.")
+        raise invalid(requests_at_once=f"Choose a number from 1 to {MOST_AT_ONCE}.")
     endpoint.authorities = endpoint.authorities.strip()
     if complaint := complaint_about_authorities(endpoint.authorities):
-        raise _invalid(authorities=complaint)
+        raise invalid(authorities=complaint)
 
 
 def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """What differs from the default, so that a new class of change gets its default everywhere."""
     for name, action in changes.items():
         if name not in policies.CLASSES:
-            raise _invalid(policy=f"There is no class of change “{name[:60]}”.")
+            raise invalid(policy=f"There is no class of change “{name[:60]}”.")
         if action not in policies.ACTIONS:
-            raise _invalid(policy=f"For “{name}”, choose one of: {', '.join(policies.ACTIONS)}.")
+            raise invalid(policy=f"For “{name}”, choose one of: {', '.join(policies.ACTIONS)}.")
     stated = {**held, **changes}
     return {
         name: stated[name] for name, action in policies.DEFAULT.items() if stated.get(name, action) != action
@@ -338,7 +323,7 @@ def _origin_of(url: str, stated_in: str = "url") -> str:
     try:
         return networks.origin_of(url)
     except RefusedError as exc:
-        raise _invalid(**{stated_in: exc.message}) from exc
+        raise invalid(**{stated_in: exc.message}) from exc
 
 
 def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -> None:
@@ -348,57 +333,8 @@ def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -
     if credential.origin == origin:
         return
     if keeps_credential:
-        raise _invalid(credential=f"“{credential}” was entered for {credential.origin} and stays there.")
+        raise invalid(credential=f"“{credential}” was entered for {credential.origin} and stays there.")
     endpoint.credential = None
-
-
-def _checked_settings(
-    known: tuple[Setting, ...], given: Mapping[str, Any], kept: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A document is shown by its size and digest; who sends that back means the one that is `kept`."""
-    if unknown := given.keys() - {setting.name for setting in known}:
-        raise _invalid(settings=f"There is no setting “{sorted(unknown)[0][:60]}” here.")
-    stated = {name: value for name, value in given.items() if value not in (None, "", [])}
-    if missing := [setting for setting in known if setting.required and setting.name not in stated]:
-        raise _invalid(settings=f"“{missing[0].label}” is needed.")
-    return {
-        s.name: stated[s.name]
-        if s.kind == "document" and s.name in kept and stated[s.name] == kept[s.name]
-        else _checked_setting(s, stated[s.name])
-        for s in known
-        if s.name in stated
-    }
-
-
-def _checked_setting(setting: Setting, value: Any) -> Any:
-    expected, words = KINDS_OF_SETTING[setting.kind]
-    if type(value) is not expected:
-        raise _invalid(settings=f"“{setting.label}” takes {words}.")
-    if setting.minimum is not None and value < setting.minimum:
-        raise _invalid(settings=f"“{setting.label}” takes a number from {setting.minimum} up.")
-    if setting.maximum is not None and value > setting.maximum:
-        raise _invalid(settings=f"“{setting.label}” takes a number up to {setting.maximum}.")
-    match setting.kind:
-        case "lines":
-            return _checked_lines(setting, value)
-        case "document":
-            return _checked_document(setting, value)
-    return value
-
-
-def _checked_lines(setting: Setting, value: list[Any]) -> list[str]:
-    lines = [line.strip() if isinstance(line, str) else "" for line in value]
-    if len(lines) > MOST_LINES or not all(0 < len(line) <= LONGEST_LINE for line in lines):
-        limits = f"up to {MOST_LINES} texts of up to {LONGEST_LINE} characters, none of them empty"
-        raise _invalid(settings=f"“{setting.label}” takes {limits}.")
-    return lines
-
-
-def _checked_document(setting: Setting, value: str) -> str:
-    if "\0" in value or len(value.encode(errors="replace")) > LARGEST_DOCUMENT:
-        limit = LARGEST_DOCUMENT // 1024**2
-        raise _invalid(settings=f"“{setting.label}” takes a text file of up to {limit} MB.")
-    return value
 
 
 def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
@@ -536,29 +472,29 @@ def _check_credential(credential: Credential) -> None:
         case CredentialKind.HEADER:
             name = credential.header
             if not HEADER_NAME.fullmatch(name) or name.lower() in RESERVED_HEADERS:
-                raise _invalid(header="Give the name of one request header, such as X-Api-Key.")
+                raise invalid(header="Give the name of one request header, such as X-Api-Key.")
         case CredentialKind.BASIC:
             if not credential.username or len(credential.username) > 200 or ":" in credential.username:
-                raise _invalid(username="Give the user name, without a colon.")
+                raise invalid(username="Give the user name, without a colon.")
         case CredentialKind.QUERY:
             if not QUERY_NAME.fullmatch(credential.parameter):
-                raise _invalid(parameter="Give the name of one query parameter, such as api_key.")
+                raise invalid(parameter="Give the name of one query parameter, such as api_key.")
         case CredentialKind.JWT:
             _check_token(credential)
         case CredentialKind.BEARER | CredentialKind.OAUTH_CLIENT | CredentialKind.OAUTH_CODE:
             pass
         case _:
-            raise _invalid(kind=f"Choose one of: {', '.join(CredentialKind.values)}.")
+            raise invalid(kind=f"Choose one of: {', '.join(CredentialKind.values)}.")
 
 
 def _check_token(credential: Credential) -> None:
     for name in ("issuer", "subject", "audience"):
         value = getattr(credential, name)
         if len(value) > 200 or not value.isprintable():
-            raise _invalid(**{name: "Give up to 200 characters on one line."})
+            raise invalid(**{name: "Give up to 200 characters on one line."})
     life = credential.lifetime_seconds or credentials.USUAL_LIFE
     if not 30 <= life <= credentials.LONGEST_LIFE:
-        raise _invalid(lifetime_seconds="A token lives from 30 seconds to 15 minutes (900).")
+        raise invalid(lifetime_seconds="A token lives from 30 seconds to 15 minutes (900).")
     credential.lifetime_seconds = life
 
 
@@ -566,7 +502,7 @@ def _seal(credential: Credential, secret: str) -> None:
     if _takes_no_secret(credential, secret):
         return
     if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
-        raise _invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
+        raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
     credentials.seal(credential, Secret(secret))
 
 
@@ -575,7 +511,7 @@ def _takes_no_secret(credential: Credential, secret: str) -> bool:
     if not clients.uses_oauth(credential) or clients.has_secret(credential.grant):
         return False
     if secret:
-        raise _invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
+        raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
     return True
 
 

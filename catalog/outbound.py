@@ -9,8 +9,7 @@ import json as jsonlib
 import random
 import re
 import time
-from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from urllib3 import HTTPHeaderDict
 from urllib3.response import BaseHTTPResponse
 
 from catalog.addresses import Policy, check_url
+from catalog.echoes import disguises, unescaped
 from catalog.protocols.base import IsEnough, Reply
 from catalog.protocols.errors import (
     ProtocolError,
@@ -63,10 +63,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 LONGEST_RECORDED = 64 * 1024
 GLIMPSE_SECONDS = 2.0
 STRUCK_OUT = "•••"
-_URLSAFE = str.maketrans("+/", "-_")
-_ESCAPE = re.compile(rb"\\(?:u00([2-7][0-9a-fA-F])|x([2-7][0-9a-fA-F])|(/))")
 _SHORTEST_CUT = 4  # of a secret's beginning, less may stand at an end by chance
-_SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
 
 
 class Renewal(Interface):
@@ -138,7 +135,7 @@ class Session:
         self._is_authorized = authorized_for in (None, url.origin)
         self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
         self._query = urlencode(authorization_query, quote_via=quote) if self._is_authorized else ""
-        self._secrets = _disguises(secrets)
+        self._secrets = disguises(secrets)
         self._renewal = renewal if self._is_authorized else None
         self._status = 0
         self._limits = limits
@@ -273,7 +270,7 @@ class Session:
     def _carry(self, carried: Carried) -> None:
         headers, secrets = carried
         self._authorization = _checked(headers)
-        self._secrets += [text for text in _disguises(secrets) if text not in self._secrets]
+        self._secrets += [text for text in disguises(secrets) if text not in self._secrets]
 
     def _exchange_once(self, request: "_Request") -> Reply:
         try:
@@ -284,7 +281,7 @@ class Session:
                 raise self._echo() from None
             raise
         texts = (reply.body, *(value.encode() for value in reply.headers.values()))
-        if self._secrets and any(map(self._holds_secret, (*texts, *map(_unescaped, texts)))):
+        if self._secrets and any(map(self._holds_secret, (*texts, *map(unescaped, texts)))):
             raise self._echo()
         return reply
 
@@ -346,7 +343,7 @@ class Session:
             content += part[: LONGEST_RECORDED + longest - len(content)]
         more = " …" if sum(map(len, parts)) > LONGEST_RECORDED else ""
         text = self._struck_out(content.decode(errors="replace"))[:LONGEST_RECORDED]
-        if self._holds_secret(_unescaped(content)) and not self._holds_secret(content):
+        if self._holds_secret(unescaped(content)) and not self._holds_secret(content):
             return STRUCK_OUT
         for secret in self._secrets:
             while any(text.endswith(secret[:size]) for size in range(_SHORTEST_CUT, len(secret))):
@@ -478,34 +475,6 @@ def _glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> 
             size += len(part)
             if size >= LONGEST_RECORDED:
                 break
-
-
-def _unescaped(text: bytes) -> bytes:
-    """With the characters that JSON and YAML let one write in a roundabout way."""
-    if b"\\" not in text:
-        return text
-    return _ESCAPE.sub(lambda found: b"/" if found[3] else bytes([int(found[1] or found[2], 16)]), text)
-
-
-def _disguises(secrets: Sequence[str]) -> list[str]:
-    """Each secret as it may come back: plain, in an address, in base64 of a longer text, in hex, reversed."""
-    found: dict[str, None] = {}
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            raw = secret.encode()
-            wholes = (secret, quote(secret, safe=""), raw.hex(), raw.hex().upper(), secret[::-1])
-            found |= dict.fromkeys([*wholes, *_base64_cores(raw)])
-    return list(found)
-
-
-def _base64_cores(raw: bytes) -> Iterator[str]:
-    """What base64 makes of `raw` wherever it stands in a text, without what neighbours have a share in."""
-    for before in range(3):
-        after = -(before + len(raw)) % 3
-        written = b64encode(bytes(before) + raw + bytes(after))
-        core = written[(0, 2, 3)[before] : len(written) - (0, 2, 3)[after]].decode()
-        yield core
-        yield core.translate(_URLSAFE)
 
 
 def _encoded(json: object) -> bytes:

@@ -4,8 +4,8 @@ from typing import Any
 
 from django import forms
 
-from catalog.connections import LARGEST_DOCUMENT
 from catalog.protocols.base import Setting
+from catalog.setting_values import LARGEST_DOCUMENT
 
 
 class LinesField(forms.CharField):

@@ -13,7 +13,7 @@ from catalog import connections, standing
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address
 from catalog.credentials import LONGEST_LIFE
-from catalog.errors import CatalogError
+from catalog.errors import invalid
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
@@ -239,10 +239,10 @@ class CredentialList(ListAPIView[Credential]):
         client = details.pop("client", None)
         if (client is not None) != (details["kind"] in clients.KINDS):
             needed = "Give the client's settings." if client is None else "Only the kinds of OAuth take it."
-            raise CatalogError("invalid", "Please correct what is marked.", fields={"client": needed})
+            raise invalid(client=needed)
         if client is None and "secret" not in details:
             why = {"secret": "Enter the secret."}
-            raise CatalogError("invalid", "Please correct what is marked.", fields=why)
+            raise invalid(**why)
         row = connections.create_credential(
             actor=person(request), **{"secret": ""} | details | (client or {})
         )
@@ -314,7 +314,5 @@ class CredentialLookup(GenericAPIView[Credential]):
         try:
             found = discovery.discover(given.validated_data["url"])
         except RefusedError as error:
-            raise CatalogError(
-                "invalid", "Please correct what is marked.", fields={"url": error.message}
-            ) from None
+            raise invalid(url=error.message) from None
         return Response(LookupOutput(found).data)

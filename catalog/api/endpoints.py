@@ -8,7 +8,7 @@ from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import connections, enumeration, previews, protocols
+from catalog import connections, enumeration, previews, protocols, setting_values
 from catalog import policy as policies
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address, chosen_vendor
@@ -23,7 +23,7 @@ from people.models import Role
 from people.permissions import person
 
 # A document of an endpoint's settings, as a text in JSON, where escapes make it longer.
-LARGEST_BODY = connections.LARGEST_DOCUMENT + 2 * 1024**2
+LARGEST_BODY = setting_values.LARGEST_DOCUMENT + 2 * 1024**2
 
 
 class ErrorOutput(serializers.Serializer[Any]):

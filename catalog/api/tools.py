@@ -11,10 +11,10 @@ from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from catalog import protocols
+from catalog.errors import invalid
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, search
 from catalog.search.listing import LONGEST_QUESTION, SORT_NAMES
-from people.errors import DomainError
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 
@@ -111,8 +111,7 @@ def _refuse_empty(given: QueryDict) -> None:
     named = {parameter.name for parameter in PARAMETERS} - {"q"}
     empty = [name for name, values in given.lists() if name in named and "" in values]
     if empty:
-        fields = dict.fromkeys(empty, "Give a value, or leave it out.")
-        raise DomainError("invalid", "Please correct what is marked.", fields=fields)
+        raise invalid(**dict.fromkeys(empty, "Give a value, or leave it out."))
 
 
 def _whole(text: str | None, name: str, most: int) -> int | None:
@@ -122,5 +121,5 @@ def _whole(text: str | None, name: str, most: int) -> int | None:
         sentence = (
             f"Give a whole number from 1 to {most}." if name == "limit" else "Give the number of an endpoint."
         )
-        raise DomainError("invalid", "Please correct what is marked.", fields={name: sentence})
+        raise invalid(**{name: sentence})
     return int(text)

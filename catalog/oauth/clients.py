@@ -11,7 +11,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from catalog.addresses import check_url
-from catalog.errors import CatalogError
+from catalog.errors import invalid
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
@@ -64,7 +64,7 @@ def check(grant: Grant) -> None:
     if why := _faulty_parameters(grant.parameters):
         faults["parameters"] = why
     if faults:
-        raise CatalogError("invalid", "Please correct what is marked.", fields=faults)
+        raise invalid(**faults)
 
 
 def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) -> None:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from catalog.protocols.base import canonical
-
 COMPONENT = "#/components/schemas/"
 DEFINITION = "#/$defs/"
 
@@ -37,12 +35,6 @@ def as_json_schema(schema: Any, *, is_dialect: bool) -> Any:
 def as_openapi(schema: Any, *, is_dialect: bool) -> Any:
     translated = mapped(schema, _to_component)
     return mapped(translated, _into_dialect) if is_dialect else translated
-
-
-def comes_back(schema: Any, *, is_dialect: bool) -> bool:
-    """Whether the way there and back gives the vendor's text again."""
-    there = as_json_schema(schema, is_dialect=is_dialect)
-    return canonical(as_openapi(there, is_dialect=is_dialect)) == canonical(schema)
 
 
 def mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:

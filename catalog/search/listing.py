@@ -14,6 +14,7 @@ from django.core import signing
 from django.db.models import Case, F, When
 
 from catalog import protocols
+from catalog.errors import invalid
 from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.search_index import SearchLexeme
 from catalog.models.tools import ToolStatus
@@ -143,7 +144,7 @@ def _can_be_stored(text: str) -> bool:
 
 
 def _refuse(name: str, sentence: str) -> None:
-    raise DomainError("invalid", "Please correct what is marked.", fields={name: sentence})
+    raise invalid(**{name: sentence})
 
 
 def _endpoints(query: Query) -> list[int] | None:

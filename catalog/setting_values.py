@@ -1,0 +1,65 @@
+"""What an administrator entered for a protocol, judged by what the protocol declares; pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.errors import invalid
+from catalog.protocols.base import Setting
+
+KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
+    "text": (str, "text"),
+    "integer": (int, "a whole number"),
+    "boolean": (bool, "yes or no"),
+    "lines": (list, "a list of texts"),
+    "document": (str, "the text of a document"),
+}
+LARGEST_DOCUMENT = 10 * 1024 * 1024
+MOST_LINES = 500
+LONGEST_LINE = 500
+
+
+def checked(known: tuple[Setting, ...], given: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """A document is shown by its size and digest; who sends that back means the one that is `kept`."""
+    if unknown := given.keys() - {setting.name for setting in known}:
+        raise invalid(settings=f"There is no setting “{sorted(unknown)[0][:60]}” here.")
+    stated = {name: value for name, value in given.items() if value not in (None, "", [])}
+    if missing := [setting for setting in known if setting.required and setting.name not in stated]:
+        raise invalid(settings=f"“{missing[0].label}” is needed.")
+    return {
+        s.name: stated[s.name]
+        if s.kind == "document" and s.name in kept and stated[s.name] == kept[s.name]
+        else _checked(s, stated[s.name])
+        for s in known
+        if s.name in stated
+    }
+
+
+def _checked(setting: Setting, value: Any) -> Any:
+    expected, words = KINDS_OF_SETTING[setting.kind]
+    if type(value) is not expected:
+        raise invalid(settings=f"“{setting.label}” takes {words}.")
+    if setting.minimum is not None and value < setting.minimum:
+        raise invalid(settings=f"“{setting.label}” takes a number from {setting.minimum} up.")
+    if setting.maximum is not None and value > setting.maximum:
+        raise invalid(settings=f"“{setting.label}” takes a number up to {setting.maximum}.")
+    match setting.kind:
+        case "lines":
+            return _lines(setting, value)
+        case "document":
+            return _document(setting, value)
+    return value
+
+
+def _lines(setting: Setting, value: list[Any]) -> list[str]:
+    lines = [line.strip() if isinstance(line, str) else "" for line in value]
+    if len(lines) > MOST_LINES or not all(0 < len(line) <= LONGEST_LINE for line in lines):
+        limits = f"up to {MOST_LINES} texts of up to {LONGEST_LINE} characters, none of them empty"
+        raise invalid(settings=f"“{setting.label}” takes {limits}.")
+    return lines
+
+
+def _document(setting: Setting, value: str) -> str:
+    if "\0" in value or len(value.encode(errors="replace")) > LARGEST_DOCUMENT:
+        limit = LARGEST_DOCUMENT // 1024**2
+        raise invalid(settings=f"“{setting.label}” takes a text file of up to {limit} MB.")
+    return value
