@@ -1,4 +1,4 @@
-"""Connecting vendors: who they are, where they answer, and with which credential we ask.
+"""Connecting vendors: who they are and where they answer. With which credential: catalog/custody.py.
 
 Each function is one change by one person and writes its audit row in the same transaction. Removal
 hides; tools, versions and what was published stay.
@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
@@ -20,51 +20,24 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import credentials, networks, pacing, protocols, search, setting_values
+from catalog import custody, pacing, protocols, search, setting_values
 from catalog import policy as policies
 from catalog.addresses import in_ascii
+from catalog.editing import check_name, locked, origin_of
 from catalog.errors import CatalogError, invalid
-from catalog.models import Credential, Endpoint, Finding, Grant, Tool, Vendor
+from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus
-from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients
-from catalog.protocols.errors import RefusedError
-from catalog.sealing import Secret
 from catalog.wire import complaint_about_authorities
-from people import audit, late_edits, names
+from people import audit, late_edits
 from people.models import User
 
-HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
-RESERVED_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"}
-QUERY_NAME = re.compile(r"[A-Za-z0-9._~\[\]$-]{1,64}")
-DETAILS: dict[str, tuple[str, ...]] = {
-    CredentialKind.HEADER: ("header",),
-    CredentialKind.BASIC: ("username",),
-    CredentialKind.QUERY: ("parameter",),
-    CredentialKind.JWT: ("issuer", "subject", "audience", "lifetime_seconds"),
-}
 LONGEST_INTERVAL = 7 * 24 * 60
 HOW_IT_IS_READ = ("url", "credential_id", "interval_minutes", "settings", "authorities")
 # How fast an endpoint may be asked, and who vouches for it (certificates in PEM).
 REACH = ("requests_per_second", "requests_at_once", "authorities")
 MOST_PER_SECOND, MOST_AT_ONCE = 1_000, 100
-
-Row = TypeVar("Row", Vendor, Endpoint, Credential)
-
-
-def _check_name(name: str, longest: int) -> None:
-    if why := names.why_not(name, longest):
-        raise invalid(name=why)
-
-
-def _locked(row: Row, live: QuerySet[Row]) -> Row:
-    """The row as it is now, and ours until the transaction ends; workers may go on pointing at it."""
-    found = live.select_for_update(of=("self",), no_key=True).filter(pk=row.pk).first()
-    if found is None:
-        raise CatalogError(f"{row._meta.model_name}_removed", f"“{row}” has been removed.", status=409)
-    return found
 
 
 @transaction.atomic
@@ -93,7 +66,7 @@ def update_vendor(
     vendor: Vendor, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: str
 ) -> Vendor:
     """`expected` is the state that the editor started from (people/late_edits.py); so it is below."""
-    vendor = _locked(vendor, Vendor.objects.live())
+    vendor = locked(vendor, Vendor.objects.live())
     before = vendor_facts(vendor)
     for field in changes.keys() & {"name", "homepage"}:
         setattr(vendor, field, changes[field].strip())
@@ -116,7 +89,7 @@ def _index_again(vendor: Vendor) -> None:
 @transaction.atomic
 def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credentials: bool = False) -> None:
     """Removes its endpoints too. What agents have pinned and published stays."""
-    vendor = _locked(vendor, Vendor.objects.live())
+    vendor = locked(vendor, Vendor.objects.live())
     for endpoint in vendor.endpoints.filter(removed_at=None):
         remove_endpoint(endpoint, actor=actor, why=why, with_credentials=with_credentials)
     vendor.removed_at = timezone.now()
@@ -125,7 +98,7 @@ def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credential
 
 
 def _check_vendor(vendor: Vendor) -> None:
-    _check_name(vendor.name, 120)
+    check_name(vendor.name, 120)
     if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?", vendor.slug):
         raise invalid(slug="Use small letters, digits and hyphens, up to 60 characters.")
     if len(vendor.homepage) > 500:
@@ -157,7 +130,7 @@ def create_endpoint(
 ) -> Endpoint:
     """Checked, saved and due at once; the caller asks for the first run. `reach`: see REACH."""
     endpoint = Endpoint(
-        vendor=_locked(vendor, Vendor.objects.live()),
+        vendor=locked(vendor, Vendor.objects.live()),
         protocol=protocol,
         url=in_ascii(url.strip()),
         name=name.strip(),
@@ -208,7 +181,7 @@ def update_endpoint(
     endpoint: Endpoint, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: Any
 ) -> Endpoint:
     """Moving to another origin takes the credential off: it was entered for the old address only."""
-    endpoint = _locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
+    endpoint = locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = endpoint_facts(endpoint)
     if "policy" in changes:
         endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
@@ -256,7 +229,7 @@ def remove_endpoint(
         error_code="ENDPOINT_REMOVED",
         error_message="The endpoint was removed while this run was active. Nothing was written.",
     )
-    endpoint = _locked(
+    endpoint = locked(
         endpoint, Endpoint.objects.filter(removed_at=None).select_related("vendor", "credential")
     )
     endpoint.removed_at = now
@@ -268,7 +241,7 @@ def remove_endpoint(
     audit.record(actor, "remove", endpoint, before=endpoint_facts(endpoint), why=why)
     credential = endpoint.credential
     if with_credentials and credential and not credential.endpoints.filter(removed_at=None).exists():
-        remove_credential(credential, actor=actor, why=why)
+        custody.remove_credential(credential, actor=actor, why=why)
 
 
 def _keep_documents(endpoint: Endpoint) -> None:
@@ -283,16 +256,16 @@ def _check_endpoint(
     if endpoint.protocol not in dict(protocols.choices()):
         known = ", ".join(name for name, _ in protocols.choices())
         raise invalid(protocol=f"Choose one of: {known}.")
-    _origin_of(endpoint.url)
+    origin_of(endpoint.url)
     if endpoint.name:
-        _check_name(endpoint.name, 120)
+        check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
         raise invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     _check_reach(endpoint)
     asked = protocols.get(endpoint.protocol).settings
     endpoint.take_settings(setting_values.checked(asked, endpoint.settings, kept))
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
-    origin = _origin_of(endpoint.credential_url, stated_in)
+    origin = origin_of(endpoint.credential_url, stated_in)
     _check_binding(endpoint, origin, keeps_credential=keeps_credential)
 
 
@@ -319,17 +292,10 @@ def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict
     }
 
 
-def _origin_of(url: str, stated_in: str = "url") -> str:
-    try:
-        return networks.origin_of(url)
-    except RefusedError as exc:
-        raise invalid(**{stated_in: exc.message}) from exc
-
-
 def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -> None:
     if endpoint.credential is None:
         return
-    credential = _locked(endpoint.credential, Credential.objects.filter(removed_at=None))
+    credential = locked(endpoint.credential, Credential.objects.filter(removed_at=None))
     if credential.origin == origin:
         return
     if keeps_credential:
@@ -357,175 +323,6 @@ def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
 
 def _digest_of(authorities: str) -> str:
     return f"sha256:{hashlib.sha256(authorities.encode()).hexdigest()}" if authorities else ""
-
-
-@transaction.atomic
-def create_credential(
-    *, actor: User, name: str, kind: str, url: str, secret: str, **details: Any
-) -> Credential:
-    """`url` is any address of the origin that the secret may be sent to; it goes nowhere else.
-
-    Of `details`, those that DETAILS lists for the kind are kept. With OAuth those of `clients.DETAILS`; there
-    `secret` is the client's, goes to the token endpoint alone, and is "" for a public client.
-    """
-    credential = draft_credential(name=name, kind=kind, url=url, secret=secret, **details)
-    credential.set_by = actor
-    credential.save()
-    if clients.uses_oauth(credential):
-        credential.grant.save()
-    audit.record(actor, "enter", credential, after=credential_facts(credential))
-    return credential
-
-
-def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: Any) -> Credential:
-    """What `create_credential` would save, checked and sealed."""
-    credential = Credential(
-        name=name.strip(),
-        kind=kind,
-        **{name: details[name] for name in DETAILS.get(kind, ()) if details.get(name)},
-        origin=_origin_of(in_ascii(url.strip())),
-    )
-    _check_credential(credential)
-    if clients.uses_oauth(credential):
-        clients.draft(credential, url, details)
-    _seal(credential, secret)
-    return credential
-
-
-@transaction.atomic
-def update_client(
-    credential: Credential,
-    *,
-    actor: User,
-    secret: str = "",
-    expected: str = late_edits.ANY_STATE,
-    **changes: Any,
-) -> Credential:
-    """Changes what `clients.DETAILS` lists of an OAuth client, and its secret when one is given.
-
-    A secret goes to no other token server than the one it was entered for, and tokens belong to one client:
-    what does not fit any more is forgotten, and the credential asks for it again.
-    """
-    credential = _locked(credential, Credential.objects.filter(removed_at=None))
-    if not clients.uses_oauth(credential):
-        raise CatalogError("no_client", "This credential has no settings of OAuth.", status=409)
-    grant = Grant.objects.select_for_update().get(credential=credential)
-    credential.grant = grant
-    before = credential_facts(credential)
-    clients.change(grant, changes, has_new_secret=bool(secret))
-    if secret:
-        _seal(credential, secret)
-        credential.set_at, credential.set_by = timezone.now(), actor
-        credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by"])
-        clients.try_again(credential)
-    after = credential_facts(credential)
-    late_edits.check(credential, expected, now=before, wanted=after)
-    if after != before:
-        audit.record(actor, "edit", credential, before=before, after=after)
-    return credential
-
-
-@transaction.atomic
-def sign_out(credential: Credential, *, actor: User) -> None:
-    """Forgets the tokens of an OAuth credential, and whoever is renewing them writes nothing."""
-    credential = _locked(credential, Credential.objects.filter(removed_at=None))
-    if clients.uses_oauth(credential):
-        clients.forget_tokens(
-            Grant.objects.select_for_update().get(credential=credential), "a person signed it out"
-        )
-        audit.record(actor, "sign out", credential)
-
-
-@transaction.atomic
-def replace_secret(credential: Credential, *, actor: User, secret: str) -> Credential:
-    credential = _locked(credential, Credential.objects.filter(removed_at=None))
-    before = credential_facts(credential)
-    _seal(credential, secret)
-    credential.set_at, credential.set_by = timezone.now(), actor
-    credential.used_at = credential.refused_at = None
-    credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "used_at", "refused_at"])
-    clients.try_again(credential)
-    audit.record(actor, "replace", credential, before=before, after=credential_facts(credential))
-    return credential
-
-
-@transaction.atomic
-def remove_credential(credential: Credential, *, actor: User, why: str = "") -> None:
-    """Forgets the secret, and tokens. Refused while an endpoint uses it."""
-    credential = _locked(credential, Credential.objects.filter(removed_at=None))
-    if used := credential.endpoints.filter(removed_at=None).first():
-        raise CatalogError(
-            "credential_in_use",
-            f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
-            status=409,
-        )
-    before = credential_facts(credential)
-    credential.removed_at, credential.sealed = timezone.now(), ""
-    credential.save(update_fields=["removed_at", "sealed"])
-    clients.destroy(credential)
-    audit.record(actor, "remove", credential, before=before, why=why)
-
-
-def _check_credential(credential: Credential) -> None:
-    _check_name(credential.name, 100)
-    match credential.kind:
-        case CredentialKind.HEADER:
-            name = credential.header
-            if not HEADER_NAME.fullmatch(name) or name.lower() in RESERVED_HEADERS:
-                raise invalid(header="Give the name of one request header, such as X-Api-Key.")
-        case CredentialKind.BASIC:
-            if not credential.username or len(credential.username) > 200 or ":" in credential.username:
-                raise invalid(username="Give the user name, without a colon.")
-        case CredentialKind.QUERY:
-            if not QUERY_NAME.fullmatch(credential.parameter):
-                raise invalid(parameter="Give the name of one query parameter, such as api_key.")
-        case CredentialKind.JWT:
-            _check_token(credential)
-        case CredentialKind.BEARER | CredentialKind.OAUTH_CLIENT | CredentialKind.OAUTH_CODE:
-            pass
-        case _:
-            raise invalid(kind=f"Choose one of: {', '.join(CredentialKind.values)}.")
-
-
-def _check_token(credential: Credential) -> None:
-    for name in ("issuer", "subject", "audience"):
-        value = getattr(credential, name)
-        if len(value) > 200 or not value.isprintable():
-            raise invalid(**{name: "Give up to 200 characters on one line."})
-    life = credential.lifetime_seconds or credentials.USUAL_LIFE
-    if not 30 <= life <= credentials.LONGEST_LIFE:
-        raise invalid(lifetime_seconds="A token lives from 30 seconds to 15 minutes (900).")
-    credential.lifetime_seconds = life
-
-
-def _seal(credential: Credential, secret: str) -> None:
-    if _takes_no_secret(credential, secret):
-        return
-    if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
-        raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
-    credentials.seal(credential, Secret(secret))
-
-
-def _takes_no_secret(credential: Credential, secret: str) -> bool:
-    """A public client of OAuth has none; one that is entered all the same is refused rather than kept."""
-    if not clients.uses_oauth(credential) or clients.has_secret(credential.grant):
-        return False
-    if secret:
-        raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
-    return True
-
-
-def credential_facts(credential: Credential) -> dict[str, Any]:
-    details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
-    if clients.uses_oauth(credential):
-        details |= clients.facts(credential.grant)
-    return {
-        "name": credential.name,
-        "kind": credential.kind,
-        "origin": credential.origin,
-        **{name: value for name, value in details.items() if value},
-        "fingerprint": credential.fingerprint,
-    }
 
 
 def vendors_with_counts() -> QuerySet[Vendor]:

@@ -17,7 +17,7 @@ from django.utils import timezone
 import catalog
 import designer
 import people
-from catalog import connections, enumeration, examples, findings, history, inspecting, invocation
+from catalog import connections, custody, enumeration, examples, findings, history, inspecting, invocation
 from catalog.models import Call, Endpoint, Finding, Run, Tool
 from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import webhooks
@@ -62,8 +62,8 @@ WORKING = {
 ELSEWHERE = {
     "catalog.oauth.sign_in.begin",
     "catalog.oauth.sign_in.complete",
-    "catalog.connections.update_client",
-    "catalog.connections.sign_out",
+    "catalog.custody.update_client",
+    "catalog.custody.sign_out",
 }
 # They take an `actor` and only read, or only pass it on.
 NO_OPERATIONS = {"people.audit.record", "people.audit.entries"}
@@ -175,7 +175,7 @@ def people_come_and_go(ada: User) -> User:
 def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     row = connections.create_vendor(actor=ada, name="Shop")
     connections.update_vendor(row, actor=ada, name="The shop")
-    secret = connections.create_credential(
+    secret = custody.create_credential(
         actor=ada, name="Key", kind="bearer", url=vendor.url, secret="a-first-secret"
     )
     endpoint = connections.create_endpoint(
@@ -201,7 +201,7 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.FAILED)
     vendor.script = None
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.SUCCEEDED)  # recovered
-    connections.replace_secret(secret, actor=ada, secret="another-secret")
+    custody.replace_secret(secret, actor=ada, secret="another-secret")
     return endpoint
 
 
@@ -261,7 +261,7 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
             assert (name, silent()) == (name, [])
     endpoint = made["vendor"]
     connections.remove_endpoint(endpoint, actor=ada)
-    connections.remove_credential(endpoint.credential, actor=ada)
+    custody.remove_credential(endpoint.credential, actor=ada)
     connections.remove_vendor(endpoint.vendor, actor=ada)
     directory.update_user(made["people"], actor=ada, is_active=False)
     assert silent() == []

@@ -25,7 +25,7 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog import connections, credentials, enumeration, invocation, outbound, reading
+from catalog import credentials, custody, enumeration, invocation, outbound, reading
 from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
@@ -322,7 +322,7 @@ def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential
     secret = planted.new("secret in a crash", SPECIAL)
     form = {"name": "Crash", "kind": "bearer", "url": "https://api.example.com/", "secret": secret}
     with monkeypatch.context() as broken:
-        broken.setattr(connections, "draft_credential", bug)
+        broken.setattr(custody, "draft_credential", bug)
         for answer in (
             pages.post("/credentials/new/", form, headers={"Authorization": f"Bearer {secret}"}),
             api.post(f"{API}/credentials/", form),
@@ -475,14 +475,14 @@ def believes_everything(monkeypatch) -> None:
 
 def writes_it_down(monkeypatch) -> None:
     """The product with one careless line in its audit trail."""
-    careful = connections.create_credential
+    careful = custody.create_credential
 
     def careless(**given):
         row = careful(**given)
         logging.getLogger("catalog").info("added %s with %s", row, given["secret"])
         return row
 
-    monkeypatch.setattr(connections, "create_credential", careless)
+    monkeypatch.setattr(custody, "create_credential", careless)
 
 
 @pytest.mark.parametrize("mutant", [believes_everything, writes_it_down])

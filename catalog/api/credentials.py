@@ -9,7 +9,7 @@ from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import connections, standing
+from catalog import custody, standing
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address
 from catalog.credentials import LONGEST_LIFE
@@ -243,9 +243,7 @@ class CredentialList(ListAPIView[Credential]):
         if client is None and "secret" not in details:
             why = {"secret": "Enter the secret."}
             raise invalid(**why)
-        row = connections.create_credential(
-            actor=person(request), **{"secret": ""} | details | (client or {})
-        )
+        row = custody.create_credential(actor=person(request), **{"secret": ""} | details | (client or {}))
         return Response(CredentialOutput(row).data, status=201)
 
 
@@ -263,7 +261,7 @@ class CredentialDetail(GenericAPIView[Credential]):
         """Another secret in the place of the old one; whatever uses the credential goes on with it."""
         given = SecretInput(data=request.data)
         given.is_valid(raise_exception=True)
-        connections.replace_secret(self._row(pk), actor=person(request), **given.validated_data)
+        custody.replace_secret(self._row(pk), actor=person(request), **given.validated_data)
         return self._answer(pk)
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
@@ -273,14 +271,14 @@ class CredentialDetail(GenericAPIView[Credential]):
         given.is_valid(raise_exception=True)
         changes = dict(given.validated_data)
         client = changes.pop("client")
-        connections.update_client(
+        custody.update_client(
             self._row(pk), actor=person(request), expected=expected(request), **changes, **client
         )
         return self._answer(pk)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
-        connections.remove_credential(self._row(pk), actor=person(request))
+        custody.remove_credential(self._row(pk), actor=person(request))
         return Response(status=204)
 
     def _row(self, pk: Any) -> Credential:
@@ -288,7 +286,7 @@ class CredentialDetail(GenericAPIView[Credential]):
 
     def _answer(self, pk: Any) -> Response:
         row = self._row(pk)
-        return Response(CredentialOutput(row).data, headers=etag_of(connections.credential_facts(row)))
+        return Response(CredentialOutput(row).data, headers=etag_of(custody.credential_facts(row)))
 
 
 class CredentialSignOut(GenericAPIView[Credential]):
@@ -298,7 +296,7 @@ class CredentialSignOut(GenericAPIView[Credential]):
     @extend_schema(request=None, responses={204: None})
     def post(self, request: Request, pk: Any) -> Response:
         """Forgets the tokens. The next one needs a sign-in, or is asked for with the client's secret."""
-        connections.sign_out(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
+        custody.sign_out(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
         return Response(status=204)
 
 

@@ -22,7 +22,7 @@ from catalog.oauth.tokens import NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
 from catalog.protocols.errors import RefusedError
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
-# What `connections.create_credential` and `update_client` take for these kinds.
+# What `custody.create_credential` and `update_client` take for these kinds.
 DETAILS = (
     *("token_url", "authorization_url", "issuer", "states_issuer", "client_id", "client_authentication"),
     *("scope", "resource", "audience", "parameters"),

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog import connections, standing
+from catalog import custody, standing
 from catalog.client_fields import ClientForm
 from catalog.forms import CredentialForm, SecretForm
 from catalog.models import Credential
@@ -51,7 +51,7 @@ def credential_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and (not form.is_oauth or client.is_valid()):
         given = form.cleaned_data | (client.given() if form.is_oauth else {})
         try:
-            row = connections.create_credential(actor=person(request), **given)
+            row = custody.create_credential(actor=person(request), **given)
         except DomainError as error:
             _refuse(error, form, client)
         else:
@@ -132,7 +132,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
     form = SecretForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            connections.replace_secret(row, actor=person(request), **form.cleaned_data)
+            custody.replace_secret(row, actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -161,14 +161,14 @@ def credential_client(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk, kind__in=clients.KINDS)
     held = {name: getattr(row.grant, name) for name in clients.DETAILS}
     client = ClientForm(request.POST or None, initial=held)
-    client.edits(connections.credential_facts(row))
+    client.edits(custody.credential_facts(row))
     context = {"credential": row, "client": client, "redirect_uri": _redirect_uri(request)}
     if ASKS & request.POST.keys():
         asked = request.POST.get("resource") or row.origin
         return _with_lookup(request, "catalog/credential_client.html", client, asked, context)
     if request.method == "POST" and client.is_valid():
         try:
-            connections.update_client(row, actor=person(request), expected=client.expected, **client.facts())
+            custody.update_client(row, actor=person(request), expected=client.expected, **client.facts())
         except DomainError as error:
             client.refuse(error)
         else:
@@ -220,7 +220,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 @require_POST
 def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
-    connections.sign_out(row, actor=person(request))
+    custody.sign_out(row, actor=person(request))
     messages.success(request, "Its tokens are forgotten.")
     return redirect("credential", row.pk)
 
@@ -230,7 +230,7 @@ def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
 def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(Credential, pk=pk, removed_at=None)
     try:
-        connections.remove_credential(row, actor=person(request))
+        custody.remove_credential(row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential", row.pk)

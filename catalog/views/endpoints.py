@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connections, enumeration, pacing, protocols
+from catalog import connections, custody, enumeration, pacing, protocols
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.models import Credential, Endpoint, Run, Vendor
 from catalog.models.runs import Trigger
@@ -62,7 +62,7 @@ def _credential(form: ConnectForm, vendor: Vendor, actor: User) -> Credential | 
     if given["credential"] == NEW:
         url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
         own = {name: given[name] for name in ("kind", "secret")}
-        return connections.create_credential(actor=actor, name=vendor.name, url=url, **own, **form.details())
+        return custody.create_credential(actor=actor, name=vendor.name, url=url, **own, **form.details())
     return Credential.objects.get(pk=given["credential"]) if given["credential"] else None
 
 

@@ -4,7 +4,7 @@ from django.shortcuts import render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connections, previews, protocols
+from catalog import connections, custody, previews, protocols
 from catalog.forms import NEW, EndpointForm, PreviewForm
 from catalog.models import Credential, Endpoint
 from catalog.views.endpoints import endpoint_context, live_endpoint
@@ -72,7 +72,7 @@ def _credential(form: PreviewForm) -> Credential | None:
         return Credential.objects.get(pk=given["credential"]) if given["credential"] else None
     url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
     own = {name: given[name] for name in ("kind", "secret")}
-    return connections.draft_credential(name="new", url=url, **own, **form.details())
+    return custody.draft_credential(name="new", url=url, **own, **form.details())
 
 
 def _refused(form: OperationForm) -> list[str]:

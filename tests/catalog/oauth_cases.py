@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from catalog import connections
+from catalog import custody
 from catalog.models import Credential, Grant
 from catalog.oauth import sign_in, states
 from people.models import User
@@ -18,7 +18,7 @@ SESSION = "the key of a login session"
 
 def make_client(server: AuthorizationServer, kind: str = "oauth_client", **changed: Any) -> Credential:
     secret = changed.pop("secret", server.client_secret or "")
-    return connections.create_credential(
+    return custody.create_credential(
         actor=changed.pop("actor", None) or make_user(),
         name=changed.pop("name", "Weather"),
         kind=kind,

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from catalog import connections, credentials
+from catalog import credentials, custody
 from catalog.models import Credential
 from catalog.protocols.errors import RefusedError
 from people.models import AuditEntry
@@ -24,7 +24,7 @@ KEY = "kAnarY+vogel/17=geheim&x"
 
 def make_credential(url: str, **fields) -> Credential:
     given = {"name": "Key", "kind": "query", "parameter": "api_key", "secret": KEY, **fields}
-    return connections.create_credential(actor=make_user(), url=url, **given)
+    return custody.create_credential(actor=make_user(), url=url, **given)
 
 
 def ask(vendor: HostileVendor, path: str = "/a", params=None, *, exchanges=None, **fields):

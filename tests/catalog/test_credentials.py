@@ -12,7 +12,7 @@ from django.core import serializers
 from django.db import connection
 from rest_framework.test import APIClient
 
-from catalog import connections, credentials, enumeration
+from catalog import connections, credentials, custody, enumeration
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
@@ -31,7 +31,7 @@ def key(name: str, fill: int = 0, size: int = 32) -> str:
 
 def make_credential(secret: str = "s3cret", **fields) -> Credential:
     given = {"name": "Main key", "kind": "bearer", "url": URL, **fields}
-    return connections.create_credential(actor=make_user(), secret=secret, **given)
+    return custody.create_credential(actor=make_user(), secret=secret, **given)
 
 
 def test_secret_does_not_show_itself():
@@ -123,7 +123,7 @@ def test_first_key_seals_and_all_keys_open(settings):
     new = make_credential("new secret")
     assert new.sealed.startswith("v1:k2:")
     assert credentials.unseal(old).reveal() == "old secret"
-    old = connections.replace_secret(old, actor=make_user(), secret="old secret")
+    old = custody.replace_secret(old, actor=make_user(), secret="old secret")
 
     settings.KEYS = [key("k2", fill=2)]
     assert [credentials.unseal(row).reveal() for row in (old, new)] == ["old secret", "new secret"]

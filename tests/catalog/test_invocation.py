@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog import connections, invocation
+from catalog import connections, custody, invocation
 from catalog.errors import CatalogError
 from catalog.invocation import ArgumentsError, ConfirmationError
 from catalog.models import Call, Credential, Finding, ToolVersion
@@ -305,14 +305,14 @@ def test_long_outputs_are_cut_and_say_so():
 
 
 def make_credential(url: str) -> Credential:
-    return connections.create_credential(
+    return custody.create_credential(
         actor=make_user(), name="Key", kind="header", header="X-Key", url=url, secret="kAnarY-vogel"
     )
 
 
 def test_the_exchange_is_kept_without_the_secret():
     with HostileVendor(ANSWER) as vendor:
-        credential = connections.create_credential(
+        credential = custody.create_credential(
             actor=make_user(),
             name="Key",
             kind="header",
@@ -347,7 +347,7 @@ def test_a_vendor_that_sends_the_secret_back_gives_nothing_away():
         )
 
     with HostileVendor(parrot) as vendor:
-        credential = connections.create_credential(
+        credential = custody.create_credential(
             actor=make_user(),
             name="Key",
             kind="header",

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import connections, invocation
+from catalog import custody, invocation
 from catalog.models import Call
 from catalog.tasks import perform_call
 from pegboard.celery import app
@@ -113,7 +113,7 @@ def test_secrets_of_a_call_are_found_nowhere(kind, caplog, capfd):
     tokens = []
     with HostileVendor(parrot) as vendor:
         details = {"kind": kind, "parameter": "key"}
-        credential = connections.create_credential(
+        credential = custody.create_credential(
             actor=make_user(), name="Key", url=vendor.url, secret=CANARY, **details
         )
         call = ask_for(vendor.url, credential=credential)

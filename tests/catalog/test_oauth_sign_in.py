@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.db.models.functions import Now
 
-from catalog import connections, sealing
+from catalog import custody, sealing
 from catalog.errors import CatalogError
 from catalog.models import Grant, SignIn
 from catalog.oauth import asking, sign_in, states
@@ -268,7 +268,7 @@ def test_one_person_has_few_sign_ins_open(credential, ada):
 
 def test_change_of_the_client_ends_sign_ins_under_way(server, credential, ada):
     back = server.visit(begin(credential, ada))
-    connections.update_client(credential, actor=ada, scope="read")
+    custody.update_client(credential, actor=ada, scope="read")
 
     refused(back, ada, "sign_in_unknown")
 

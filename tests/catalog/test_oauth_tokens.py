@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 import pytest
 from django.db.models.functions import Now
 
-from catalog import connections, credentials
+from catalog import credentials, custody
 from catalog.errors import CatalogError
 from catalog.models import Grant
 from catalog.oauth import states, tokens
@@ -358,7 +358,7 @@ def test_due_tokens_are_renewed_before_anybody_asks():
 def test_token_server_elsewhere_gets_neither_secret_nor_token():
     with AuthorizationServer() as server, AuthorizationServer() as other:
         credential, admin = signed_in(server), make_user()
-        connections.update_client(credential, actor=admin, token_url=f"{other.url}/token")
+        custody.update_client(credential, actor=admin, token_url=f"{other.url}/token")
         with pytest.raises(NeedsSignInError):
             tokens.token_for(credential)
 
@@ -367,7 +367,7 @@ def test_token_server_elsewhere_gets_neither_secret_nor_token():
         assert (stands.state, stands.remedy) == (states.State.REFUSED, states.Remedy.ENTER_SECRET)
         grant = grant_of(credential)
         assert (grant.access_token, grant.refresh_token, grant.credential.sealed) == ("", "", "")
-        connections.replace_secret(credential, actor=admin, secret="another secret")
+        custody.replace_secret(credential, actor=admin, secret="another secret")
         assert standing(credential).state == states.State.NEEDS_SIGN_IN
 
 
@@ -375,7 +375,7 @@ def test_another_scope_brings_another_token():
     with AuthorizationServer() as server:
         credential = make_client(server)
         tokens.token_for(credential)
-        connections.update_client(credential, actor=make_user(), scope="  read   only ")
+        custody.update_client(credential, actor=make_user(), scope="  read   only ")
         tokens.token_for(credential)
 
     assert [form["scope"] for form in server.forms] == ["read write", "read only"]
@@ -384,7 +384,7 @@ def test_another_scope_brings_another_token():
 def test_removed_credential_leaves_no_token():
     with AuthorizationServer() as server:
         credential = signed_in(server)
-        connections.remove_credential(credential, actor=make_user())
+        custody.remove_credential(credential, actor=make_user())
         with pytest.raises(CatalogError, match="removed"):
             tokens.token_for(credential)
 
@@ -394,9 +394,9 @@ def test_removed_credential_leaves_no_token():
 def test_trail_names_no_secret():
     with AuthorizationServer() as server:
         credential = signed_in(server)
-        connections.update_client(credential, actor=make_user(), scope="read")
-        connections.sign_out(credential, actor=make_user())
-        connections.remove_credential(credential, actor=make_user())
+        custody.update_client(credential, actor=make_user(), scope="read")
+        custody.sign_out(credential, actor=make_user())
+        custody.remove_credential(credential, actor=make_user())
 
     entries = AuditEntry.objects.filter(kind="credential").order_by("pk")
     assert [entry.action for entry in entries] == ["enter", "sign in", "edit", "sign out", "remove"]
@@ -407,7 +407,7 @@ def test_trail_names_no_secret():
 
 def test_draft_is_tried_with_a_token_that_is_kept_nowhere():
     with AuthorizationServer() as server:
-        draft = connections.draft_credential(
+        draft = custody.draft_credential(
             name="Draft", kind="oauth_client", url=server.url, secret=CLIENT_SECRET, **server.settings()
         )
         endpoint = make_endpoint(url=server.url)
@@ -468,7 +468,7 @@ def test_new_secret_mends_a_refused_client():
             with pytest.raises(ProtocolError):
                 tokens.token_for(credential)
         assert len(server.forms) == 1
-        connections.replace_secret(credential, actor=make_user(), secret=CLIENT_SECRET)
+        custody.replace_secret(credential, actor=make_user(), secret=CLIENT_SECRET)
         tokens.token_for(credential)
 
     assert standing(credential).state == states.State.OK
@@ -477,10 +477,10 @@ def test_new_secret_mends_a_refused_client():
 def test_client_may_become_a_public_one_and_back():
     with AuthorizationServer() as server:
         credential, admin = signed_in(server), make_user()
-        connections.update_client(credential, actor=admin, client_authentication="none")
+        custody.update_client(credential, actor=admin, client_authentication="none")
         assert grant_of(credential).credential.sealed == ""
         changed = {"client_authentication": "post", "secret": CLIENT_SECRET}
-        connections.update_client(credential, actor=admin, **changed)
+        custody.update_client(credential, actor=admin, **changed)
 
     assert grant_of(credential).credential.sealed
     assert standing(credential).state == states.State.OK

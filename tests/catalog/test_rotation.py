@@ -15,7 +15,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from catalog import connections, credentials, rotation, sealing
+from catalog import credentials, custody, rotation, sealing
 from catalog.credentials import FIELD
 from catalog.models import Credential
 from catalog.oauth import tokens
@@ -36,7 +36,7 @@ OLD, NEW, THIRD = (
 
 def make_credential(secret: str = "s3cret", **fields) -> Credential:
     given = {"name": "Key", "kind": "bearer", "url": "https://api.acme.example/", "secret": secret}
-    return connections.create_credential(actor=make_user(), **given | fields)
+    return custody.create_credential(actor=make_user(), **given | fields)
 
 
 def store(count: int) -> dict[object, str]:
@@ -162,7 +162,7 @@ def test_lost_key_is_named_and_its_secrets_can_be_given_up(settings):
         credentials.unseal(credential)
     entry = AuditEntry.objects.latest("pk")
     assert (entry.action, entry.label, entry.before) == ("forget", "Key", {"key": "k1"})
-    replaced = connections.replace_secret(credential, actor=make_user(), secret="s3cret")
+    replaced = custody.replace_secret(credential, actor=make_user(), secret="s3cret")
     assert credentials.unseal(replaced).reveal() == "s3cret"
     assert replaced.fingerprint != lost
 
@@ -343,7 +343,7 @@ def test_rotation_killed_twelve_times_under_readers_and_writers(settings, warm):
                 time.sleep(0.005)
             reader.fine[pk].add(f"new {expected[pk]}")
             expected[pk] = f"new {expected[pk]}"
-            connections.replace_secret(Credential.objects.get(pk=pk), actor=actor, secret=expected[pk])
+            custody.replace_secret(Credential.objects.get(pk=pk), actor=actor, secret=expected[pk])
             child.kill()
             ended.append(child.wait().status)
         assert under_new.count() < 600

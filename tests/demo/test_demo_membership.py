@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.db.models.functions import Now
 
-from catalog import connections, enumeration
+from catalog import custody, enumeration
 from catalog.models import Grant
 from catalog.models.runs import Trigger
 from catalog.oauth import discovery, sign_in
@@ -32,7 +32,7 @@ def connect(weather, kind: str):
     [server] = found.servers
     assert server.problem == ""
     ada = make_user()
-    credential = connections.create_credential(
+    credential = custody.create_credential(
         actor=ada,
         name="Members",
         kind=kind,

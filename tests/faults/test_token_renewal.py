@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from catalog import connections
+from catalog import custody
 from catalog.models import Grant
 from catalog.oauth import states
 from tests.authorization_server import AuthorizationServer
@@ -143,7 +143,7 @@ def test_client_that_is_changed_during_a_renewal_stays_changed(worker):
         wear_out(credential)
         sleeper = worker.start("token", str(credential.pk), crash="token-received:1:SIGSTOP")
         wait_until_it_stops(sleeper)
-        connections.sign_out(credential, actor=make_user())
+        custody.sign_out(credential, actor=make_user())
         sleeper.kill(signal.SIGCONT)
         assert sleeper.wait().status == 1
 

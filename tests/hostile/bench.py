@@ -8,7 +8,7 @@ from django.core import serializers
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import connections, credentials, enumeration, inspecting
+from catalog import credentials, custody, enumeration, inspecting
 from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion, Withdrawal
 from catalog.models.runs import Trigger
 from catalog.wire import DEFAULT_LIMITS, KIB, Limits
@@ -38,7 +38,7 @@ class Bench:
         vendor.script = self.shop
         root = vendor.url + dialect.root
         url = root + (dialect.list_path if dialect.name == "openapi" else "")
-        credential = connections.create_credential(
+        credential = custody.create_credential(
             actor=admin, name=f"Key of {dialect.name}", kind="bearer", url=url, secret=SECRET
         )
         self.endpoint = make_endpoint(

@@ -1,0 +1,201 @@
+"""Credentials in our hands: entered, changed, replaced and removed by people.
+
+Each function is one change by one person and writes its audit row in the same transaction. What attaches
+them to a request: catalog/credentials.py.
+"""
+
+import re
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from catalog import credentials
+from catalog.addresses import in_ascii
+from catalog.editing import check_name, locked, origin_of
+from catalog.errors import CatalogError, invalid
+from catalog.models import Credential, Grant
+from catalog.models.vendors import CredentialKind
+from catalog.oauth import clients
+from catalog.sealing import Secret
+from people import audit, late_edits
+from people.models import User
+
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+RESERVED_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"}
+QUERY_NAME = re.compile(r"[A-Za-z0-9._~\[\]$-]{1,64}")
+DETAILS: dict[str, tuple[str, ...]] = {
+    CredentialKind.HEADER: ("header",),
+    CredentialKind.BASIC: ("username",),
+    CredentialKind.QUERY: ("parameter",),
+    CredentialKind.JWT: ("issuer", "subject", "audience", "lifetime_seconds"),
+}
+
+
+@transaction.atomic
+def create_credential(
+    *, actor: User, name: str, kind: str, url: str, secret: str, **details: Any
+) -> Credential:
+    """`url` is any address of the origin that the secret may be sent to; it goes nowhere else.
+
+    Of `details`, those that DETAILS lists for the kind are kept. With OAuth those of `clients.DETAILS`; there
+    `secret` is the client's, goes to the token endpoint alone, and is "" for a public client.
+    """
+    credential = draft_credential(name=name, kind=kind, url=url, secret=secret, **details)
+    credential.set_by = actor
+    credential.save()
+    if clients.uses_oauth(credential):
+        credential.grant.save()
+    audit.record(actor, "enter", credential, after=credential_facts(credential))
+    return credential
+
+
+def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: Any) -> Credential:
+    """What `create_credential` would save, checked and sealed."""
+    credential = Credential(
+        name=name.strip(),
+        kind=kind,
+        **{name: details[name] for name in DETAILS.get(kind, ()) if details.get(name)},
+        origin=origin_of(in_ascii(url.strip())),
+    )
+    _check_credential(credential)
+    if clients.uses_oauth(credential):
+        clients.draft(credential, url, details)
+    _seal(credential, secret)
+    return credential
+
+
+@transaction.atomic
+def update_client(
+    credential: Credential,
+    *,
+    actor: User,
+    secret: str = "",
+    expected: str = late_edits.ANY_STATE,
+    **changes: Any,
+) -> Credential:
+    """Changes what `clients.DETAILS` lists of an OAuth client, and its secret when one is given.
+
+    A secret goes to no other token server than the one it was entered for, and tokens belong to one client:
+    what does not fit any more is forgotten, and the credential asks for it again.
+    """
+    credential = locked(credential, Credential.objects.filter(removed_at=None))
+    if not clients.uses_oauth(credential):
+        raise CatalogError("no_client", "This credential has no settings of OAuth.", status=409)
+    grant = Grant.objects.select_for_update().get(credential=credential)
+    credential.grant = grant
+    before = credential_facts(credential)
+    clients.change(grant, changes, has_new_secret=bool(secret))
+    if secret:
+        _seal(credential, secret)
+        credential.set_at, credential.set_by = timezone.now(), actor
+        credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by"])
+        clients.try_again(credential)
+    after = credential_facts(credential)
+    late_edits.check(credential, expected, now=before, wanted=after)
+    if after != before:
+        audit.record(actor, "edit", credential, before=before, after=after)
+    return credential
+
+
+@transaction.atomic
+def sign_out(credential: Credential, *, actor: User) -> None:
+    """Forgets the tokens of an OAuth credential, and whoever is renewing them writes nothing."""
+    credential = locked(credential, Credential.objects.filter(removed_at=None))
+    if clients.uses_oauth(credential):
+        clients.forget_tokens(
+            Grant.objects.select_for_update().get(credential=credential), "a person signed it out"
+        )
+        audit.record(actor, "sign out", credential)
+
+
+@transaction.atomic
+def replace_secret(credential: Credential, *, actor: User, secret: str) -> Credential:
+    credential = locked(credential, Credential.objects.filter(removed_at=None))
+    before = credential_facts(credential)
+    _seal(credential, secret)
+    credential.set_at, credential.set_by = timezone.now(), actor
+    credential.used_at = credential.refused_at = None
+    credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "used_at", "refused_at"])
+    clients.try_again(credential)
+    audit.record(actor, "replace", credential, before=before, after=credential_facts(credential))
+    return credential
+
+
+@transaction.atomic
+def remove_credential(credential: Credential, *, actor: User, why: str = "") -> None:
+    """Forgets the secret, and tokens. Refused while an endpoint uses it."""
+    credential = locked(credential, Credential.objects.filter(removed_at=None))
+    if used := credential.endpoints.filter(removed_at=None).first():
+        raise CatalogError(
+            "credential_in_use",
+            f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
+            status=409,
+        )
+    before = credential_facts(credential)
+    credential.removed_at, credential.sealed = timezone.now(), ""
+    credential.save(update_fields=["removed_at", "sealed"])
+    clients.destroy(credential)
+    audit.record(actor, "remove", credential, before=before, why=why)
+
+
+def _check_credential(credential: Credential) -> None:
+    check_name(credential.name, 100)
+    match credential.kind:
+        case CredentialKind.HEADER:
+            name = credential.header
+            if not HEADER_NAME.fullmatch(name) or name.lower() in RESERVED_HEADERS:
+                raise invalid(header="Give the name of one request header, such as X-Api-Key.")
+        case CredentialKind.BASIC:
+            if not credential.username or len(credential.username) > 200 or ":" in credential.username:
+                raise invalid(username="Give the user name, without a colon.")
+        case CredentialKind.QUERY:
+            if not QUERY_NAME.fullmatch(credential.parameter):
+                raise invalid(parameter="Give the name of one query parameter, such as api_key.")
+        case CredentialKind.JWT:
+            _check_token(credential)
+        case CredentialKind.BEARER | CredentialKind.OAUTH_CLIENT | CredentialKind.OAUTH_CODE:
+            pass
+        case _:
+            raise invalid(kind=f"Choose one of: {', '.join(CredentialKind.values)}.")
+
+
+def _check_token(credential: Credential) -> None:
+    for name in ("issuer", "subject", "audience"):
+        value = getattr(credential, name)
+        if len(value) > 200 or not value.isprintable():
+            raise invalid(**{name: "Give up to 200 characters on one line."})
+    life = credential.lifetime_seconds or credentials.USUAL_LIFE
+    if not 30 <= life <= credentials.LONGEST_LIFE:
+        raise invalid(lifetime_seconds="A token lives from 30 seconds to 15 minutes (900).")
+    credential.lifetime_seconds = life
+
+
+def _seal(credential: Credential, secret: str) -> None:
+    if _takes_no_secret(credential, secret):
+        return
+    if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
+        raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
+    credentials.seal(credential, Secret(secret))
+
+
+def _takes_no_secret(credential: Credential, secret: str) -> bool:
+    """A public client of OAuth has none; one that is entered all the same is refused rather than kept."""
+    if not clients.uses_oauth(credential) or clients.has_secret(credential.grant):
+        return False
+    if secret:
+        raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
+    return True
+
+
+def credential_facts(credential: Credential) -> dict[str, Any]:
+    details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
+    if clients.uses_oauth(credential):
+        details |= clients.facts(credential.grant)
+    return {
+        "name": credential.name,
+        "kind": credential.kind,
+        "origin": credential.origin,
+        **{name: value for name, value in details.items() if value},
+        "fingerprint": credential.fingerprint,
+    }

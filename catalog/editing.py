@@ -1,0 +1,33 @@
+"""What every change by a person begins with: the row as it is now, and what was typed, looked at."""
+
+from typing import TypeVar
+
+from django.db.models import QuerySet
+
+from catalog import networks
+from catalog.errors import CatalogError, invalid
+from catalog.models import Credential, Endpoint, Vendor
+from catalog.protocols.errors import RefusedError
+from people import names
+
+Row = TypeVar("Row", Vendor, Endpoint, Credential)
+
+
+def check_name(name: str, longest: int) -> None:
+    if why := names.why_not(name, longest):
+        raise invalid(name=why)
+
+
+def locked(row: Row, live: QuerySet[Row]) -> Row:
+    """The row as it is now, and ours until the transaction ends; workers may go on pointing at it."""
+    found = live.select_for_update(of=("self",), no_key=True).filter(pk=row.pk).first()
+    if found is None:
+        raise CatalogError(f"{row._meta.model_name}_removed", f"“{row}” has been removed.", status=409)
+    return found
+
+
+def origin_of(url: str, stated_in: str = "url") -> str:
+    try:
+        return networks.origin_of(url)
+    except RefusedError as exc:
+        raise invalid(**{stated_in: exc.message}) from exc
