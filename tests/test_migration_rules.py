@@ -1,0 +1,195 @@
+"""Code of yesterday runs beside code of today during a deployment, on the schema of today.
+
+So a migration may only add, and may not hold up anybody. Each operation that could do otherwise is refused
+here, unless it stands in LISTED with the reason why it is harmless. docs/operations.md has the rules in words.
+"""
+
+import pytest
+from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
+from django.db import connection, migrations, models
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations.base import Operation
+from django.db.migrations.state import ProjectState
+from django.db.models import NOT_PROVIDED
+
+# The newest of each app when the rules were made. Nobody had a release then: before an upgrade from a
+# checkout that is older than these, all of the old processes are ended.
+BEFORE_THE_RULES = {"catalog": 21, "designer": 4, "notifications": 1, "people": 6}
+
+# Migration and operation, as the test names them: why it harms neither old code nor its users.
+LISTED: dict[tuple[str, str], str] = {}
+
+HARMLESS = (
+    migrations.CreateModel,
+    migrations.AlterModelOptions,
+    migrations.AlterModelManagers,
+    migrations.RemoveConstraint,
+    migrations.RemoveIndex,
+    AddIndexConcurrently,
+    RemoveIndexConcurrently,
+)
+TELLING = {
+    migrations.RemoveField: "old code still reads the column",
+    migrations.RenameField: "old code still reads the column under its old name",
+    migrations.DeleteModel: "old code still reads the table",
+    migrations.RenameModel: "old code still reads the table under its old name",
+    migrations.AlterModelTable: "old code still reads the table under its old name",
+    migrations.AddConstraint: "every row is checked under a lock, and old code may write what it refuses",
+    migrations.AddIndex: "nobody writes while it is built; AddIndexConcurrently lets them",
+    migrations.RunSQL: "nothing here can tell what it does",
+    migrations.RunPython: "nothing here can tell what it does, nor how long it holds its locks",
+}
+
+
+def trouble_with(operation: Operation, app: str, before: ProjectState, *, is_new: bool) -> str:
+    """What old code or its users could meet; empty when nothing. `is_new`: this migration makes the table."""
+    if is_new or isinstance(operation, HARMLESS):
+        return ""
+    if isinstance(operation, migrations.AddField):
+        return _of_a_new_column(operation.field)
+    if isinstance(operation, migrations.AlterField):
+        old = before.models[app, operation.model_name.lower()].get_field(operation.name)
+        return _of_another_column(old, operation.field)
+    return TELLING.get(type(operation), "it is not known to be harmless")
+
+
+def _of_a_new_column(field: models.Field) -> str:
+    if field.many_to_many:
+        return ""
+    if not field.null and field.db_default is NOT_PROVIDED:
+        return "old code cannot add rows: give the field db_default, or null=True"
+    if field.unique or field.db_index:
+        return "nobody writes while its index is built: add it with AddIndexConcurrently"
+    return ""
+
+
+def _of_another_column(old: models.Field, new: models.Field) -> str:
+    if old.null and not new.null:
+        return "old code may write NULL"
+    if old.db_default is not NOT_PROVIDED and new.db_default is NOT_PROVIDED:
+        return "old code may rely on the database's default"
+    if _type(old) != _type(new):
+        return "the table may be written anew under a lock, and old code reads another type"
+    if (new.unique, new.db_index) > (old.unique, old.db_index):
+        return "nobody writes while its index is built"
+    return ""
+
+
+def _type(field: models.Field) -> str | None:
+    """As the database knows it. A reference has the type of what it leads to, which stays."""
+    return field.get_internal_type() if field.is_relation else field.db_type(connection)
+
+
+def operations(migration: migrations.Migration) -> list[Operation]:
+    """Those that reach the database."""
+    flat: list[Operation] = []
+    for each in migration.operations:
+        is_split = isinstance(each, migrations.SeparateDatabaseAndState)
+        flat += each.database_operations if is_split else [each]
+    return flat
+
+
+def troubles(migration: migrations.Migration, state: ProjectState) -> list[tuple[str, str]]:
+    """Each operation that could do harm and what it could do; `state` is moved to after the migration."""
+    made, found = set(), []
+    for each in operations(migration):
+        table = (getattr(each, "model_name", "") or getattr(each, "name", "") or "").lower()
+        if isinstance(each, migrations.CreateModel):
+            made.add(table)
+        if says := trouble_with(each, migration.app_label, state, is_new=table in made):
+            found.append((str(each.describe()), says))
+        each.state_forwards(migration.app_label, state)
+    return found
+
+
+def number(migration: migrations.Migration) -> int:
+    return int(migration.name.partition("_")[0])
+
+
+def ours() -> list[tuple[migrations.Migration, ProjectState]]:
+    """Every migration that came after the rules, with the state that it starts from."""
+    loader = MigrationLoader(None)
+    new = [
+        each
+        for (app, _), each in loader.disk_migrations.items()
+        if app in BEFORE_THE_RULES and number(each) > BEFORE_THE_RULES[app]
+    ]
+    return [
+        (each, loader.project_state((each.app_label, each.name), at_end=False))
+        for each in sorted(new, key=lambda each: (each.app_label, each.name))
+    ]
+
+
+def test_new_migrations_let_old_code_go_on():
+    unlisted = [
+        f"{migration.app_label}.{migration.name}: {what}: {says}"
+        for migration, state in ours()
+        for what, says in troubles(migration, state)
+        if not LISTED.get((f"{migration.app_label}.{migration.name}", what))
+    ]
+    assert unlisted == []
+
+
+def test_every_app_of_ours_is_read():
+    """An app with migrations of its own cannot be forgotten, and no listed reason outlives its migration."""
+    disk = MigrationLoader(None).disk_migrations
+    modules = {app for (app, _), each in disk.items() if not each.__module__.startswith("django.")}
+    assert modules == set(BEFORE_THE_RULES)
+    assert {name for name, _ in LISTED} <= {f"{app}.{name}" for app, name in disk}
+
+
+def _state() -> ProjectState:
+    state = ProjectState()
+    fields = [
+        ("id", models.BigAutoField(primary_key=True)),
+        ("word", models.CharField(max_length=10, null=True)),
+        ("size", models.IntegerField(db_default=0)),
+    ]
+    migrations.CreateModel("Thing", fields).state_forwards("shop", state)
+    return state
+
+
+BREAKING = {
+    "a column that old code does not fill": migrations.AddField("thing", "x", models.TextField(default="")),
+    "a column with an index": migrations.AddField(
+        "thing", "x", models.TextField(db_default="", db_index=True)
+    ),
+    "a column that is gone": migrations.RemoveField("thing", "word"),
+    "a column of another name": migrations.RenameField("thing", "word", "text"),
+    "a column that may not be empty any more": migrations.AlterField(
+        "thing", "word", models.CharField(max_length=10)
+    ),
+    "a column of another type": migrations.AlterField("thing", "word", models.TextField(null=True)),
+    "a default that is gone": migrations.AlterField("thing", "size", models.IntegerField(default=0)),
+    "a table that is gone": migrations.DeleteModel("thing"),
+    "a rule for rows that are there": migrations.AddConstraint(
+        "thing", models.CheckConstraint(condition=models.Q(size__gt=0), name="big")
+    ),
+    "an index that locks": migrations.AddIndex("thing", models.Index(fields=["size"], name="by_size")),
+    "anything in SQL": migrations.RunSQL("LOCK TABLE shop_thing"),
+    "anything in Python": migrations.RunPython(migrations.RunPython.noop),
+    "one that is hidden": migrations.SeparateDatabaseAndState([migrations.RemoveField("thing", "word")]),
+}
+ADDING = [
+    migrations.CreateModel("Other", [("id", models.BigAutoField(primary_key=True))]),
+    migrations.AddField("other", "x", models.TextField(default="")),
+    migrations.AddField("thing", "x", models.TextField(db_default="")),
+    migrations.AddField("thing", "y", models.TextField(null=True)),
+    migrations.AlterField("thing", "size", models.IntegerField(db_default=0, help_text="In metres.")),
+    AddIndexConcurrently("thing", models.Index(fields=["size"], name="by_size")),
+]
+
+
+def _migration(*steps: Operation) -> migrations.Migration:
+    made = migrations.Migration("0001_of_a_test", "shop")
+    made.operations = list(steps)
+    return made
+
+
+@pytest.mark.parametrize("what", BREAKING)
+def test_what_would_break_old_code_is_found(what):
+    assert len(troubles(_migration(BREAKING[what]), _state())) == 1
+
+
+def test_what_only_adds_is_let_through():
+    assert troubles(_migration(*ADDING), _state()) == []
