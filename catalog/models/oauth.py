@@ -46,6 +46,7 @@ class Grant(models.Model):
 
     token_url = models.CharField(max_length=2048)
     authorization_url = models.CharField(max_length=2048, blank=True)
+    revocation_url = models.CharField(max_length=2048, blank=True, db_default="")
     issuer = models.CharField(max_length=500, blank=True)
     states_issuer = models.BooleanField(
         default=False, help_text="The server promises to name itself in the reply to a sign-in (RFC 9207)."
@@ -58,6 +59,10 @@ class Grant(models.Model):
     resource = models.CharField(max_length=2048, blank=True)
     audience = models.CharField(max_length=500, blank=True)
     parameters = models.JSONField(default=dict, blank=True)
+    registered_at = models.DateTimeField(
+        null=True, help_text="When the server made this client because we asked it to (RFC 7591)."
+    )
+    secret_expires_at = models.DateTimeField(null=True, help_text="Of a client that we registered.")
 
     generation = models.PositiveIntegerField(default=0)
     access_token = SealedField(blank=True)
