@@ -4,25 +4,26 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('catalog', '0021_read_at_the_vendors_own_speed'),
+        ("catalog", "0021_read_at_the_vendors_own_speed"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='grant',
-            name='registered_at',
-            field=models.DateTimeField(help_text='When the server made this client because we asked it to (RFC 7591).', null=True),
+            model_name="grant",
+            name="registered_at",
+            field=models.DateTimeField(
+                help_text="When the server made this client because we asked it to (RFC 7591).", null=True
+            ),
         ),
         migrations.AddField(
-            model_name='grant',
-            name='revocation_url',
-            field=models.CharField(blank=True, db_default='', max_length=2048),
+            model_name="grant",
+            name="revocation_url",
+            field=models.CharField(blank=True, db_default="", default="", max_length=2048),
         ),
         migrations.AddField(
-            model_name='grant',
-            name='secret_expires_at',
-            field=models.DateTimeField(help_text='Of a client that we registered.', null=True),
+            model_name="grant",
+            name="secret_expires_at",
+            field=models.DateTimeField(help_text="Of a client that we registered.", null=True),
         ),
     ]

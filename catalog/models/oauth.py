@@ -46,7 +46,7 @@ class Grant(models.Model):
 
     token_url = models.CharField(max_length=2048)
     authorization_url = models.CharField(max_length=2048, blank=True)
-    revocation_url = models.CharField(max_length=2048, blank=True, db_default="")
+    revocation_url = models.CharField(max_length=2048, blank=True, default="", db_default="")
     issuer = models.CharField(max_length=500, blank=True)
     states_issuer = models.BooleanField(
         default=False, help_text="The server promises to name itself in the reply to a sign-in (RFC 9207)."
