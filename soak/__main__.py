@@ -1,16 +1,19 @@
 """python -m soak [--short] [--seed N] [--out DIRECTORY] [NAME]...: all storms, or those named.
 
-Prints for each the faults injected, the recovery times and the violations, writes all of it into
-`faults.json` in DIRECTORY, and ends with status 1 if there was a violation.
+Prints for each the faults injected, the recovery times and the violations, at the end all of them in one
+table, and writes them into `faults.json` in DIRECTORY. Ends with status 1 if there was a violation, and with
+2 if a storm could not be played here or was interrupted: Ctrl-C ends the one that runs, which then reports.
 """
 
 import argparse
 import base64
 import importlib
 import json
+import logging
 import os
 import pkgutil
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +28,7 @@ from django.db import connection
 
 import soak
 from pegboard.embedded import Embedded
+from soak import _summary
 from soak.frame import Field
 
 NO_STORM = {"__main__", "frame"}
@@ -50,6 +54,18 @@ def environment(servers: Embedded) -> dict[str, str]:
     }
 
 
+def interrupt(*_: object) -> None:
+    """Once: a terminal tells parent and child at the same time, and what was begun has to be put away."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def hear_of_interruptions() -> None:
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, interrupt)
+
+
 def run_alone(name: str, options: argparse.Namespace) -> int:
     """In the child. What the storm itself fails with is a violation too."""
     with tempfile.TemporaryDirectory(prefix=f"pegboard-soak-{name}-", dir="/var/tmp") as directory:
@@ -57,12 +73,16 @@ def run_alone(name: str, options: argparse.Namespace) -> int:
         servers.start()
         field = Field(name, options.short, options.seed, servers, environment(servers), Path(directory))
         began = time.monotonic()
+        hear_of_interruptions()
         try:
             os.environ |= field.environment
             django.setup()
+            logging.disable(logging.INFO)  # thousands of readings that ended well
             call_command("migrate", "--noinput", verbosity=0)
             importlib.import_module(f"soak.{name}").storm(field)
             check_invariants(field)
+        except KeyboardInterrupt:
+            field.is_interrupted = True
         except Exception as exc:  # noqa: BLE001 - the outermost loop: the other storms go on
             traceback.print_exc()
             field.violation(f"the storm broke off: {type(exc).__name__}: {exc}")
@@ -85,7 +105,12 @@ def run_child(name: str, options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory) / "report.json"
         words = ["--alone", str(result), "--seed", str(options.seed), *(["--short"] if options.short else [])]
-        ended = subprocess.run([sys.executable, "-m", "soak", *words, name], check=False)
+        with subprocess.Popen([sys.executable, "-m", "soak", *words, name]) as child:
+            try:
+                child.wait()
+            except KeyboardInterrupt:
+                child.terminate()
+                child.wait()
         if result.exists():
             report: dict[str, Any] = json.loads(result.read_text())
             return report
@@ -93,14 +118,7 @@ def run_child(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "storm": name,
         "seed": options.seed,
         "faults": [],
-        "violations": [f"the storm's process ended with status {ended.returncode} and no report"],
-    }
-
-
-def summary(reports: list[dict[str, Any]]) -> dict[str, int]:
-    return {
-        "faults": sum(len(each["faults"]) for each in reports),
-        "violations": sum(len(each["violations"]) for each in reports),
+        "violations": [f"the storm's process ended with status {child.returncode} and no report"],
     }
 
 
@@ -117,14 +135,18 @@ def main() -> int:
     if options.alone:
         return run_alone(options.names[0], options)
     print(f"seed {options.seed} (the same faults again: --seed {options.seed})", flush=True)
-    reports = [run_child(name, options) for name in options.names or names()]
-    totals = summary(reports)
-    print(f"all: {totals['faults']} faults, {totals['violations']} violations")
+    hear_of_interruptions()
+    reports: list[dict[str, Any]] = []
+    for name in options.names or names():
+        reports.append(run_child(name, options))
+        if reports[-1].get("interrupted"):
+            break
+    print(_summary.table(reports))
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        written = {"seed": options.seed, "short": options.short, **totals, "storms": reports}
-        (options.out / "faults.json").write_text(json.dumps(written, indent=1) + "\n")
-    return min(totals["violations"], 1)
+        head = {"seed": options.seed, "short": options.short, **_summary.totals(reports)}
+        (options.out / "faults.json").write_text(json.dumps(head | {"storms": reports}, indent=1) + "\n")
+    return _summary.status(reports)
 
 
 if __name__ == "__main__":

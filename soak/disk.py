@@ -17,7 +17,7 @@ BACK = 60
 
 def storm(field: Field) -> None:
     if os.geteuid() != 0:
-        field.figure("not done", "only root can mount a small disk")
+        field.skip("only root can mount a small disk")
         return
     with small_disk(field.directory / "small") as disk:
         servers = Embedded(disk / "data")

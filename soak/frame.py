@@ -21,6 +21,11 @@ class Fault:
     recovery: float | None = None
 
 
+def is_kill(kind: str) -> bool:
+    """Faults that end a process with `kill -9` have the word in their name."""
+    return "killed" in kind.split()
+
+
 @dataclass
 class Recovery:
     """How long it took, in seconds, and how long it may take."""
@@ -64,6 +69,8 @@ class Field:
     violations: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
+    not_run: str = ""
+    is_interrupted: bool = False
 
     def __post_init__(self) -> None:
         self.random = Random(f"{self.seed}/{self.name}")
@@ -81,6 +88,10 @@ class Field:
             self.limits[kind] = limit
             if recovery is not None and recovery > limit:
                 self.violation(f"{kind} {detail}: recovered after {recovery:.1f} s; {limit:g} s are allowed")
+
+    def skip(self, why: str) -> None:
+        """This machine lacks what the storm needs. It counts as not run, which is not passed."""
+        self.not_run = why
 
     def violation(self, sentence: str) -> None:
         self.violations.append(sentence)
@@ -108,17 +119,22 @@ class Field:
         return {
             "storm": self.name,
             "seed": self.seed,
+            "not_run": self.not_run,
+            "interrupted": self.is_interrupted,
             "faults": [asdict(each) for each in self.faults],
+            "kills": sum(is_kill(each.kind) for each in self.faults),
             "recovery": {kind: asdict(each) for kind, each in self.recoveries().items()},
             "figures": self.figures,
             "violations": self.violations,
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {len(self.faults)} faults, {len(self.violations)} violations"]
+        end = ", interrupted" if self.is_interrupted else ""
+        lines = [f"{self.name}: {len(self.faults):,} faults, {len(self.violations)} violations{end}"]
+        lines += [f"  NOT RUN: {self.not_run}"] if self.not_run else []
         for kind in dict.fromkeys(each.kind for each in self.faults):
             count = sum(each.kind == kind for each in self.faults)
-            lines.append(f"  {count:5} x {kind}")
+            lines.append(f"  {count:6,} x {kind}")
         lines += [f"  recovery from {kind}: {each}" for kind, each in self.recoveries().items()]
         lines += [f"  {name}: {value}" for name, value in self.figures.items()]
         lines += [f"  VIOLATION: {sentence}" for sentence in self.violations]

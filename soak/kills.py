@@ -1,9 +1,9 @@
-"""A worker is killed at a random moment of a reading, again and again, while people read the catalog."""
+"""A worker is killed at any moment of a reading, and at each named point, while people read the catalog."""
 
 from pathlib import Path
 
 from soak.frame import Field
-from tests.faults.rounds import KillRounds
+from tests.faults.rounds import KILLED, KillRounds
 from tests.faults.warm import Warm
 from tests.vendor import Vendor, serving, tools
 
@@ -16,11 +16,20 @@ def storm(field: Field) -> None:
         with serving(Vendor(tools(25))) as vendor:
             rounds = KillRounds(worker, vendor, field.random)
             for number in range(field.times(short=10, long=200)):
-                seconds = rounds.play()
-                # The lease is made to end at once; a real one adds the rest of its 30 seconds.
-                field.fault("worker killed", f"round {number}", recovery=seconds, limit=TAKEN_UP_WITHIN)
-                if wrong := rounds.wrong():
-                    field.violation(f"round {number}: {wrong}")
+                play(field, rounds, f"round {number}")
             field.figure("killed in the middle", rounds.killed)
+            for number in range(field.times(short=1, long=10)):
+                for _, point in KILLED:
+                    before = rounds.killed
+                    play(field, rounds, f"{point}, round {number}", point)
+                    field.expect(rounds.killed == before + 1, f"round {number}: nobody died at {point}")
     finally:
         worker.stop()
+
+
+def play(field: Field, rounds: KillRounds, which: str, point: str = "") -> None:
+    """The lease is made to end at once; a real one adds the rest of its 30 seconds."""
+    kind = "worker killed at a named point" if point else "worker killed at any moment"
+    field.fault(kind, which, recovery=rounds.play(point), limit=TAKEN_UP_WITHIN)
+    if wrong := rounds.wrong():
+        field.violation(f"{which}: {wrong}")

@@ -23,6 +23,7 @@ def storm(field: Field) -> None:
                 pass
 
             Played.vendor, Played.worker = vendor, worker
+            Played.tell = staticmethod(field.fault)
             chosen = settings(
                 max_examples=examples,
                 stateful_step_count=STEPS,
@@ -35,5 +36,4 @@ def storm(field: Field) -> None:
             run_state_machine_as_test(seed(field.seed)(Played), settings=chosen)
     finally:
         worker.stop()
-    for number in range(examples):
-        field.fault("game", f"{number}: up to {STEPS} steps")
+    field.figure("games", examples)

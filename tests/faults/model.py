@@ -6,6 +6,7 @@ was ever seen or published may have changed.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -100,10 +101,11 @@ class Model:
 
 
 class Machine(RuleBasedStateMachine):
-    """`vendor` and `worker` are given to a subclass by whoever plays."""
+    """`vendor` and `worker` are given to a subclass by whoever plays, and `tell` to hear of each fault."""
 
     vendor: Vendor
     worker: Warm
+    tell: Callable[[str], None] = staticmethod(lambda kind: None)
 
     @initialize()
     def begin(self) -> None:
@@ -164,7 +166,8 @@ class Machine(RuleBasedStateMachine):
     @rule(point=st.sampled_from(POINTS))
     def is_read_by_a_worker_that_dies(self, point: str) -> None:
         run = self._request()
-        self.worker.start("task", run.pk, crash=point).wait()
+        if self.worker.start("task", run.pk, crash=point).wait().status < 0:
+            self.tell("worker killed in a game")
         let_the_lease_run_out()
         enumeration.tick()
         tasks.enumerate_endpoint(run.pk)
@@ -267,6 +270,10 @@ class Machine(RuleBasedStateMachine):
             ]
             for number, each in self.model.tools.items()
         }
+
+    @invariant()
+    def somebody_counts_the_steps(self) -> None:
+        self.tell("step of a game")
 
     @invariant()
     def nothing_that_was_seen_has_changed(self) -> None:

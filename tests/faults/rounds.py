@@ -15,6 +15,25 @@ from tests.faults.catalog import housekeeping, let_the_lease_run_out
 from tests.faults.warm import Child, Warm
 from tests.vendor import Vendor, tool
 
+# Number in the design, crash point in our code. 4 to 6 are those of an OAuth token.
+KILLED = [
+    (2, "received"),
+    (3, "claimed"),
+    (9, "page:2"),
+    (10, "staging"),
+    (11, "compare:2"),
+    (12, "staged"),
+    (14, "record-locked"),
+    (15, "record-versions"),
+    (16, "record-withdrawn"),
+    (17, "record-findings"),
+    (18, "record-commit"),
+    (19, "recorded"),
+    (13, "inspecting"),
+    (13, "inspected"),
+    (21, "done"),
+]
+
 
 @dataclass
 class KillRounds:
@@ -51,13 +70,17 @@ class KillRounds:
         self.versions[max(self.versions) + 1] = 1
         self._publish()
 
-    def play(self) -> float:
-        """Seconds from the kill to the end of the run. What is wrong afterwards is for `wrong` to say."""
+    def play(self, point: str = "") -> float:
+        """Killed at this point, or at any moment: seconds from the kill to the end of the run.
+
+        What is wrong afterwards is for `wrong` to say.
+        """
         self._change()
         run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
-        child = self.worker.start("task", run.pk)
-        time.sleep(self.random.uniform(0, self.longest))
-        child.kill()
+        child = self.worker.start("task", run.pk, crash=point)
+        if not point:
+            time.sleep(self.random.uniform(0, self.longest))
+            child.kill()
         self.killed += child.wait().status < 0
         began = time.monotonic()
         let_the_lease_run_out()

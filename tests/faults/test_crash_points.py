@@ -17,29 +17,12 @@ from people.models import Role
 from tests.factories import make_user
 from tests.faults import catalog
 from tests.faults.catalog import dump, let_the_lease_run_out, read_once
+from tests.faults.rounds import KILLED
 from tests.faults.warm import Child
 from tests.vendor import Vendor
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults]
 
-# Number in the design, crash point in our code. 4 to 6 are those of an OAuth token.
-KILLED = [
-    (2, "received"),
-    (3, "claimed"),
-    (9, "page:2"),
-    (10, "staging"),
-    (11, "compare:2"),
-    (12, "staged"),
-    (14, "record-locked"),
-    (15, "record-versions"),
-    (16, "record-withdrawn"),
-    (17, "record-findings"),
-    (18, "record-commit"),
-    (19, "recorded"),
-    (13, "inspecting"),
-    (13, "inspected"),
-    (21, "done"),
-]
 # Three pages, and again, because a tool that is missing from one of several pages is not believed at once.
 ONE_READING = 6
 RECORDED = ("recorded", "inspecting", "inspected", "done")

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from soak import _summary
 from soak.frame import Field
 from tests.faults.warm import ROOT
 
@@ -53,6 +54,24 @@ def test_one_violation_ends_it_with_status_1_and_is_written_down(tmp_path):
     written = json.loads((tmp_path / "out" / "faults.json").read_text())
     assert (written["seed"], written["faults"], written["violations"]) == (5, 1, 1)
     assert written["storms"][0]["violations"] == ["lost"]
+
+
+def test_the_table_sums_up_what_all_storms_did(field):
+    field.fault("worker killed", recovery=1.25, limit=60)
+    field.fault("worker killed", recovery=2.5, limit=60)
+    field.fault("broker wiped")
+    missing = Field("clocks", True, 7, None, {}, field.directory)
+    missing.skip("there is no faketime")
+    reports = [field.report(), missing.report()]
+    table = _summary.table(reports)
+    assert "kills  worker killed       2      2  1.2 s  2.5 s  2.5 s  60.0 s" in table
+    assert "all                        3      2" in table
+    assert "NOT RUN  clocks: there is no faketime" in table
+    assert _summary.status(reports) == 2, "what was not run has not passed"
+    missing.violation("a row was lost")
+    reports = [field.report(), missing.report()]
+    assert "VIOLATION  clocks: a row was lost" in _summary.table(reports)
+    assert _summary.status(reports) == 1
 
 
 def test_an_unknown_storm_is_refused_with_those_that_there_are():
