@@ -11,6 +11,7 @@ from catalog.models.search_index import (
     SearchSegment,
     SearchWord,
 )
+from catalog.models.second_looks import OtherAnswer, SecondLook
 from catalog.models.tools import Tool, ToolVersion
 from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendor
 
@@ -27,6 +28,7 @@ __all__ = [
     "KnownPage",
     "LastReply",
     "Likeness",
+    "OtherAnswer",
     "Rejection",
     "Run",
     "SearchDocument",
@@ -34,6 +36,7 @@ __all__ = [
     "SearchPosting",
     "SearchSegment",
     "SearchWord",
+    "SecondLook",
     "SignIn",
     "Tool",
     "ToolVersion",

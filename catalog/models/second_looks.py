@@ -1,0 +1,77 @@
+"""What an endpoint shows when it is read as somebody else, and what it showed then instead."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from catalog.models.findings import Finding
+from catalog.models.vendors import Endpoint
+
+
+class Guise(models.TextChoices):
+    """As whom an endpoint is read a second time; the labels are for the middle of a sentence."""
+
+    STRANGER = "stranger", "a client without our credential"
+    CLIENT = "client", "another client than Pegboard"
+
+
+class LookResult(models.TextChoices):
+    SAME = "same", "The same for others"
+    OTHER = "other", "Something else for others"
+    UNSURE = "unsure", "Not clear"
+    NOTHING = "nothing", "Nothing to compare"
+    FAILED = "failed", "Failed"
+
+
+class SecondLook(models.Model):
+    """When an endpoint is looked at next, and what its last second look showed. Times are the database's.
+
+    `attempt` is the fencing token of whoever looks: it only grows. `tries` counts looks that began since
+    the last one that ended.
+    """
+
+    endpoint = models.OneToOneField(
+        Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="second_look"
+    )
+    is_off = models.BooleanField(default=False, help_text="It is looked at only when somebody asks.")
+    due_at = models.DateTimeField()
+    attempt = models.PositiveIntegerField(default=0)
+    tries = models.PositiveSmallIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    looked_at = models.DateTimeField(null=True)
+    result = models.CharField(max_length=10, choices=LookResult.choices, blank=True)
+    says = models.TextField(blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["due_at"], name="second_look_due")]
+
+    def __str__(self) -> str:
+        return f"Second look at {self.endpoint}"
+
+    @property
+    def is_under_way(self) -> bool:
+        """Asked for and waiting for a worker, or looked at right now. A moment early, as clocks differ."""
+        now = timezone.now()
+        is_asked_for = self.requested_by_id is not None and self.due_at <= now + timedelta(seconds=1)
+        return is_asked_for or bool(self.lease_until and self.lease_until > now)
+
+
+class OtherAnswer(models.Model):
+    """The document that somebody else got where we got the version of a finding `CLOAKING`.
+
+    Evidence, as a version is: a trigger refuses UPDATE and DELETE. `signature` and `raw` are as there.
+    """
+
+    finding = models.OneToOneField(Finding, on_delete=models.PROTECT, related_name="other_answer")
+    guise = models.CharField(max_length=10, choices=Guise.choices)
+    digest = models.CharField(max_length=64)
+    signature = models.TextField()
+    raw = models.TextField()
+
+    def __str__(self) -> str:
+        return f"What {self.get_guise_display()} was shown of {self.finding.tool}"
