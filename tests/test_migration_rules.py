@@ -17,7 +17,12 @@ from django.db.models import NOT_PROVIDED
 BEFORE_THE_RULES = {"catalog": 21, "designer": 4, "notifications": 1, "people": 6}
 
 # Migration and operation, as the test names them: why it harms neither old code nor its users.
-LISTED: dict[tuple[str, str], str] = {}
+LISTED: dict[tuple[str, str], str] = {
+    (
+        "catalog.0023_look_a_second_time",
+        "Raw SQL operation",
+    ): "triggers on a table that the same migration makes, which old code does not know",
+}
 
 HARMLESS = (
     migrations.CreateModel,
