@@ -61,6 +61,7 @@ Carried = tuple[Mapping[str, str], Sequence[str]]
 Turns = Callable[[float, float], AbstractContextManager[None]]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 LONGEST_RECORDED = 64 * 1024
+AGENT = "Pegboard"
 GLIMPSE_SECONDS = 2.0
 STRUCK_OUT = "•••"
 _SHORTEST_CUT = 4  # of a secret's beginning, less may stand at an end by chance
@@ -105,7 +106,7 @@ class Session:
     holds one of `secrets` is refused, so that nothing that is kept or shown can hold it. `exchanges`
     is None, or the list to which every exchange is added; `reached` likewise learns through which entry
     of the policy a private address was dialled. Each request waits for its turn. A `renewal` says before
-    each request what carries the credential now.
+    each request what carries the credential now. `agent` is as whom we introduce ourselves.
     """
 
     def __init__(
@@ -125,12 +126,14 @@ class Session:
         limits: Limits = DEFAULT_LIMITS,
         resolver: Resolver = system_resolver,
         authorities: str = "",
+        agent: str = AGENT,
     ) -> None:
         url = check_url(root, policy)
         self.root = str(url)
         self.bytes_read = 0
         self.memory = {} if memory is None else memory
         self.exchanges = exchanges
+        self.agent = agent
         self._url = url
         self._is_authorized = authorized_for in (None, url.origin)
         self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
@@ -157,6 +160,7 @@ class Session:
             limits=limits,
             resolver=resolver,
             authorities=authorities,
+            agent=agent,
         )
 
     def __enter__(self) -> Self:
@@ -359,7 +363,7 @@ class Session:
         return any(secret.encode() in text for secret in self._secrets)
 
     def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
-        sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": "Pegboard"})
+        sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
         for name, value in (*_checked(headers).items(), *self._authorization.items()):
             sent[name] = value
         sent["Accept-Encoding"] = "gzip"

@@ -33,6 +33,8 @@ class Exchange:
 class ScriptedSession:
     """Refuses statuses as the real session does. Every request has to be the one that was recorded."""
 
+    agent = "Pegboard"
+
     def __init__(self, *exchanges: Exchange, root: str = "https://vendor.example") -> None:
         self.root = root
         self.left = deque(exchanges)

@@ -46,10 +46,12 @@ class Session(Interface):
     stands in for the usual limit of its size, in bytes.
 
     `memory` holds small facts that were found out about this endpoint, such as which revision it
-    speaks. Whatever JSON a protocol puts there it finds again in later sessions.
+    speaks. Whatever JSON a protocol puts there it finds again in later sessions. `agent` is as whom we
+    introduce ourselves, for protocols that do so in their own words too: `Name` or `name/version`.
     """
 
     root: str
+    agent: str
     memory: dict[str, Any]
 
     def get(

@@ -28,7 +28,6 @@ from catalog.protocols.errors import (
 
 MODERN = ("2026-07-28",)
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-CLIENT = {"name": "Pegboard", "version": "1"}
 # What we can do for a tool that asks. Before 2026-07-28 an answer had to be given while the call hangs.
 CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 
@@ -195,7 +194,7 @@ class Wire:
         meta = {
             f"{_META}protocolVersion": version,
             f"{_META}clientCapabilities": CAPABILITIES,
-            f"{_META}clientInfo": CLIENT,
+            f"{_META}clientInfo": self._client(),
         }
         headers = {"MCP-Protocol-Version": version, "Mcp-Method": request.method, **request.headers}
         if request.name:
@@ -247,8 +246,12 @@ class Wire:
         return headers
 
     def _initialize(self, version: str) -> Answer:
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": self._client()}
         return self._post(Request("initialize"), params, {}, number=1)
+
+    def _client(self) -> dict[str, str]:
+        name, _, version = self.session.agent.partition("/")
+        return {"name": name, "version": version or "1"}
 
     def _close(self) -> None:
         if self._opened and "Mcp-Session-Id" in self._opened:

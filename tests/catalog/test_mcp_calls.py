@@ -11,7 +11,7 @@ from tests.scripted import Exchange, ScriptedSession
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": mcp_wire.CAPABILITIES,
-    "io.modelcontextprotocol/clientInfo": mcp_wire.CLIENT,
+    "io.modelcontextprotocol/clientInfo": {"name": "Pegboard", "version": "1"},
 }
 TOOL = {
     "name": "renew_loan",

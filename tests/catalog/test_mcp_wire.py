@@ -29,7 +29,7 @@ def request(number, method="tools/list", version="", **params):
         params["_meta"] = {
             VERSION: version,
             "io.modelcontextprotocol/clientCapabilities": mcp_wire.CAPABILITIES,
-            "io.modelcontextprotocol/clientInfo": mcp_wire.CLIENT,
+            "io.modelcontextprotocol/clientInfo": {"name": "Pegboard", "version": "1"},
         }
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
@@ -48,7 +48,13 @@ def modern(number=2, version=mcp_wire.MODERN[0], tools=(TOOL,), **more):
 
 
 def handshake(version="2025-11-25", session="s1", asked="2025-11-25"):
-    hello = request(1, "initialize", protocolVersion=asked, capabilities={}, clientInfo=mcp_wire.CLIENT)
+    hello = request(
+        1,
+        "initialize",
+        protocolVersion=asked,
+        capabilities={},
+        clientInfo={"name": "Pegboard", "version": "1"},
+    )
     opened = answers(hello, protocolVersion=version, capabilities={}, serverInfo={})
     opened.headers = {"mcp-session-id": session} if session else {}
     return [
