@@ -4,20 +4,30 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Lower
 from django.utils import timezone
 
 from catalog.models import Tool, ToolVersion
-from people.models import Team, User, everyone_pk, teams_of
+from people.models import ApiToken, Team, User, everyone_pk, teams_of
+
+
+# The agents that are named for a key; for querysets and for queries whose text is constant.
+NAMED_FOR = "SELECT agent_id FROM designer_keyagent WHERE token_id = %s"
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
     def live(self) -> "AgentQuerySet":
         return self.filter(removed_at=None)
 
-    def visible_to(self, user: User) -> "AgentQuerySet":
-        """Those of somebody's teams; an administrator sees all. Nothing else decides who sees an agent."""
-        return self if user.can_administer else self.filter(team__in=teams_of(user))
+    def visible_to(self, user: User, key: ApiToken | None = None) -> "AgentQuerySet":
+        """Those of somebody's teams; an administrator sees all. Of these, those that are named for their key
+        if it is narrowed. Nothing else decides who sees an agent.
+        """
+        rows = self if user.can_administer else self.filter(team__in=teams_of(user))
+        if key is None or not key.is_narrowed:
+            return rows
+        return rows.filter(pk__in=RawSQL(NAMED_FOR, [key.pk]))  # noqa: S611 - constant text
 
 
 class Agent(models.Model):
@@ -48,6 +58,20 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class KeyAgent(models.Model):
+    """One agent that is named for a narrowed key. It follows the agent, whatever its address becomes."""
+
+    token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="named")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["token", "agent"], name="one_naming_per_agent")]
+
+    def __str__(self) -> str:
+        return f"{self.agent} for {self.token}"
 
 
 class PinQuerySet(models.QuerySet["Pin"]):

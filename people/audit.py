@@ -12,7 +12,7 @@ from people.models import AuditEntry, User, kind_names
 
 # Kinds that administrators alone look after, so that they alone read about them.
 ADMINISTRATORS_ONLY = ("team",)
-# The primary keys of the agents that somebody may see; agents lie above people, so they say it themselves.
+# Agents lie above people, so they say themselves who sees which.
 AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
 _agents_seen_by: list[AgentsSeenBy] = []
 
@@ -30,6 +30,12 @@ SELECT kind FROM kinds WHERE kind IS NOT NULL
 def agents_are_seen_by(rule: AgentsSeenBy) -> None:
     """Said once, when the product starts."""
     _agents_seen_by[:] = [rule]
+
+
+def agents_seen_by(user: User) -> QuerySet[Any, Any]:
+    """The primary keys of the agents that somebody may see."""
+    (rule,) = _agents_seen_by
+    return rule(user)
 
 
 def record(
@@ -79,7 +85,6 @@ def visible_to(user: User) -> QuerySet[AuditEntry]:
     rows = AuditEntry.objects.all()
     if user.can_administer:
         return rows
-    (agents_seen_by,) = _agents_seen_by
     return rows.exclude(kind__in=ADMINISTRATORS_ONLY).filter(
         Q(agent=None) | Q(agent__in=agents_seen_by(user))
     )

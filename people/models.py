@@ -225,16 +225,26 @@ class Scope(models.TextChoices):
     DESIGN = "design", "Read, and edit agents, pins, tunings and releases"
     ADMIN = "admin", "Everything its owner may do"
     RUNTIME = "runtime", "Read releases only"
+    INVOKE = "invoke", "Run the tools in the live releases of the agents that are named for it"
+
+
+# The scopes of an agent's runtime: what a key may do that names agents.
+RUNTIME_SCOPES = frozenset({Scope.RUNTIME, Scope.INVOKE})
 
 
 class ApiToken(models.Model):
-    """A bearer token. Only the SHA-256 of it is kept: it has 190 random bits, so a slow hash adds nothing."""
+    """A bearer token. Only the SHA-256 of it is kept: it has 190 random bits, so a slow hash adds nothing.
+
+    One that `is_narrowed` reaches the agents that are named for it and no others, not even when none is left;
+    which they are is known above (designer.models.KeyAgent).
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=20)
     digest = models.CharField(max_length=64, unique=True)
     scopes = ArrayField(models.CharField(max_length=10, choices=Scope.choices))
+    is_narrowed = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

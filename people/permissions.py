@@ -1,7 +1,8 @@
 """Who may call what. Every view declares the role it takes; what declares nothing is refused.
 
 An API view has `read_role` (viewer unless it says otherwise) and `write_role` (no default), or
-`roles = {"DELETE": Role.ADMIN}` for single methods. A page uses the decorator `requires`, which
+`roles = {"DELETE": Role.ADMIN}` for single methods. `runtime = True` opens reading to the narrow scope
+`runtime`, and `invokes = True` all of the view to `invoke`. A page uses the decorator `requires`, which
 `people.middleware.RoleRequiredMiddleware` enforces.
 """
 
@@ -13,7 +14,7 @@ from django.http import HttpRequest
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from people.models import ApiToken, Role, Scope, User
+from people.models import RUNTIME_SCOPES, ApiToken, Role, Scope, User
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # which imports this module while it is being made
@@ -45,6 +46,12 @@ def requires(
 def person(request: HttpRequest | Request) -> User:
     """Who asks. A view that declares a role is never reached by a stranger."""
     return cast(User, request.user)
+
+
+def key_of(request: HttpRequest | Request) -> ApiToken | None:
+    """The key that a program signed in with; None for a browser's session."""
+    auth = getattr(request, "auth", None)
+    return auth if isinstance(auth, ApiToken) else None
 
 
 def reason_against(user: Any, role: Role) -> str:
@@ -91,7 +98,11 @@ def needed_role(view: Any, method: str) -> Role | None:
 
 def allows(token: ApiToken, view: Any, method: str, needed: Role) -> bool:
     scopes = set(token.scopes)
+    if token.is_narrowed:
+        scopes &= RUNTIME_SCOPES
     if Scope.ADMIN in scopes:
+        return True
+    if Scope.INVOKE in scopes and getattr(view, "invokes", False):
         return True
     if method not in SAFE_METHODS:
         return Scope.DESIGN in scopes and needed == Role.DESIGNER

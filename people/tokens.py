@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from people import audit, names
 from people.errors import DomainError
-from people.models import ApiToken, Scope, User
+from people.models import RUNTIME_SCOPES, ApiToken, Scope, User
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 SHAPE = re.compile(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
@@ -43,12 +43,16 @@ def issue(
     name: str,
     scopes: Iterable[str],
     expires_at: datetime | None = None,
+    is_narrowed: bool = False,
 ) -> tuple[ApiToken, str]:
-    """The row and the token itself, which is not kept anywhere. Without a date it lives 90 days."""
+    """The row and the token itself, which is not kept anywhere. Without a date it lives 90 days.
+
+    A narrowed one reaches the agents that are named for it: designer/keys.py makes those.
+    """
     now = timezone.now()
     expires_at = expires_at or now + DEFAULT_LIFE
     wanted = list(dict.fromkeys(scopes))
-    _check(name, wanted, expires_at, now)
+    _check(name, wanted, expires_at, now, is_narrowed=is_narrowed)
     plain = generate()
     with transaction.atomic():
         token = ApiToken.objects.create(
@@ -58,6 +62,7 @@ def issue(
             digest=ApiToken.digest_of(plain),
             scopes=wanted,
             expires_at=expires_at,
+            is_narrowed=is_narrowed,
         )
         after = {"owner": user.username, **_facts(token)}
         why = "" if actor else "From the command line."
@@ -75,12 +80,16 @@ def revoke(token: ApiToken, *, actor: User | None, why: str = "") -> None:
             token.revoked_at = now
 
 
-def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime) -> None:
+def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *, is_narrowed: bool) -> None:
     fields = {}
     if why := names.why_not(name.strip(), 100):
         fields["name"] = why
     if not scopes or not set(scopes) <= set(Scope.values):
         fields["scopes"] = f"Choose at least one of {', '.join(Scope.values)}."
+    elif is_narrowed and not set(scopes) <= RUNTIME_SCOPES:
+        fields["agents"] = "Only a key with no other scopes than runtime and invoke can name agents."
+    elif Scope.INVOKE in scopes and not is_narrowed:
+        fields["agents"] = "A key that runs tools names the agents whose tools it runs."
     if not now < expires_at <= now + LONGEST_LIFE:
         fields["expires_at"] = "Choose a time within the next 366 days."
     if fields:
@@ -89,7 +98,8 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime) ->
 
 def _facts(token: ApiToken) -> dict[str, object]:
     expires_at = token.expires_at.isoformat("T", "seconds") if token.expires_at else None
-    return {"name": token.name, "scopes": token.scopes, "expires_at": expires_at}
+    facts = {"name": token.name, "scopes": token.scopes, "expires_at": expires_at}
+    return {**facts, "only_named_agents": True} if token.is_narrowed else facts
 
 
 def _random(length: int) -> str:

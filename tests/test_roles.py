@@ -24,7 +24,8 @@ WRITING = METHODS[1:]
 RANKS = {"public": 0, Role.VIEWER: 1, Role.DESIGNER: 2, Role.ADMIN: 3}
 ACTORS = ("stranger", Role.VIEWER, Role.DESIGNER, Role.ADMIN)
 SCOPES = {
-    Scope.RUNTIME: set(Scope.values),
+    Scope.RUNTIME: set(Scope.values) - {Scope.INVOKE},
+    Scope.INVOKE: {Scope.INVOKE, Scope.DESIGN, Scope.ADMIN},
     Scope.READ: {Scope.READ, Scope.DESIGN, Scope.ADMIN},
     Scope.DESIGN: {Scope.DESIGN, Scope.ADMIN},
     Scope.ADMIN: {Scope.ADMIN},
@@ -131,7 +132,8 @@ def answers_to_keys(path: str, methods: list[str], handler: ClientHandler) -> An
     """Of an administrator's keys, so that the role never stands in the way."""
     owner, answers = make_user(Role.ADMIN), {}
     for scope in Scope.values:
-        _, plain = tokens.issue(owner, actor=None, name=scope, scopes=[scope])
+        is_narrowed = scope == Scope.INVOKE
+        _, plain = tokens.issue(owner, actor=None, name=scope, scopes=[scope], is_narrowed=is_narrowed)
         client = Client(headers={"Authorization": f"Bearer {plain}"})
         client.handler = handler
         for method in methods:

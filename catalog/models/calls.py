@@ -1,4 +1,4 @@
-"""Tools tried by people: one call is one row, from the wish to its outcome."""
+"""Tools run by people and by runtimes of agents: one call is one row, from the wish to its outcome."""
 
 import uuid
 from typing import Any, get_args
@@ -6,10 +6,13 @@ from typing import Any, get_args
 import msgspec
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from catalog.models.tools import Tool, ToolVersion
 from catalog.protocols.base import OutcomeKind
+from people import audit
+from people.models import ApiToken, User
 
 OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
 
@@ -67,11 +70,21 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: list[Attempt] = []
 
 
+class CallQuerySet(models.QuerySet["Call"]):
+    def visible_to(self, user: User) -> "CallQuerySet":
+        """Without what runtimes of other teams' agents did."""
+        seen = Q(agent=None) | Q(agent__in=audit.agents_seen_by(user))
+        return self if user.can_administer else self.filter(seen)
+
+
 class Call(models.Model):
     """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
 
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
+
+    `agent` and `release` (its number) are set for what a runtime asked for, with the key `token`; no foreign
+    keys, because agents lie above the catalog.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
@@ -81,6 +94,11 @@ class Call(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     requested_name = models.CharField(max_length=150)
+    token = models.ForeignKey(
+        ApiToken, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    agent = models.BigIntegerField(null=True)
+    release = models.PositiveIntegerField(null=True)
     arguments = models.JSONField(default=dict)
     continues = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="continued_by")
     answers = models.JSONField(default=dict)
@@ -95,6 +113,8 @@ class Call(models.Model):
     error_code = models.CharField(max_length=60, blank=True)
     duration_ms = models.PositiveIntegerField(null=True)
     result = models.TextField(blank=True)
+
+    objects = CallQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]
