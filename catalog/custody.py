@@ -16,7 +16,9 @@ from catalog.editing import check_name, locked, origin_of
 from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients
+from catalog.oauth import clients, revocation
+from catalog.oauth.registration import Registered
+from catalog.oauth.revocation import Farewell
 from catalog.sealing import Secret
 from people import audit, late_edits
 from people.models import User
@@ -34,13 +36,24 @@ DETAILS: dict[str, tuple[str, ...]] = {
 
 @transaction.atomic
 def create_credential(
-    *, actor: User, name: str, kind: str, url: str, secret: str, **details: Any
+    *,
+    actor: User,
+    name: str,
+    kind: str,
+    url: str,
+    secret: str = "",
+    registered: Registered | None = None,
+    **details: Any,
 ) -> Credential:
     """`url` is any address of the origin that the secret may be sent to; it goes nowhere else.
 
     Of `details`, those that DETAILS lists for the kind are kept. With OAuth those of `clients.DETAILS`; there
-    `secret` is the client's, goes to the token endpoint alone, and is "" for a public client.
+    `secret` is the client's, goes to the token endpoint alone, and is "" for a public client. What was
+    `registered` says both.
     """
+    if registered:
+        said, secret = clients.from_registration(registered)
+        details |= said
     credential = draft_credential(name=name, kind=kind, url=url, secret=secret, **details)
     credential.set_by = actor
     credential.save()
@@ -66,66 +79,125 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
 
 
 @transaction.atomic
-def update_client(
+def update_credential(
     credential: Credential,
     *,
     actor: User,
     secret: str = "",
+    registered: Registered | None = None,
     expected: str = late_edits.ANY_STATE,
     **changes: Any,
 ) -> Credential:
-    """Changes what `clients.DETAILS` lists of an OAuth client, and its secret when one is given.
+    """Changes the name and what `details_of` lists, and the secret when one is given.
 
-    A secret goes to no other token server than the one it was entered for, and tokens belong to one client:
-    what does not fit any more is forgotten, and the credential asks for it again.
+    A client secret goes to no other token server than the one it was entered for, and tokens belong to one
+    client: what does not fit any more is forgotten, and the credential asks for it again. The origin stays
+    what it is: for another one a secret is entered anew, in another credential.
     """
     credential = locked(credential, Credential.objects.filter(removed_at=None))
-    if not clients.uses_oauth(credential):
-        raise CatalogError("no_client", "This credential has no settings of OAuth.", status=409)
-    grant = Grant.objects.select_for_update().get(credential=credential)
-    credential.grant = grant
-    before = credential_facts(credential)
-    clients.change(grant, changes, has_new_secret=bool(secret))
+    if registered:
+        said, secret = clients.from_registration(registered)
+        changes |= said
+    before = credential_facts(_with_grant(credential))
+    _check_asked(credential, changes)
+    credential.name = changes.get("name", credential.name).strip()
+    farewell = _change_details(credential, changes, has_new_secret=bool(secret))
     if secret:
-        _seal(credential, secret)
-        credential.set_at, credential.set_by = timezone.now(), actor
-        credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by"])
-        clients.try_again(credential)
+        _enter(credential, secret, actor)
+    _check_credential(credential)
     after = credential_facts(credential)
     late_edits.check(credential, expected, now=before, wanted=after)
     if after != before:
+        credential.save(update_fields=[*("name", "used_at", "refused_at"), *_columns_of(credential)])
         audit.record(actor, "edit", credential, before=before, after=after)
+    if farewell:
+        farewell.after_commit(actor)
     return credential
 
 
-@transaction.atomic
-def sign_out(credential: Credential, *, actor: User) -> None:
-    """Forgets the tokens of an OAuth credential, and whoever is renewing them writes nothing."""
-    credential = locked(credential, Credential.objects.filter(removed_at=None))
+def details_of(credential: Credential) -> tuple[str, ...]:
+    """What can be changed of this one, beside its name and its secret."""
+    return clients.DETAILS if clients.uses_oauth(credential) else _columns_of(credential)
+
+
+def _columns_of(credential: Credential) -> tuple[str, ...]:
+    return DETAILS.get(credential.kind, ())
+
+
+def _with_grant(credential: Credential) -> Credential:
+    """Its OAuth side as it is now, and ours like the credential."""
     if clients.uses_oauth(credential):
-        clients.forget_tokens(
-            Grant.objects.select_for_update().get(credential=credential), "a person signed it out"
-        )
-        audit.record(actor, "sign out", credential)
+        credential.grant = Grant.objects.select_for_update().get(credential=credential)
+        credential.grant.credential = credential
+    return credential
+
+
+def _check_asked(credential: Credential, changes: dict[str, Any]) -> None:
+    known = {"name", *details_of(credential), *clients.REGISTERED}
+    if others := [name for name in changes if name not in known and changes[name] is not None]:
+        kind = credential.get_kind_display()
+        raise invalid(**dict.fromkeys(others, f"A credential of the kind “{kind}” does not have this."))
+
+
+def _change_details(
+    credential: Credential, changes: dict[str, Any], *, has_new_secret: bool
+) -> Farewell | None:
+    """What is to be said to the server whose tokens were forgotten, if they were."""
+    if clients.uses_oauth(credential):
+        farewell = revocation.prepare(credential.grant)
+        went = clients.change(credential.grant, changes, has_new_secret=has_new_secret)
+        return farewell if went else None
+    wanted = {name: changes[name] for name in _columns_of(credential) if changes.get(name) is not None}
+    if any(getattr(credential, name) != value for name, value in wanted.items()):
+        # Whoever took it, or did not, has not seen this one yet.
+        credential.used_at = credential.refused_at = None
+    for name, value in wanted.items():
+        setattr(credential, name, value)
+    return None
+
+
+@transaction.atomic
+def sign_out(credential: Credential, *, actor: User) -> Farewell | None:
+    """Forgets the tokens of an OAuth credential, and whoever is renewing them writes nothing.
+
+    What it says of the server stands there once the transaction is over.
+    """
+    credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
+    if not clients.uses_oauth(credential):
+        return None
+    farewell = revocation.prepare(credential.grant)
+    clients.forget_tokens(credential.grant, "a person signed it out")
+    audit.record(actor, "sign out", credential)
+    return farewell.after_commit(actor)
 
 
 @transaction.atomic
 def replace_secret(credential: Credential, *, actor: User, secret: str) -> Credential:
-    credential = locked(credential, Credential.objects.filter(removed_at=None))
+    credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     before = credential_facts(credential)
+    if clients.uses_oauth(credential) and credential.grant.secret_expires_at:
+        credential.grant.secret_expires_at = None
+        credential.grant.save(update_fields=["secret_expires_at"])
+    _enter(credential, secret, actor)
+    audit.record(actor, "replace", credential, before=before, after=credential_facts(credential))
+    return credential
+
+
+def _enter(credential: Credential, secret: str, actor: User) -> None:
     _seal(credential, secret)
     credential.set_at, credential.set_by = timezone.now(), actor
     credential.used_at = credential.refused_at = None
     credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "used_at", "refused_at"])
     clients.try_again(credential)
-    audit.record(actor, "replace", credential, before=before, after=credential_facts(credential))
-    return credential
 
 
 @transaction.atomic
-def remove_credential(credential: Credential, *, actor: User, why: str = "") -> None:
-    """Forgets the secret, and tokens. Refused while an endpoint uses it."""
-    credential = locked(credential, Credential.objects.filter(removed_at=None))
+def remove_credential(credential: Credential, *, actor: User, why: str = "") -> Farewell | None:
+    """Forgets the secret, and tokens. Refused while an endpoint uses it.
+
+    Its server is told afterwards, as with `sign_out`.
+    """
+    credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     if used := credential.endpoints.filter(removed_at=None).first():
         raise CatalogError(
             "credential_in_use",
@@ -133,10 +205,12 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
             status=409,
         )
     before = credential_facts(credential)
+    farewell = revocation.prepare(credential.grant) if clients.uses_oauth(credential) else None
     credential.removed_at, credential.sealed = timezone.now(), ""
     credential.save(update_fields=["removed_at", "sealed"])
     clients.destroy(credential)
     audit.record(actor, "remove", credential, before=before, why=why)
+    return farewell.after_commit(actor) if farewell else None
 
 
 def _check_credential(credential: Credential) -> None:

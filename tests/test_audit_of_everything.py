@@ -33,6 +33,7 @@ OPERATIONAL = {
     "catalog_rejection": "part of a run's record",
     "catalog_lastreply": "part of a run's record",
     "catalog_knownpage": "a copy of what was read",
+    "catalog_keptreply": "a copy of what was read, for an hour",
     "catalog_likeness": "derived from names",
     "catalog_call": "a call is a record itself; that a person asked for it is told",
     "catalog_circuit": "when to ask a vendor again",
@@ -62,7 +63,7 @@ WORKING = {
 ELSEWHERE = {
     "catalog.oauth.sign_in.begin",
     "catalog.oauth.sign_in.complete",
-    "catalog.custody.update_client",
+    "catalog.custody.update_credential",
     "catalog.custody.sign_out",
 }
 # They take an `actor` and only read, or only pass it on.

@@ -34,6 +34,9 @@ class ClientInput(Input):
         max_length=2_048, required=False, help_text="The client secret goes there and nowhere else."
     )
     authorization_url = serializers.CharField(max_length=2_048, required=False, allow_blank=True)
+    revocation_url = serializers.CharField(
+        max_length=2_048, required=False, allow_blank=True, help_text="Where tokens are ended (RFC 7009)."
+    )
     issuer = serializers.CharField(max_length=500, required=False, allow_blank=True)
     states_issuer = serializers.BooleanField(
         required=False, help_text="Refuse the reply to a sign-in that does not name the issuer (RFC 9207)."
@@ -80,10 +83,20 @@ class SecretInput(Input):
 
 
 class CredentialChange(Input):
-    client = ClientInput()
+    """Members that are left out stay as they are. Which ones a credential has depends on its kind."""
+
+    name = serializers.CharField(max_length=100, required=False)
+    client = ClientInput(required=False)
     secret = serializers.CharField(
         max_length=8_000, write_only=True, trim_whitespace=False, required=False, help_text="Another one."
     )
+    header = serializers.CharField(max_length=64, required=False)
+    username = serializers.CharField(max_length=200, required=False)
+    parameter = serializers.CharField(max_length=64, required=False)
+    issuer = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    subject = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    audience = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    lifetime_seconds = serializers.IntegerField(min_value=30, max_value=LONGEST_LIFE, required=False)
 
 
 class ClientOutput(serializers.ModelSerializer[Grant]):
@@ -266,14 +279,13 @@ class CredentialDetail(GenericAPIView[Credential]):
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        """Other settings for an OAuth client. Tokens of another client, and its secret, are forgotten."""
+        """Another name or other details; the origin stays. With OAuth, tokens of another client are forgotten,
+        and its secret is."""
         given = CredentialChange(data=request.data)
         given.is_valid(raise_exception=True)
-        changes = dict(given.validated_data)
-        client = changes.pop("client")
-        custody.update_client(
-            self._row(pk), actor=person(request), expected=expected(request), **changes, **client
-        )
+        row = self._row(pk)
+        changes = _changes(row, dict(given.validated_data))
+        custody.update_credential(row, actor=person(request), expected=expected(request), **changes)
         return self._answer(pk)
 
     @extend_schema(responses={204: None})
@@ -287,6 +299,17 @@ class CredentialDetail(GenericAPIView[Credential]):
     def _answer(self, pk: Any) -> Response:
         row = self._row(pk)
         return Response(CredentialOutput(row).data, headers=etag_of(custody.credential_facts(row)))
+
+
+def _changes(row: Credential, given: dict[str, Any]) -> dict[str, Any]:
+    """As the operation takes them. Details of a client have a place of their own, where names meet others."""
+    client = given.pop("client", None)
+    is_oauth = clients.uses_oauth(row)
+    if client is not None and not is_oauth:
+        raise invalid(client="Only the kinds of OAuth take it.")
+    if is_oauth and (others := given.keys() - {"name", "secret"}):
+        raise invalid(**dict.fromkeys(others, "Say this in “client”."))
+    return given | (client or {})
 
 
 class CredentialSignOut(GenericAPIView[Credential]):

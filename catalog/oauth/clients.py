@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.addresses import check_url
 from catalog.errors import invalid
@@ -18,15 +19,19 @@ from catalog.models.vendors import CredentialKind
 from catalog.networks import origin_of, outbound_policy
 from catalog.notifications import outbox
 from catalog.oauth import asking
+from catalog.oauth.metadata import origin
+from catalog.oauth.registration import Registered
 from catalog.oauth.tokens import NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
 from catalog.protocols.errors import RefusedError
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
-# What `custody.create_credential` and `update_client` take for these kinds.
+# What `custody.create_credential` and `update_credential` take for these kinds.
 DETAILS = (
-    *("token_url", "authorization_url", "issuer", "states_issuer", "client_id", "client_authentication"),
-    *("scope", "resource", "audience", "parameters"),
+    *("token_url", "authorization_url", "revocation_url", "issuer", "states_issuer"),
+    *("client_id", "client_authentication", "scope", "resource", "audience", "parameters"),
 )
+# What only a registration says, and another client does not have.
+REGISTERED = ("registered_at", "secret_expires_at")
 MOST_PARAMETERS, LONGEST_PARAMETER = 20, 500
 LONGEST = {"issuer": 500, "client_id": 500, "audience": 500, "scope": 2_000, "resource": 2_048}
 # A token belongs to these; with another one it would be somebody else's.
@@ -54,6 +59,7 @@ def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant
     given = {name: details[name] for name in DETAILS if details.get(name) is not None}
     if credential.kind == CredentialKind.OAUTH_CODE:
         given.setdefault("resource", url.strip())
+    given |= {name: details.get(name) for name in REGISTERED}
     grant = Grant(credential=credential, **_tidied(given))
     check(grant)
     return grant
@@ -67,32 +73,51 @@ def check(grant: Grant) -> None:
         raise invalid(**faults)
 
 
-def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) -> None:
+def from_registration(registered: Registered) -> tuple[dict[str, Any], str]:
+    """What a server made of us, as the operations take it: details, and the secret or ""."""
+    details = {
+        "client_id": registered.client_id,
+        "client_authentication": registered.client_authentication,
+        "registered_at": timezone.now(),
+        "secret_expires_at": registered.secret_expires_at,
+    }
+    return details, registered.secret.reveal() if registered.secret else ""
+
+
+def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) -> bool:
     """Checks and saves. Tokens of another client, and a secret for another server, are forgotten.
 
-    `grant` and its credential are locked by the caller, who writes the audit row.
+    `grant` and its credential are locked by the caller, who writes the audit row. Whether the tokens went.
     """
-    before = {name: getattr(grant, name) for name in DETAILS}
+    before = {name: getattr(grant, name) for name in (*DETAILS, *REGISTERED)}
     given = {name: changes[name] for name in DETAILS if changes.get(name) is not None}
     for name, value in _tidied(given).items():
         setattr(grant, name, value)
-    check(grant)
-    if all(getattr(grant, name) == before[name] for name in DETAILS):
-        return
-    grant.save(update_fields=DETAILS)
-    SignIn.objects.filter(credential_id=grant.credential_id).delete()
     # What was typed for one server is not for another to see.
-    is_elsewhere = origin_of(_bare(grant.token_url)) != origin_of(_bare(before["token_url"]))
+    is_elsewhere = _origin_or_none(grant.token_url) != _origin_or_none(before["token_url"])
+    if is_elsewhere and "revocation_url" not in given:
+        grant.revocation_url = ""
+    if has_new_secret:
+        grant.secret_expires_at = changes.get("secret_expires_at")
+    if grant.client_id != before["client_id"]:
+        grant.registered_at = changes.get("registered_at")
+    check(grant)
+    if all(getattr(grant, name) == before[name] for name in before):
+        return False
+    grant.save(update_fields=before)
+    SignIn.objects.filter(credential_id=grant.credential_id).delete()
     has_lost_it = not has_secret(grant) or (is_elsewhere and not has_new_secret)
     if has_lost_it and grant.credential.sealed:
         grant.credential.sealed = grant.credential.fingerprint = ""
         grant.credential.save(update_fields=["sealed", "fingerprint"])
     if any(getattr(grant, name) != before[name] for name in WHOSE_TOKENS):
         forget_tokens(grant, "the client or its server was changed, so its token was forgotten")
-    elif grant.credential.kind == CredentialKind.OAUTH_CLIENT:
+        return True
+    if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
         _start_over(grant)
     else:
         try_again(grant.credential)
+    return False
 
 
 def forget_tokens(grant: Grant, why: str) -> None:
@@ -128,7 +153,8 @@ def destroy(credential: Credential) -> None:
 
 def facts(grant: Grant) -> dict[str, Any]:
     """For the audit trail and for pages: no secret is among them."""
-    return {name: value for name in DETAILS if (value := getattr(grant, name)) not in ("", {}, False)}
+    times = {name: at.isoformat() for name in REGISTERED if (at := getattr(grant, name))}
+    return {name: value for name in DETAILS if (value := getattr(grant, name)) not in ("", {}, False)} | times
 
 
 def _tidied(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,8 +186,11 @@ def _faulty_addresses(grant: Grant) -> dict[str, str]:
         address = getattr(grant, name)
         if (address or is_needed) and (why := _why_no_address(address)):
             faults[name] = why
-    if grant.issuer and (why := _why_no_address(grant.issuer)):
-        faults["issuer"] = why
+    for name in ("issuer", "revocation_url"):
+        if getattr(grant, name) and (why := _why_no_address(getattr(grant, name))):
+            faults[name] = why
+    if grant.revocation_url and not faults and origin(grant.revocation_url) != origin(grant.token_url):
+        faults["revocation_url"] = "The client secret goes along: give an address beside the token address."
     return faults
 
 
@@ -213,5 +242,9 @@ def _faulty_parameters(parameters: object) -> str:
     return ""
 
 
-def _bare(address: str) -> str:
-    return address.partition("?")[0]
+def _origin_or_none(address: str) -> str | None:
+    """None for what is no address, which `check` tells."""
+    try:
+        return origin_of(address.partition("?")[0])
+    except RefusedError:
+        return None

@@ -3,6 +3,7 @@
 A token request may have been obeyed although its reply was lost, so nothing here is sent twice.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -26,9 +27,16 @@ LIMITS = replace(
 TOKEN_STATUSES = (200, 400, 401, 403)
 
 
-def post_form(address: str, form: Form) -> Reply:
-    """The reply of a token endpoint."""
-    return _asked(address, "POST", TOKEN_STATUSES, form.headers, form.body)
+def post_form(
+    address: str, form: Form, *, accept: Sequence[int] = TOKEN_STATUSES, seconds: float = SECONDS
+) -> Reply:
+    """The reply of a token endpoint, or of another that takes its forms."""
+    return _asked(address, "POST", accept, form.headers, form.body, seconds)
+
+
+def post_json(address: str, document: Mapping[str, object], *, accept: Sequence[int]) -> Reply:
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    return _asked(address, "POST", accept, headers, json.dumps(document).encode())
 
 
 def get(address: str, accept: Sequence[int], *, seconds: float) -> Reply:

@@ -97,15 +97,25 @@ def why_not_server(document: object, issuer: str) -> str:
 def server_of(document: Mapping[str, Any], issuer: str) -> Server:
     ways = _texts(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
     known = [ours for theirs, ours in _OURS.items() if theirs in ways]
+    token_url = _text(document, "token_endpoint")
     return Server(
         issuer=issuer,
-        token_url=_text(document, "token_endpoint"),
+        token_url=token_url,
         authorization_url=_text(document, "authorization_endpoint"),
         scopes=scopes(document),
         client_authentication=known[0] if known else "",
         states_issuer=document.get("authorization_response_iss_parameter_supported") is True,
+        registration_url=_beside(document, "registration_endpoint", issuer, token_url),
+        revocation_url=_beside(document, "revocation_endpoint", token_url),
+        takes_documents=document.get("client_id_metadata_document_supported") is True,
         problem=_problem(document, known),
     )
+
+
+def _beside(document: Mapping[str, Any], member: str, *neighbours: str) -> str:
+    """An address at the origin of one of its neighbours: what we tell the server goes to nobody else."""
+    address = _text(document, member)
+    return address if address and origin(address) in map(origin, filter(None, neighbours)) else ""
 
 
 def _problem(document: Mapping[str, Any], ways: list[str]) -> str:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
 from catalog.protocols import strict_json
@@ -159,10 +159,14 @@ def _life(document: Mapping[str, Any], host: str) -> int | None:
         return None
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or value != int(value) or value <= 0:
+    if not is_number(value) or value != int(value) or value <= 0:
         raise _odd("TOKEN_LIFE", host, "says in “expires_in” no number of seconds that a token can live")
     return min(int(value), LONGEST_LIFE)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """A finite one; of whole numbers every one is, and not every one is a float."""
+    return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
 def _scope(document: Mapping[str, Any], host: str) -> str | None:

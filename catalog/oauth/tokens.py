@@ -185,7 +185,7 @@ def _usable(grant: Grant, refused: int | None) -> Token | None:
             good_for -= _without_scheduler((grant.expires_at - grant.renew_at).total_seconds())
     return Token(
         generation=grant.generation,
-        secret=_opened(grant, "access_token"),
+        secret=opened(grant, "access_token"),
         good_for=good_for,
         was_refused=grant.error_code == NOT_TAKEN_CODE,
     )
@@ -271,7 +271,7 @@ def _what_to_ask(grant: Grant) -> tuple[dict[str, str], list[Secret]]:
     """The form's fields, and the secrets in them."""
     if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
         return asking.client_fields(grant), []
-    token = _opened(grant, "refresh_token")
+    token = opened(grant, "refresh_token")
     return asking.refresh_fields(grant, token), [token]
 
 
@@ -286,7 +286,7 @@ def client_secret(credential: Credential, grant: Grant) -> Secret | None:
     )
 
 
-def _opened(grant: Grant, column: str) -> Secret:
+def opened(grant: Grant, column: str) -> Secret:
     sealed, name = getattr(grant, column), grant.credential.name
     return sealing.unseal(sealed, row=grant.pk, field=field_of(column), name=name)
 

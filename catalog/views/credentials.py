@@ -168,7 +168,7 @@ def credential_client(request: HttpRequest, pk: str) -> HttpResponse:
         return _with_lookup(request, "catalog/credential_client.html", client, asked, context)
     if request.method == "POST" and client.is_valid():
         try:
-            custody.update_client(row, actor=person(request), expected=client.expected, **client.facts())
+            custody.update_credential(row, actor=person(request), expected=client.expected, **client.facts())
         except DomainError as error:
             client.refuse(error)
         else:

@@ -268,7 +268,7 @@ def test_one_person_has_few_sign_ins_open(credential, ada):
 
 def test_change_of_the_client_ends_sign_ins_under_way(server, credential, ada):
     back = server.visit(begin(credential, ada))
-    custody.update_client(credential, actor=ada, scope="read")
+    custody.update_credential(credential, actor=ada, scope="read")
 
     refused(back, ada, "sign_in_unknown")
 

@@ -93,6 +93,10 @@ ODD = {
     "true seconds": ({"expires_in": True}, "TOKEN_LIFE"),
     "1.5 seconds": ({"expires_in": 1.5}, "TOKEN_LIFE"),
     "1e400 seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":1e400}', "TOKEN_JSON_NUMBER"),
+    "10^400 seconds": (  # JSON has no largest number, and a float has
+        b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":-1' + b"0" * 400 + b"}",
+        "TOKEN_LIFE",
+    ),
     "NaN seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":NaN}', "TOKEN_JSON_SYNTAX"),
     "two tokens": (b'{"access_token":"a","access_token":"b","token_type":"Bearer"}', "TOKEN_JSON_DUPLICATE"),
     "a list of scopes": ({"scope": ["read"]}, "TOKEN_SCOPE"),
@@ -121,7 +125,7 @@ def test_odd_reply_is_refused_with_a_code_and_a_sentence(name):
     assert standing(credential).state == states.State.EXPIRING
 
 
-@pytest.mark.parametrize("seconds", [3600, "3600", 3600.0, 10**17])
+@pytest.mark.parametrize("seconds", [3600, "3600", 3600.0, 10**17, 10**400])
 def test_life_is_a_number_of_seconds(seconds):
     answer = {"access_token": "a-fine-token", "token_type": "bEARER", "expires_in": seconds}
     with AuthorizationServer(scripts=[scripted(answer)]) as server:
@@ -358,7 +362,7 @@ def test_due_tokens_are_renewed_before_anybody_asks():
 def test_token_server_elsewhere_gets_neither_secret_nor_token():
     with AuthorizationServer() as server, AuthorizationServer() as other:
         credential, admin = signed_in(server), make_user()
-        custody.update_client(credential, actor=admin, token_url=f"{other.url}/token")
+        custody.update_credential(credential, actor=admin, token_url=f"{other.url}/token")
         with pytest.raises(NeedsSignInError):
             tokens.token_for(credential)
 
@@ -375,7 +379,7 @@ def test_another_scope_brings_another_token():
     with AuthorizationServer() as server:
         credential = make_client(server)
         tokens.token_for(credential)
-        custody.update_client(credential, actor=make_user(), scope="  read   only ")
+        custody.update_credential(credential, actor=make_user(), scope="  read   only ")
         tokens.token_for(credential)
 
     assert [form["scope"] for form in server.forms] == ["read write", "read only"]
@@ -394,7 +398,7 @@ def test_removed_credential_leaves_no_token():
 def test_trail_names_no_secret():
     with AuthorizationServer() as server:
         credential = signed_in(server)
-        custody.update_client(credential, actor=make_user(), scope="read")
+        custody.update_credential(credential, actor=make_user(), scope="read")
         custody.sign_out(credential, actor=make_user())
         custody.remove_credential(credential, actor=make_user())
 
@@ -477,10 +481,10 @@ def test_new_secret_mends_a_refused_client():
 def test_client_may_become_a_public_one_and_back():
     with AuthorizationServer() as server:
         credential, admin = signed_in(server), make_user()
-        custody.update_client(credential, actor=admin, client_authentication="none")
+        custody.update_credential(credential, actor=admin, client_authentication="none")
         assert grant_of(credential).credential.sealed == ""
         changed = {"client_authentication": "post", "secret": CLIENT_SECRET}
-        custody.update_client(credential, actor=admin, **changed)
+        custody.update_credential(credential, actor=admin, **changed)
 
     assert grant_of(credential).credential.sealed
     assert standing(credential).state == states.State.OK

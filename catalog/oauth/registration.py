@@ -1,0 +1,182 @@
+"""Registering ourselves as a client of an authorization server (RFC 7591), when an administrator says so.
+
+What the server answers is judged like a token reply: it means one thing or is refused with a code. The
+address and token for managing the registration (RFC 7592) are not kept: nothing here would use them.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.utils import timezone
+
+from catalog.models.oauth import ClientAuthentication
+from catalog.oauth import http
+from catalog.oauth.replies import OAuthError, is_number
+from catalog.protocols import strict_json
+from catalog.protocols.base import Reply
+from catalog.protocols.errors import ProtocolError, ProtocolViolationError, printable
+from catalog.sealing import Secret
+
+STATUSES = (200, 201, 400, 401, 403)
+GRANT_TYPES = ["authorization_code", "refresh_token"]
+NAME = "Pegboard"
+LONGEST_ID, LONGEST_SECRET = 500, 8_000
+SHORTEST_LIFE = timedelta(minutes=1)
+# RFC 7591 section 3.2.2
+SENTENCES = {
+    "invalid_redirect_uri": "does not let Pegboard come back to its own address. Register it by hand there",
+    "invalid_client_metadata": "does not register a client like Pegboard. Register it by hand there",
+    "invalid_software_statement": "wants a statement from the maker of the client. Register it by hand there",
+    "unapproved_software_statement": "registers approved clients only. Register it by hand there",
+    "access_denied": "registers nobody whom it does not know. Register Pegboard by hand there",
+    "invalid_token": "registers nobody without a token from it. Register Pegboard by hand there",
+}
+_PRINTABLE = re.compile(r"[\x20-\x7e]+")
+_WAYS = {
+    "client_secret_basic": ClientAuthentication.BASIC,
+    "client_secret_post": ClientAuthentication.POST,
+    "none": ClientAuthentication.NONE,
+}
+_METHODS = {ours: theirs for theirs, ours in _WAYS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What the server made of us. `secret` is None for a public client."""
+
+    client_id: str
+    client_authentication: str
+    secret: Secret | None
+    secret_expires_at: datetime | None
+
+
+def about_us(redirect_uri: str, *, authentication: str, scope: str = "") -> dict[str, Any]:
+    """The client metadata of RFC 7591 section 2, with what OpenID Connect adds for native clients."""
+    is_web = redirect_uri.startswith("https:")
+    described = {
+        "client_name": f"{NAME} at {urlsplit(redirect_uri).netloc}",
+        "redirect_uris": [redirect_uri],
+        "grant_types": GRANT_TYPES,
+        "response_types": ["code"],
+        "token_endpoint_auth_method": _METHODS[ClientAuthentication(authentication)],
+        "application_type": "web" if is_web else "native",
+    }
+    return described | ({"scope": scope} if scope else {})
+
+
+def register(address: str, *, redirect_uri: str, authentication: str, scope: str) -> Registered:
+    """Asked once: the server may have made a client although its reply was lost. Raises ProtocolError."""
+    described = about_us(redirect_uri, authentication=authentication, scope=scope)
+    try:
+        reply = http.post_json(address, described, accept=STATUSES)
+        return read_registration(reply, redirect_uri)
+    except ProtocolError as error:
+        if not isinstance(error, OAuthError) and not error.code.startswith("REGISTRATION_"):
+            error.code = f"REGISTRATION_{error.code}"
+        raise
+
+
+def read_registration(reply: Reply, redirect_uri: str) -> Registered:
+    """RFC 7591 section 3.2. What is not said is as it was asked for; what is said has to fit."""
+    host = urlsplit(reply.url).netloc
+    if reply.status not in (200, 201):
+        raise _refusal(reply, host)
+    document = strict_json.require_json(reply)
+    if not isinstance(document, dict):
+        raise _odd("SHAPE", host, "sent something else than an object")
+    if document.get("error") is not None:
+        raise _error_of(document, host)
+    _check_promises(document, redirect_uri, host)
+    way = _way(document, host)
+    secret = _secret(document, way, host)
+    return Registered(
+        client_id=_client_id(document, host),
+        client_authentication=way,
+        secret=secret,
+        secret_expires_at=_ends(document, host) if secret else None,
+    )
+
+
+def _refusal(reply: Reply, host: str) -> ProtocolError:
+    try:
+        document = strict_json.require_json(reply)
+    except ProtocolViolationError:
+        document = None
+    if isinstance(document, dict) and document.get("error") is not None:
+        return _error_of(document, host)
+    said = (
+        f"{host} did not register Pegboard ({reply.status}) and does not say why. Register it by hand there."
+    )
+    return OAuthError("REGISTRATION_REFUSED", said, "")
+
+
+def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
+    error, words = document["error"], document.get("error_description")
+    if not isinstance(error, str) or not error:
+        return _odd("SHAPE", host, "sent an error that is no text")
+    known = SENTENCES.get(error, f"did not register Pegboard: {printable(error, 60)}")
+    said = f" It says: “{printable(words.strip(), 200)}”" if isinstance(words, str) and words.strip() else ""
+    return OAuthError("REGISTRATION_REFUSED", f"{host} {known}.{said}", error)
+
+
+def _client_id(document: Mapping[str, Any], host: str) -> str:
+    value = document.get("client_id")
+    if not isinstance(value, str) or not _PRINTABLE.fullmatch(value) or len(value) > LONGEST_ID:
+        raise _odd("ID", host, "gave no client id that can be used")
+    return value
+
+
+def _way(document: Mapping[str, Any], host: str) -> str:
+    """How we shall prove who we are. The server may choose another way than we asked for."""
+    stated = document.get("token_endpoint_auth_method")
+    if stated is None:
+        has_secret = document.get("client_secret") is not None
+        return ClientAuthentication.BASIC if has_secret else ClientAuthentication.NONE
+    way = _WAYS.get(stated) if isinstance(stated, str) else None
+    if way is None:
+        shown = printable(stated, 40) if isinstance(stated, str) else "something that is no text"
+        raise _odd("METHOD", host, f"wants a proof of who we are that is not known here: {shown}")
+    return way
+
+
+def _secret(document: Mapping[str, Any], way: str, host: str) -> Secret | None:
+    """Some servers give a secret to a public client as well; it is of no use."""
+    if way == ClientAuthentication.NONE:
+        return None
+    value = document.get("client_secret")
+    is_fine = isinstance(value, str) and _PRINTABLE.fullmatch(value) and value.strip()
+    if not is_fine or not isinstance(value, str) or len(value) > LONGEST_SECRET:
+        raise _odd("SECRET", host, "gave no client secret that can be used")
+    return Secret(value)
+
+
+def _ends(document: Mapping[str, Any], host: str) -> datetime | None:
+    """Seconds since 1970, or 0 for never. Required beside a secret, and often forgotten."""
+    value = document.get("client_secret_expires_at", 0)
+    if not is_number(value) or not 0 <= value <= 253_402_300_799:
+        raise _odd("EXPIRY", host, "does not say in a usable way how long the client secret lives")
+    if not value:
+        return None
+    ends = datetime.fromtimestamp(value, UTC)
+    if ends <= timezone.now() + SHORTEST_LIFE:
+        raise _odd("EXPIRY", host, "gave a client secret that is over already")
+    return ends
+
+
+def _check_promises(document: Mapping[str, Any], redirect_uri: str, host: str) -> None:
+    """A client that could not do what we want of it is refused now, and not at the first sign-in."""
+    addresses = document.get("redirect_uris", [redirect_uri])
+    if not isinstance(addresses, list) or redirect_uri not in addresses:
+        raise _odd("REDIRECT", host, "registered another address to come back to than Pegboard's own")
+    ways = document.get("grant_types", GRANT_TYPES)
+    if not isinstance(ways, list) or "authorization_code" not in ways:
+        raise _odd("GRANT", host, "registered a client that cannot sign in")
+
+
+def _odd(what: str, host: str, said: str) -> ProtocolViolationError:
+    message = f"{host} {said}, so the registration was not used. Register Pegboard by hand there."
+    return ProtocolViolationError(f"REGISTRATION_{what}", message)

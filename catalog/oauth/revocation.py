@@ -1,0 +1,99 @@
+"""Telling an authorization server that its tokens are not wanted any more (RFC 7009).
+
+Best effort: asked after the commit that forgot them, so that nothing which happens there can keep a token
+here. Who is in the way, and whether the server was told, stands in the audit trail and is said to the person.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from urllib.parse import urlsplit
+
+from django.db import transaction
+
+from catalog.errors import CatalogError
+from catalog.models import Credential, Grant
+from catalog.oauth import asking, http, replies, tokens
+from catalog.oauth.asking import Form
+from catalog.protocols.errors import ProtocolError
+from catalog.sealing import Secret
+from people import audit
+from people.models import User
+
+SECONDS = 6.0  # for all of it; a person waits
+TOLD = (200, 204)
+COLUMNS = ("refresh_token", "access_token")  # RFC 7009 calls them so too
+
+
+@dataclass(slots=True)
+class Farewell:
+    """`sentence` says what became of it once the transaction is over; "" when there was nothing to end."""
+
+    credential: Credential
+    address: str
+    host: str
+    forms: list[Form] = field(repr=False)
+    sent: list[Secret] = field(repr=False)
+    why_not: str = ""
+    sentence: str = ""
+
+    def after_commit(self, actor: User) -> "Farewell":
+        """Whatever goes wrong there is written down, and nothing waits for it."""
+        if self.forms or self.why_not:
+            transaction.on_commit(partial(self._say, actor), robust=True)
+        return self
+
+    def _say(self, actor: User) -> None:
+        why_not = self.why_not or self._told()
+        self.sentence = (
+            f"{self.host} was not told: {why_not} Its tokens may work there until they expire."
+            if why_not
+            else f"{self.host} was told, and ends its tokens there."
+        )
+        with transaction.atomic():
+            told = {"server": self.host, "told": not why_not}
+            audit.record(actor, "revoke", self.credential, after=told, why=self.sentence)
+
+    def _told(self) -> str:
+        """Why the server was not told, or "". With the refresh token go the others; RFC 7009 section 2.1."""
+        ends = time.monotonic() + SECONDS
+        first, *rest = self.forms
+        try:
+            http.post_form(self.address, first, accept=TOLD, seconds=SECONDS)
+        except ProtocolError as error:
+            return replies.without(error, self.sent).message
+        for form in rest:
+            with suppress(ProtocolError):
+                http.post_form(self.address, form, accept=TOLD, seconds=max(0.1, ends - time.monotonic()))
+        return ""
+
+
+def prepare(grant: Grant) -> Farewell:
+    """Opens the tokens while they are there. Nothing is sent before `after_commit`."""
+    host = urlsplit(grant.revocation_url or grant.token_url).netloc
+    farewell = Farewell(grant.credential, grant.revocation_url, host, [], [])
+    if not grant.access_token and not grant.refresh_token:
+        return farewell
+    if not grant.revocation_url:
+        farewell.why_not = "it names no address for that."
+        return farewell
+    try:
+        secret = tokens.client_secret(grant.credential, grant)
+        opened = list(_opened(grant))
+    except CatalogError as error:  # UndecryptableError is one
+        farewell.why_not = error.message
+        return farewell
+    farewell.sent = [*([secret] if secret else []), *(token for _, token in opened)]
+    farewell.forms = [
+        asking.token_form(grant, secret, {"token": token.reveal(), "token_type_hint": hint})
+        for hint, token in opened
+    ]
+    return farewell
+
+
+def _opened(grant: Grant) -> Iterator[tuple[str, Secret]]:
+    for column in COLUMNS:
+        if getattr(grant, column):
+            yield column, tokens.opened(grant, column)
