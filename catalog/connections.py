@@ -29,6 +29,7 @@ from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus
+from catalog.oauth import clients
 from catalog.wire import complaint_about_authorities
 from people import audit, late_edits
 from people.models import User
@@ -128,7 +129,10 @@ def create_endpoint(
     policy: Mapping[str, str] | None = None,
     **reach: Any,
 ) -> Endpoint:
-    """Checked, saved and due at once; the caller asks for the first run. `reach`: see REACH."""
+    """Checked, saved and due at once; the caller asks for the first run. `reach`: see REACH.
+
+    Where nobody has signed in yet for its credential it is paused until somebody has: `connecting.go_on`.
+    """
     endpoint = Endpoint(
         vendor=locked(vendor, Vendor.objects.live()),
         protocol=protocol,
@@ -141,6 +145,7 @@ def create_endpoint(
         **reach,
     )
     _check_endpoint(endpoint)
+    endpoint.is_paused = credential is not None and clients.awaits_sign_in(credential)
     endpoint.save()
     _keep_documents(endpoint)
     audit.record(actor, "connect", endpoint, after=endpoint_facts(endpoint))

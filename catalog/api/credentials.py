@@ -279,8 +279,7 @@ class CredentialDetail(GenericAPIView[Credential]):
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        """Another name or other details; the origin stays. With OAuth, tokens of another client are forgotten,
-        and its secret is."""
+        """Another name or other details; the origin stays. Tokens of another OAuth client are forgotten."""
         given = CredentialChange(data=request.data)
         given.is_valid(raise_exception=True)
         row = self._row(pk)

@@ -24,6 +24,15 @@ from catalog.sealing import Secret
 from people import audit
 from people.models import User
 
+
+class SignInError(CatalogError):
+    """A sign-in of `credential` that came to nothing."""
+
+    def __init__(self, credential: Credential, code: str, message: str, status: int = 400) -> None:
+        super().__init__(code, message, status=status)
+        self.credential = credential
+
+
 LIFE = timedelta(minutes=10)
 MOST_OPEN = 20  # for one person
 VERIFIER_FIELD = "catalog.signin.verifier"
@@ -72,6 +81,13 @@ def complete(
             "sign_in_unknown",
             "This sign-in was not begun here, is over, or was used before. Begin again from the credential.",
         )
+    try:
+        return _completed(row, answer, actor, redirect_uri)
+    except CatalogError as error:
+        raise SignInError(row.credential, error.code, error.message, error.status) from None
+
+
+def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> Credential:
     grant = _grant_of(row.credential)
     if redirect_uri != row.redirect_uri:
         raise CatalogError("sign_in_address", "The sign-in came back to another address. Begin again.")
@@ -151,4 +167,14 @@ def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
             )
         rows = Grant.objects.filter(pk=grant.pk)
         rows.update(**changes, generation=now.generation + 1, signed_in_at=Now(), signed_in_by=actor)
-        audit.record(actor, "sign in", grant.credential, after={"scope": changes["granted_scope"]})
+        audit.record(
+            actor,
+            "sign in",
+            grant.credential,
+            before={"scope": now.granted_scope},
+            after={
+                "server": grant.issuer or urlsplit(grant.token_url).netloc,
+                "asked": grant.scope,
+                "scope": changes["granted_scope"],
+            },
+        )

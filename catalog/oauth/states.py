@@ -11,6 +11,7 @@ from catalog.oauth.replies import words_of
 from catalog.oauth.tokens import moment, sign_in_again
 
 SOON = timedelta(days=1)
+NEXT_WEEK = timedelta(days=7)
 
 
 class State(models.TextChoices):
@@ -77,9 +78,11 @@ def standing_of(grant: Grant, now: datetime) -> Standing:
 
 
 def _state(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:
+    return _about_secret(grant, now) or _about_tokens(grant, now)
+
+
+def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:
     is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
-    if grant.client_authentication != "none" and not grant.credential.sealed:
-        return State.REFUSED, "Its client secret was entered for another server.", Remedy.ENTER_SECRET
     if grant.ended_at:
         return State.NEEDS_SIGN_IN, grant.error_message, Remedy.SIGN_IN
     if is_code and not grant.access_token:
@@ -101,6 +104,19 @@ def _state(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:
     if grant.expires_at > now:
         return State.OK, f"The token is good until {moment(grant.expires_at)} and renewed before that.", None
     return State.OK, "The last token is over; the next one is asked for when it is needed.", None
+
+
+def _about_secret(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
+    """It is not there, or the server gave it to us for a while only."""
+    if grant.client_authentication != "none" and not grant.credential.sealed:
+        return State.REFUSED, "Its client secret was entered for another server.", Remedy.ENTER_SECRET
+    ends = grant.secret_expires_at
+    if ends is None or ends > now + NEXT_WEEK:
+        return None
+    again = "Edit it, look the server up, and register Pegboard there again."
+    if ends <= now:
+        return State.REFUSED, f"Its client secret was good until {moment(ends)}. {again}", Remedy.EDIT
+    return State.EXPIRING, f"Its client secret is good until {moment(ends)}. {again}", Remedy.EDIT
 
 
 def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q, QuerySet
@@ -332,6 +333,8 @@ def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
         try:
             with transaction.atomic(durable=True):
                 stored = Grant.objects.filter(pk=grant.pk, generation=grant.generation).update(**changes)
+                if stored:
+                    _write_down(grant, changes)
             break
         except (OperationalError, InterfaceError):
             if pause is None:
@@ -345,6 +348,24 @@ def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
     logger.info("credential %s has a new token", grant.credential_id)
     left = tokens.seconds - elapsed - _without_scheduler(early(tokens.seconds)) if tokens.seconds else None
     return Token(grant.generation + 1, tokens.access, left)
+
+
+def _write_down(grant: Grant, changes: dict[str, Any]) -> None:
+    """A renewal changes nothing that anybody decided, unless something is other than it was."""
+    scope = changes.get("granted_scope", grant.granted_scope)
+    before = {"error": grant.error_code, "scope": grant.granted_scope}
+    after = {"error": "", "scope": scope, "server": _server(grant)}
+    if grant.error_code:
+        audit.record(
+            None, "recover", grant.credential, before=before, after=after, why="Its token was renewed."
+        )
+    elif grant.generation and scope != grant.granted_scope:
+        why = "The server granted other scopes when the token was renewed."
+        audit.record(None, "renew", grant.credential, before=before, after=after, why=why)
+
+
+def _server(grant: Grant) -> str:
+    return urlsplit(grant.token_url).netloc
 
 
 def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: bool = False) -> dict[str, Any]:
@@ -401,9 +422,12 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
         changes["started_at"] = grant.started_at  # this try left no doubt behind; an earlier one may have
     if isinstance(error, RefusedError):
         changes["refused_at"] = Coalesce("refused_at", Now())
+    is_news = grant.error_code != changes["error_code"] or ("refused_at" in changes and not grant.refused_at)
     with transaction.atomic(durable=True):
-        if mine.update(**changes) and "refused_at" in changes and grant.refused_at is None:
-            audit.record(None, "refuse", grant.credential, after={"code": error.code}, why=error.message)
+        if mine.update(**changes) and is_news:
+            told = {"code": error.code, "server": _server(grant)}
+            verdict = "refuse" if "refused_at" in changes else "fail"
+            audit.record(None, verdict, grant.credential, after=told, why=error.message)
     logger.warning("credential %s: no new token (%s)", grant.credential_id, error.code)
     return error
 
@@ -431,7 +455,8 @@ def _end(grant: Grant, rows: QuerySet[Grant], code: str, message: str) -> None:
         )
         if ended:
             outbox.needs_sign_in(grant.credential_id)
-            audit.record(None, "end sign-in", grant.credential, after={"code": code}, why=message)
+            told = {"code": code, "server": _server(grant)}
+            audit.record(None, "end sign-in", grant.credential, after=told, why=message)
 
 
 def sign_in_again(since: datetime, why: str) -> str:
@@ -454,7 +479,9 @@ def note_refusal(credential: Credential, generation: int) -> None:
 
 def note_acceptance(credential: Credential, generation: int) -> None:
     refused = Grant.objects.filter(credential=credential, generation=generation, error_code=NOT_TAKEN_CODE)
-    refused.update(refused_at=None, failed_at=None, error_code="", error_message="")
+    with transaction.atomic(durable=True):
+        if refused.update(refused_at=None, failed_at=None, error_code="", error_message=""):
+            audit.record(None, "accept", credential, why="The vendor takes its token again.")
 
 
 def due() -> list[uuid.UUID]:
