@@ -1,6 +1,7 @@
 from catalog.models.calls import Call, Example
 from catalog.models.circuit import Circuit
 from catalog.models.findings import Finding, Likeness
+from catalog.models.kept_replies import KeptReply
 from catalog.models.oauth import Grant, SignIn
 from catalog.models.runs import KnownPage, LastReply, Rejection, Run, Withdrawal
 from catalog.models.sealed import FingerprintKey
@@ -25,6 +26,7 @@ __all__ = [
     "Finding",
     "FingerprintKey",
     "Grant",
+    "KeptReply",
     "KnownPage",
     "LastReply",
     "Likeness",
