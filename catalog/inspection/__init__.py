@@ -26,7 +26,7 @@ from catalog.protocols.signature import Signature
 __all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
 
 # Raise by one when rules change, so that what was inspected before is inspected again.
-REVISION = 1
+REVISION = 2
 
 # Controls as JSON writes them, and the one that it does not escape.
 _MARKS = ("\\u00", "\\b", "\\f", "\x7f")

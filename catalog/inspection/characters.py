@@ -7,9 +7,11 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from catalog.inspection.alarms import Severity
+from catalog.inspection.unassigned import UNASSIGNED as _UNASSIGNED
 
 
 class Kind(NamedTuple):
@@ -32,17 +34,17 @@ CONTROL = Kind("CONTROL_CHARACTER", "medium", "a control character")
 PRIVATE = Kind("PRIVATE_USE", "high", "a character without an agreed meaning")
 SURROGATE = Kind("SURROGATE", "high", "half a character")
 NONCHARACTER = Kind("NONCHARACTER", "medium", "a code point that is no character")
+UNASSIGNED = Kind("UNASSIGNED", "medium", "a code point that is no character yet")
 SEPARATOR = Kind("LINE_SEPARATOR", "medium", "an invisible line separator")
 SPACE = Kind("UNUSUAL_SPACE", "low", "a space that is not the usual one")
 
 KINDS = (
     *(TAG, BIDI, MARK, ZERO_WIDTH, HYPHEN, SELECTOR, SMUGGLED, FILLER, ESCAPE, ERASING, CONTROL, PRIVATE),
-    *(SURROGATE, NONCHARACTER, SEPARATOR, SPACE),
+    *(SURROGATE, NONCHARACTER, UNASSIGNED, SEPARATOR, SPACE),
 )
 
 # First and last code point. Pinned here rather than asked of the interpreter, whose Unicode changes.
-# Unassigned code points of the used planes are left out: they are drawn as a box, so they are seen.
-_RANGES: tuple[tuple[int, int, Kind], ...] = (
+_TABLE: tuple[tuple[int, int, Kind], ...] = (
     (0x00, 0x00, ERASING),
     (0x01, 0x07, CONTROL),
     (0x08, 0x08, ERASING),
@@ -94,19 +96,35 @@ _RANGES: tuple[tuple[int, int, Kind], ...] = (
     (0x13430, 0x1343F, ZERO_WIDTH),
     (0x1BCA0, 0x1BCA3, ZERO_WIDTH),
     (0x1D173, 0x1D17A, ZERO_WIDTH),
-    (0x1FFFE, 0x1FFFF, NONCHARACTER),
-    (0x2FFFE, 0x2FFFF, NONCHARACTER),
-    (0x3FFFE, 0xDFFFF, NONCHARACTER),
+    *((plane + 0xFFFE, plane + 0xFFFF, NONCHARACTER) for plane in range(0x10000, 0xF0000, 0x10000)),
     (0xE0000, 0xE007F, TAG),
-    (0xE0080, 0xE00FF, NONCHARACTER),
     (0xE0100, 0xE01EF, SELECTOR),
-    (0xE01F0, 0xEFFFF, NONCHARACTER),
-    (0xF0000, 0x10FFFF, PRIVATE),
+    *((plane, plane + 0xFFFD, PRIVATE) for plane in (0xF0000, 0x100000)),
+    *((plane + 0xFFFE, plane + 0xFFFF, NONCHARACTER) for plane in (0xF0000, 0x100000)),
 )
-_FIRSTS = [first for first, _, _ in _RANGES]
-_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last, _ in _RANGES if first not in (0, 0xD800))
-_NUL_AND_HALVES = "\\x00\\ud800-\\udfff"
-HIDDEN = re.compile(f"[{_NUL_AND_HALVES}{_CLASS}]+")
+
+
+def _has_a_kind(first: int, last: int) -> bool:
+    """Unassigned format controls and tags are told as what they would be."""
+    return any(begins <= first and last <= ends for begins, ends, _ in _TABLE)
+
+
+RANGES = sorted(
+    (*_TABLE, *((*each, UNASSIGNED) for each in _UNASSIGNED if not _has_a_kind(*each))),
+    key=lambda each: each[0],
+)
+_FIRSTS = [first for first, _, _ in RANGES]
+
+
+def _seen() -> str:
+    """The characters of no kind, as ranges of a pattern."""
+    gaps = pairwise([-1, *(point for first, last, _ in RANGES for point in (first, last))])
+    found = [(last + 1, first - 1) for last, first in list(gaps)[::2] if last + 1 < first]
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in found)
+
+
+# Said by what it is not, because the ordinary letters come first and most searches end with them.
+HIDDEN = re.compile(f"[^{_seen()}]+")
 
 SHORT = {
     0x00: "NUL",
@@ -151,7 +169,7 @@ class Found(NamedTuple):
 
 def kind_of(character: str) -> Kind | None:
     point = ord(character)
-    first, last, kind = _RANGES[bisect_right(_FIRSTS, point) - 1]
+    first, last, kind = RANGES[bisect_right(_FIRSTS, point) - 1]
     return kind if first <= point <= last else None
 
 
