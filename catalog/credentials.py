@@ -200,6 +200,29 @@ def open_session(
     return _remembering(endpoint, carrier, _session(endpoint, carrier, exchanges, limits, reached))
 
 
+def open_disguised(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
+    """As somebody else: under another name, and without the credential unless it is to go along.
+
+    Nothing of this conversation is remembered, neither by the endpoint nor by its credential: what a vendor
+    refuses to somebody else says nothing about either. A reply with the secret in it is refused all the same.
+    """
+    carrier = _carrier(endpoint)
+    headers, secrets = carrier.current() if carrier else ({}, ())
+    query = carrier.query if isinstance(carrier, _Use) else {}
+    return Session(
+        endpoint.url,
+        policy=outbound_policy(),
+        authorization=headers if with_credential else {},
+        authorization_query=query if with_credential else {},
+        authorized_for=endpoint.credential.origin if endpoint.credential else None,
+        secrets=secrets,
+        memory=copy.deepcopy(endpoint.memory),
+        turns=pacing.turns(endpoint),
+        authorities=endpoint.authorities,
+        agent=agent,
+    )
+
+
 @contextmanager
 def _remembering(
     endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Session

@@ -5,6 +5,7 @@ from typing import Literal
 
 from celery import current_app
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from catalog import hints, holds
@@ -62,7 +63,8 @@ def _decide_others(finding: Finding, decision: Decision) -> None:
 def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
     """What the decision did to the tool's current version; nothing is the usual answer."""
     was = tool.current_id
-    for version in ToolVersion.objects.filter(tool=tool, digest=finding.subject):
+    about = Q(digest=finding.subject) | Q(pk=finding.version_id)
+    for version in ToolVersion.objects.filter(about, tool=tool):
         if holds.standing(version):
             holds.keep_out(tool, version)
         else:

@@ -5,7 +5,7 @@ from functools import partial
 
 from celery import shared_task
 
-from catalog import enumeration, hints, history, inspecting, invocation, search
+from catalog import enumeration, hints, history, inspecting, invocation, search, second_look
 from catalog.crashpoints import crashpoint
 from catalog.models.runs import RunStatus
 from catalog.oauth import tokens
@@ -40,6 +40,17 @@ def read_versions(endpoint_id: int, after: int = 0) -> None:
     last = history.read_pending(endpoint_id, after)
     if last is not None:
         read_versions.delay(endpoint_id, last)
+
+
+@shared_task
+def second_looks() -> None:
+    """Once a minute: endpoints that are to be read as somebody else; about once a week each."""
+    second_look.tick()
+
+
+@shared_task
+def look_again(endpoint_id: int) -> None:
+    second_look.perform(endpoint_id)
 
 
 @shared_task

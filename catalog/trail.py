@@ -5,7 +5,7 @@ Each is called in the transaction of the change; who asked for the run stands in
 
 from collections.abc import Mapping
 
-from catalog.models import Endpoint, Finding, Run, Tool
+from catalog.models import Endpoint, Finding, Run, SecondLook, Tool
 from catalog.models.runs import Trigger
 from people import audit
 
@@ -54,6 +54,13 @@ def tell_older_versions(tool: Tool, count: int) -> None:
     if count:
         why = "The vendor's history lists them."
         audit.record(None, "add older versions", tool, after={"versions": count}, why=why)
+
+
+def tell_cloaking(look: SecondLook, findings: int, says: str) -> None:
+    who = f"asked for by {look.requested_by}" if look.requested_by else "on schedule"
+    audit.record(
+        None, "look again", look.endpoint, after={"findings": findings}, why=f"A second look, {who}. {says}"
+    )
 
 
 def _why(run: Run) -> str:

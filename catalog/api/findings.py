@@ -1,6 +1,8 @@
 from typing import Any
 
+import msgspec
 from django.db.models import QuerySet
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -8,9 +10,11 @@ from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import findings
-from catalog.models import Finding
+from catalog import diff, findings
+from catalog.api.versions import ComparisonOutput, comparison_document
+from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import FindingState, Severity
+from catalog.models.second_looks import Guise
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
@@ -79,3 +83,43 @@ class FindingResolve(GenericAPIView[Finding]):
         return Response(
             FindingOutput(findings.resolve(finding, actor=person(request), **given.validated_data)).data
         )
+
+
+class DocumentOutput(serializers.Serializer[Any]):
+    digest = serializers.CharField()
+    document = serializers.DictField()
+
+
+class EvidenceOutput(serializers.Serializer[Any]):
+    """`theirs` is what the guise was shown, `ours` what we were; `comparison` goes from theirs to ours."""
+
+    guise = serializers.ChoiceField(choices=Guise.choices)
+    theirs = DocumentOutput()
+    ours = DocumentOutput()
+    comparison = ComparisonOutput
+
+
+class FindingEvidence(GenericAPIView[Finding]):
+    """Both documents of a finding CLOAKING, as the vendor sent them; other findings have none."""
+
+    serializer_class = EvidenceOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        other = get_object_or_404(OtherAnswer.objects.select_related("finding__version"), finding=pk)
+        ours = other.finding.version
+        if ours is None:
+            raise Http404
+        compared = diff.compare(other.decoded(), ours.decoded())
+        return Response(
+            {
+                "guise": other.guise,
+                "theirs": _document(other),
+                "ours": _document(ours),
+                "comparison": comparison_document(compared),
+            }
+        )
+
+
+def _document(kept: OtherAnswer | ToolVersion) -> dict[str, Any]:
+    return {"digest": kept.digest, "document": msgspec.json.decode(kept.raw)}

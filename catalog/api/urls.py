@@ -1,6 +1,6 @@
 from django.urls import path
 
-from catalog.api import calls, credentials, endpoints, findings, runs, tools, vendors, versions
+from catalog.api import calls, credentials, endpoints, findings, runs, second_looks, tools, vendors, versions
 
 urlpatterns = [
     path("tools/", tools.ToolList.as_view(), name="api-tool-list"),
@@ -10,6 +10,11 @@ urlpatterns = [
     path("endpoints/preview/", endpoints.EndpointPreview.as_view(), name="api-endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.EndpointDetail.as_view(), name="api-endpoint"),
     path("endpoints/<int:pk>/enumerate/", endpoints.EndpointEnumerate.as_view(), name="api-enumerate"),
+    path(
+        "endpoints/<int:pk>/second-look/",
+        second_looks.EndpointSecondLook.as_view(),
+        name="api-second-look",
+    ),
     path("runs/", runs.RunList.as_view(), name="api-run-list"),
     path("runs/<int:pk>/", runs.RunDetail.as_view(), name="api-run"),
     path("runs/<int:pk>/confirm/", runs.RunConfirm.as_view(), name="api-run-confirm"),
@@ -32,5 +37,6 @@ urlpatterns = [
         name="api-credential-sign-out",
     ),
     path("findings/", findings.FindingList.as_view(), name="api-finding-list"),
+    path("findings/<int:pk>/evidence/", findings.FindingEvidence.as_view(), name="api-finding-evidence"),
     path("findings/<int:pk>/resolve/", findings.FindingResolve.as_view(), name="api-finding-resolve"),
 ]

@@ -141,11 +141,12 @@ class VersionDiff(GenericAPIView[ToolVersion]):
         given = DiffQuery(data=request.query_params.dict())
         given.is_valid(raise_exception=True)
         old, new = (version_at(tool, given.validated_data[name]) for name in ("from", "to"))
-        comparison = diff.compare(old.decoded(), new.decoded())
-        changes = [
-            {**msgspec.to_builtins(change), "sentence": change.sentence} for change in comparison.changes
-        ]
-        return Response({"class": comparison.class_, "changes": changes})
+        return Response(comparison_document(diff.compare(old.decoded(), new.decoded())))
+
+
+def comparison_document(comparison: diff.Comparison) -> dict[str, Any]:
+    changes = [{**msgspec.to_builtins(change), "sentence": change.sentence} for change in comparison.changes]
+    return {"class": comparison.class_, "changes": changes}
 
 
 def version_at(tool: Tool, ordinal: int) -> ToolVersion:

@@ -1,6 +1,6 @@
 """What an endpoint shows when it is read as somebody else, and what it showed then instead."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import models
@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from catalog.models.findings import Finding
 from catalog.models.vendors import Endpoint
+from catalog.protocols.signature import Signature, from_json
 
 
 class Guise(models.TextChoices):
@@ -60,6 +61,12 @@ class SecondLook(models.Model):
         is_asked_for = self.requested_by_id is not None and self.due_at <= now + timedelta(seconds=1)
         return is_asked_for or bool(self.lease_until and self.lease_until > now)
 
+    @property
+    def planned_at(self) -> datetime | None:
+        """When it is looked at next, about; None while there is nothing to wait for."""
+        is_planned = self.requested_by_id is not None or not self.is_off
+        return None if self._state.adding or not is_planned else self.due_at
+
 
 class OtherAnswer(models.Model):
     """The document that somebody else got where we got the version of a finding `CLOAKING`.
@@ -75,3 +82,6 @@ class OtherAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"What {self.get_guise_display()} was shown of {self.finding.tool}"
+
+    def decoded(self) -> Signature:
+        return from_json(self.signature)

@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.contrib import messages
 from django.db import transaction
@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 
 from catalog import diff, findings
 from catalog.inspection.texts import by_place
-from catalog.models import Finding, ToolVersion
+from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import HELD, FindingState, Severity
 from catalog.views.asked import numbers
 from people.errors import DomainError
@@ -35,19 +35,27 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Everything that waits for one decision: what was found about the same bytes of a tool."""
+    """Everything that waits for one decision: what was found about the same bytes of a tool.
+
+    `version` is compared with `before`, or with what the vendor shows somebody else of it.
+    """
 
     finding: Finding
     others: list[Finding]
-    version: ToolVersion | None
-    before: ToolVersion | None
-    changes: tuple[diff.Change, ...]
-    lines: list[Line]
+    version: ToolVersion | None = None
+    before: ToolVersion | None = None
+    shown_elsewhere: OtherAnswer | None = None
+    changes: tuple[diff.Change, ...] = ()
+    lines: list[Line] = field(default_factory=list)
 
     @property
     def is_alarming(self) -> bool:
         """The text itself is what to look at."""
         return any(each.code not in ABOUT_CHANGES for each in (self.finding, *self.others))
+
+    @property
+    def is_compared(self) -> bool:
+        return bool(self.before or self.shown_elsewhere)
 
     @property
     def is_outdated(self) -> bool:
@@ -130,11 +138,13 @@ def _entries(rows: Sequence[Finding]) -> list[Entry]:
         versions.setdefault(version.tool_id, []).append(version)
     pairs = [_compared(row, versions.get(row.tool_id, [])) for row in rows]
     whole = ToolVersion.objects.in_bulk([version.pk for pair in pairs for version in pair if version])
+    elsewhere = OtherAnswer.objects.in_bulk([row.pk for row in rows], field_name="finding_id")
     return [
         _entry(
             row,
             together[row.tool_id, row.subject, row.state],
             *(whole[version.pk] if version else None for version in pair),
+            elsewhere.get(row.pk),
         )
         for row, pair in zip(rows, pairs, strict=True)
     ]
@@ -156,18 +166,24 @@ def _compared(row: Finding, versions: list[ToolVersion]) -> tuple[ToolVersion | 
 
 
 def _entry(
-    row: Finding, together: list[Finding], version: ToolVersion | None, before: ToolVersion | None
+    row: Finding,
+    together: list[Finding],
+    version: ToolVersion | None,
+    before: ToolVersion | None,
+    elsewhere: OtherAnswer | None,
 ) -> Entry:
     """A decision is taken by the button of the worst of them, because it covers what is less severe."""
     together.sort(key=lambda each: (Severity.values.index(each.severity), each.code == HELD), reverse=True)
     worst, *others = together
     worst.tool, worst.endpoint = row.tool, row.endpoint
     if version is None:
-        return Entry(worst, others, None, None, (), [])
-    old, new = before.decoded() if before else None, version.decoded()
+        return Entry(worst, others)
+    before = None if elsewhere else before
+    other = elsewhere or before
+    old, new = other.decoded() if other else None, version.decoded()
     changes = diff.compare(old, new).changes if old else ()
     lines = _lines(by_place(old) if old else {}, by_place(new))
-    return Entry(worst, others, version, before, changes, lines)
+    return Entry(worst, others, version, before, elsewhere, changes, lines)
 
 
 def _lines(old: dict[str, str], new: dict[str, str]) -> list[Line]:

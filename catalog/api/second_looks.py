@@ -1,0 +1,56 @@
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import second_look
+from catalog.models import Endpoint, SecondLook
+from people.inputs import Input
+from people.models import Role
+from people.permissions import person
+
+
+class SecondLookOutput(serializers.ModelSerializer[SecondLook]):
+    """`says` is what the last one showed, or why it failed. `due_at` is null while nothing is planned."""
+
+    is_under_way = serializers.BooleanField(read_only=True)
+    due_at = serializers.DateTimeField(source="planned_at", read_only=True, allow_null=True)
+
+    class Meta:
+        model = SecondLook
+        fields = ["endpoint", "result", "says", "looked_at", "is_under_way", "is_off", "due_at"]
+        read_only_fields = fields
+
+
+class SecondLookChange(Input):
+    is_off = serializers.BooleanField(help_text="Look only when somebody asks, and no longer once a week.")
+
+
+class EndpointSecondLook(GenericAPIView[SecondLook]):
+    """How this endpoint's list looks to somebody else, without our credential and under another name."""
+
+    write_role = Role.ADMIN
+    serializer_class = SecondLookOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(SecondLookOutput(second_look.of(_endpoint(pk))).data)
+
+    @extend_schema(request=None, responses={202: SecondLookOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        """Look now. While a look is under way, that one is the answer."""
+        look = second_look.request(_endpoint(pk), actor=person(request))
+        return Response(SecondLookOutput(look).data, status=202)
+
+    @extend_schema(request=SecondLookChange, responses={200: SecondLookOutput})
+    def patch(self, request: Request, pk: int) -> Response:
+        given = SecondLookChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        look = second_look.switch(_endpoint(pk), actor=person(request), **given.validated_data)
+        return Response(SecondLookOutput(look).data)
+
+
+def _endpoint(pk: int) -> Endpoint:
+    return get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)

@@ -1,0 +1,425 @@
+"""Second looks: an endpoint's list is read as somebody else, and compared with what we are shown.
+
+A vendor that shows people who check it a good tool and us a poisoned one is found by nothing else. About
+once a week, and when somebody asks, a worker reads the list without our credential and under another name.
+Fewer tools for strangers are honest; the same version with other bytes is a finding, with both kept.
+
+Nothing here writes what a reading writes: no tool, version, known page, failure, circuit or state of a
+credential. One look at a time for an endpoint: claimed by compare-and-set with a lease, and `attempt` fences
+off whoever wakes up late. docs/decisions/0023-second-look.md says why.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+
+from celery import current_app
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from catalog import cloaking, credentials, diff, hints, reading, trail
+from catalog.cloaking import CODE, Sight
+from catalog.crashpoints import crashpoint
+from catalog.errors import CatalogError
+from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
+from catalog.models.findings import FindingState
+from catalog.models.runs import ACTIVE
+from catalog.models.second_looks import Guise, LookResult
+from catalog.notifications import outbox
+from catalog.outbound import AGENT
+from catalog.protocols import base, signature
+from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
+from catalog.protocols.errors import ProtocolError, RefusedError, UnavailableError, is_about_token
+from catalog.protocols.signature import Signature
+from catalog.recording import LostLeaseError
+from people import audit, trace
+from people.models import User
+
+logger = logging.getLogger(__name__)
+
+EVERY = timedelta(days=7)
+AGAIN = timedelta(days=1)
+PUT_OFF = timedelta(minutes=1)
+LEASE = timedelta(minutes=5)
+EXTEND_EVERY = 10.0
+MAX_TRIES = 3
+AT_ONCE = 2
+MAX_SECONDS = 240.0  # a task has six minutes
+MOST_TOLD = 100
+TASK = "catalog.tasks.look_again"
+# What many programs send that were written in an afternoon. Nobody has a reason to treat it in a special way.
+OTHER_AGENT = "python-httpx/0.28.1"
+# After the first reading as somebody else, in an order that no vendor with two faces in turn, or two servers
+# that are not alike, keeps up with by chance: the Thue-Morse sequence. The first ENOUGH of them must do when
+# the time is over.
+REPEATS = (False, False, True, False, True, True, False)  # True: as somebody else
+ENOUGH = 3
+
+
+class _PutOffError(Exception):
+    """A run of the endpoint has begun meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A tool of which `guise` is shown something else than we are, which is `version`."""
+
+    tool: str
+    guise: Guise
+    version: ToolVersion
+    item: Item
+    read: Signature
+    severity: str
+    message: str
+
+    @property
+    def subject(self) -> str:
+        return cloaking.subject(self.version.digest, self.item.digest)
+
+
+def of(endpoint: Endpoint) -> SecondLook:
+    """How it stands; not saved while nobody has looked or asked."""
+    known = SecondLook.objects.filter(pk=endpoint.pk).select_related("requested_by").first()
+    return known or SecondLook(endpoint=endpoint, due_at=timezone.now())
+
+
+@transaction.atomic
+def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
+    """Look as soon as a worker is free. While a look is under way, that one is the answer."""
+    look = _locked(endpoint)
+    if endpoint.last_success_at is None:
+        message = "There is nothing to compare with yet. Read this endpoint first, then look again."
+        raise CatalogError("not_read", message, status=409)
+    if not look.is_under_way:
+        look.due_at, look.requested_by, look.tries = Now(), actor, 0
+        look.save(update_fields=["due_at", "requested_by", "tries"])
+        audit.record(actor, "ask for a second look", endpoint)
+        transaction.on_commit(partial(_send, endpoint.pk), robust=True)
+    return SecondLook.objects.select_related("requested_by").get(pk=endpoint.pk)
+
+
+@transaction.atomic
+def switch(endpoint: Endpoint, *, actor: User, is_off: bool) -> SecondLook:
+    """Whether it is looked at once a week by itself; somebody may still ask."""
+    look = _locked(endpoint)
+    if look.is_off != is_off:
+        before, look.is_off = {"second_look": not look.is_off}, is_off
+        look.save(update_fields=["is_off"])
+        audit.record(actor, "edit", endpoint, before=before, after={"second_look": not is_off})
+    return look
+
+
+def _locked(endpoint: Endpoint) -> SecondLook:
+    if not endpoint.is_live:
+        message = "This endpoint was removed, so it is not read any more."
+        raise CatalogError("endpoint_removed", message, status=409)
+    SecondLook.objects.bulk_create([_first(endpoint.pk)], ignore_conflicts=True)
+    return SecondLook.objects.select_for_update(of=("self",), no_key=True).get(pk=endpoint.pk)
+
+
+def _first(endpoint_id: int) -> SecondLook:
+    """Spread over the week, so that endpoints that were connected together are not looked at together."""
+    pause = timedelta(seconds=random.uniform(0, EVERY.total_seconds()))  # noqa: S311 - spreads load
+    return SecondLook(endpoint_id=endpoint_id, due_at=Now() + pause)
+
+
+def tick() -> None:
+    """Once a minute: send what is due, a few at a time. Safe at any time, and twice."""
+    unlisted = Endpoint.objects.live().filter(second_look=None, last_success_at__isnull=False)
+    first = [_first(pk) for pk in unlisted.values_list("pk", flat=True)[:1_000]]
+    SecondLook.objects.bulk_create(first, ignore_conflicts=True)
+    for look in _over().filter(tries__gte=MAX_TRIES).select_related("endpoint"):
+        message = f"Looking ended the worker {MAX_TRIES} times, so it is given up for now. Its log says more."
+        _conclude(look, LookResult.FAILED, message, EVERY)
+    free = max(0, AT_ONCE - SecondLook.objects.filter(lease_until__gte=Now()).count())
+    for endpoint_id in _ready().order_by("due_at").values_list("pk", flat=True)[:free]:
+        if not _send(endpoint_id):
+            return
+
+
+def _send(endpoint_id: int) -> bool:
+    send = partial(current_app.send_task, TASK, args=[endpoint_id])
+    return hints.give(send, f"the second look at endpoint {endpoint_id}")
+
+
+def _over() -> QuerySet[SecondLook]:
+    """Begun, and its worker has not been heard of for the time of its lease."""
+    return SecondLook.objects.filter(lease_until__lt=Now())
+
+
+def _ready() -> QuerySet[SecondLook]:
+    """Due, and nobody looks. Unasked only at endpoints that are well: others have enough to do."""
+    active = Run.objects.filter(endpoint=OuterRef("pk"), status__in=ACTIVE)
+    is_free = Q(lease_until=None) | Q(lease_until__lt=Now())
+    is_well = Q(endpoint__is_paused=False, endpoint__failures=0, endpoint__held_run=None)
+    is_shut = Q(endpoint__circuit__open_until__gt=Now())
+    due = SecondLook.objects.filter(is_free, due_at__lte=Now(), tries__lt=MAX_TRIES)
+    live = due.filter(endpoint__removed_at=None, endpoint__vendor__removed_at=None)
+    wanted = live.filter(Q(requested_by__isnull=False) | (Q(is_off=False) & is_well & ~is_shut))
+    return wanted.exclude(Exists(active))
+
+
+def perform(endpoint_id: int) -> None:
+    """Look once, if it is due. Does nothing when another worker has claimed it or it is done."""
+    look = _claim(endpoint_id)
+    if look is None:
+        return
+    crashpoint("look-claimed")
+    with trace.about(endpoint_id=endpoint_id):
+        try:
+            sights, found = _Looking(look).look()
+            crashpoint("looked")
+            _record(look, sights, found)
+        except LostLeaseError:
+            logger.warning("the second look was taken up by another worker; nothing written")
+        except _PutOffError:
+            _mine(look).update(due_at=Now() + PUT_OFF, lease_until=None, tries=F("tries") - 1)
+        except (ProtocolError, CatalogError) as exc:
+            _conclude(look, LookResult.FAILED, exc.message, AGAIN)
+
+
+@transaction.atomic
+def _claim(endpoint_id: int) -> SecondLook | None:
+    """The lock first, then the question: whoever waited for it would decide by what was true before."""
+    rows = SecondLook.objects.filter(pk=endpoint_id)
+    if not rows.select_for_update(skip_locked=True).values_list("pk") or not _ready().filter(pk=endpoint_id):
+        return None
+    rows.update(attempt=F("attempt") + 1, tries=F("tries") + 1, lease_until=Now() + LEASE)
+    return rows.select_related("endpoint__vendor", "endpoint__credential", "requested_by").get()
+
+
+def _mine(look: SecondLook) -> QuerySet[SecondLook]:
+    return SecondLook.objects.filter(pk=look.pk, attempt=look.attempt, lease_until__isnull=False)
+
+
+class _Looking:
+    """One look: a reading as each guise, and more readings of both kinds where something differs."""
+
+    def __init__(self, look: SecondLook) -> None:
+        self.row = look
+        self.endpoint = look.endpoint
+        self.protocol = self.endpoint.speak()
+        current = reading.current_tools(self.endpoint)
+        self.ours = {tool: held for tool, held in current.items() if held.is_active}
+        told = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
+        self.told = set(told.values_list("tool_id", "subject"))
+        self.guises = tuple(Guise) if self.endpoint.credential else (Guise.CLIENT,)
+        self.ends = 0.0
+        self.extended = time.monotonic()
+
+    def look(self) -> tuple[list[Sight], list[Found]]:
+        sights: list[Sight] = []
+        every: list[Found] = []
+        for guise in self.guises:
+            self.ends = time.monotonic() + MAX_SECONDS / len(self.guises)
+            sight = Sight(guise.label, of=len(self.ours))
+            try:
+                found = self._differing(guise, sight)
+            except ProtocolError as error:
+                if is_about_token(error):
+                    raise
+                sight.error, found = error, []
+            sights.append(sight)
+            every += found
+            self.told |= {(each.version.tool_id, each.subject) for each in found}
+        return sights, every
+
+    def _differing(self, guise: Guise, sight: Sight) -> list[Found]:
+        shown = self._list(guise)
+        sight.shown = len(shown.keys() & self.ours.keys())
+        differing = {tool: item for tool, item in shown.items() if self._differs(tool, item)}
+        fresh = {tool: item for tool, item in differing.items() if not self._is_told(tool, item)}
+        sight.known = len(differing) - len(fresh)
+        every = list(self._compared(guise, fresh, sight))
+        suspects = every[:MOST_TOLD]
+        sight.left = len(every) - len(suspects)
+        steady = self._steady(guise, suspects)
+        sight.fresh, sight.unsteady = len(steady), len(suspects) - len(steady)
+        return steady
+
+    def _differs(self, tool: str, item: Item) -> bool:
+        """Other content under the same label. What has another label is another version, and honest."""
+        held = self.ours.get(tool)
+        return held is not None and item.label == held.label and item.digest != held.digest
+
+    def _is_told(self, tool: str, item: Item) -> bool:
+        held = self.ours[tool]
+        return (held.pk, cloaking.subject(held.digest, item.digest)) in self.told
+
+    def _compared(self, guise: Guise, fresh: Mapping[str, Item], sight: Sight) -> Iterator[Found]:
+        """Without what is written otherwise and says the same."""
+        listed = [self.ours[tool] for tool in fresh]
+        rows = ToolVersion.objects.filter(
+            tool__in=[held.pk for held in listed], digest__in=[held.digest for held in listed]
+        )
+        versions = {(row.tool_id, row.label, row.digest): row for row in rows}
+        for tool, item in fresh.items():
+            held = self.ours[tool]
+            version = versions[held.pk, held.label, held.digest]
+            try:
+                read = self.protocol.read(item.document or {})
+            except UnreadableItemError:
+                sight.unreadable += 1
+                continue
+            mine = version.decoded()
+            comparison = diff.compare(read, mine)
+            if comparison.changes:
+                verdict = cloaking.verdict(comparison, name=mine.name, label=held.label, guise=guise.label)
+                yield Found(tool, guise, version, item, read, *verdict)
+
+    def _steady(self, guise: Guise, suspects: Sequence[Found]) -> list[Found]:
+        """Those that both sides are shown again and again as before; a list that just changes is none."""
+        steady = list(suspects)
+        for number, is_other in enumerate(REPEATS):
+            if not steady:
+                break
+            try:
+                again = self._list(guise if is_other else None)
+            except UnavailableError as error:
+                return steady if error.code == "DEADLINE" and number >= ENOUGH else []
+            steady = [each for each in steady if _is_as_before(each, again.get(each.tool), is_other=is_other)]
+        return steady
+
+    def _list(self, guise: Guise | None) -> dict[str, Item]:
+        """All that is listed, by identity, with the documents of what differs. None: as ourselves.
+
+        A tool that is listed twice with different content is left out: a reading refuses it, too.
+        """
+        self._may_go_on()
+        found: dict[str, Item] = {}
+        twofold: set[str] = set()
+        with credentials.open_disguised(
+            self.endpoint,
+            agent=OTHER_AGENT if guise else AGENT,
+            with_credential=guise != Guise.STRANGER,
+        ) as session:
+            for number, page in enumerate(self.protocol.enumerate(session, NothingKnown()), start=1):
+                for item in page.items:
+                    tool = identity(item.tool_id)
+                    if tool in found and found[tool].digest != item.digest:
+                        twofold.add(tool)
+                    found[tool] = item if self._differs(tool, item) else replace(item, document=None)
+                self._end(page, number, len(found))
+            if not session.bytes_read:
+                raise RefusedError("BY_HAND", "The list was entered here by hand, so nobody is asked for it.")
+        return {tool: item for tool, item in found.items() if tool not in twofold}
+
+    def _may_go_on(self) -> None:
+        if Run.objects.filter(endpoint=self.endpoint, status__in=ACTIVE).exists():
+            raise _PutOffError
+        self._extend()
+
+    def _end(self, page: Page, number: int, seen: int) -> None:
+        if time.monotonic() - self.extended > EXTEND_EVERY:
+            self._extend()
+        if page.next is None:
+            return
+        if number >= reading.MAX_PAGES or seen > reading.MAX_TOOLS or time.monotonic() > self.ends:
+            raise UnavailableError("DEADLINE", f"The list did not end in time ({number} pages were read).")
+
+    def _extend(self) -> None:
+        self.extended = time.monotonic()
+        if not _mine(self.row).update(lease_until=Now() + LEASE):
+            raise LostLeaseError
+
+
+def _is_as_before(found: Found, again: Item | None, *, is_other: bool) -> bool:
+    digest = found.item.digest if is_other else found.version.digest
+    return again is not None and (again.label, again.digest) == (found.version.label, digest)
+
+
+@transaction.atomic
+def _record(look: SecondLook, sights: Sequence[Sight], found: Sequence[Found]) -> None:
+    """The findings with what both sides are shown; nothing if another worker has taken the look up."""
+    if not _mine(look).select_for_update(no_key=True).values_list("pk"):
+        raise LostLeaseError
+    still = _still_listed(found)
+    told = _tell(look.endpoint, still)
+    crashpoint("look-recorded")
+    if told:
+        outbox.review_waits(look.endpoint_id)
+        trail.tell_cloaking(look, told, cloaking.says(sights))
+    _finish(look, _result(sights), cloaking.says(sights), _next_in(sights))
+
+
+def _still_listed(found: Sequence[Found]) -> list[Found]:
+    """Without tools that a run, a person or a removal has moved on meanwhile."""
+    tools = Tool.objects.filter(pk__in=[each.version.tool_id for each in found], endpoint__removed_at=None)
+    rows = tools.order_by("pk").select_for_update(no_key=True, of=("self",))
+    listed = {pk for each in rows.values_list("current_id", "stopped_id") for pk in each}
+    return [each for each in found if each.version.pk in listed]
+
+
+def _tell(endpoint: Endpoint, found: Sequence[Found]) -> int:
+    """How many findings are new. The same two documents are told once, whatever was decided about them."""
+    rows = [
+        Finding(
+            endpoint=endpoint,
+            tool_id=each.version.tool_id,
+            version=each.version,
+            code=CODE,
+            severity=each.severity,
+            subject=each.subject,
+            message=each.message,
+            state=FindingState.OPEN,
+        )
+        for each in found
+    ]
+    Finding.objects.bulk_create(rows, ignore_conflicts=True)
+    about = {(each.version.tool_id, each.subject): each for each in found}
+    raised = Finding.objects.filter(
+        endpoint=endpoint, code=CODE, tool__in=[tool for tool, _ in about], other_answer=None
+    )
+    kept = [
+        OtherAnswer(
+            finding=row,
+            guise=each.guise,
+            digest=each.item.digest,
+            signature=signature.to_json(each.read).decode(),
+            raw=base.canonical(each.item.document or {}).decode(),
+        )
+        for row in raised
+        if (each := about.get((row.tool_id, row.subject)))
+    ]
+    OtherAnswer.objects.bulk_create(kept)
+    return len(kept)
+
+
+def _result(sights: Sequence[Sight]) -> LookResult:
+    if any(sight.others for sight in sights):
+        return LookResult.OTHER
+    if any(sight.unsteady or sight.unreadable for sight in sights):
+        return LookResult.UNSURE
+    if any(sight.shown for sight in sights):
+        return LookResult.SAME
+    is_failed = any(sight.error and not sight.is_refused for sight in sights)
+    return LookResult.FAILED if is_failed else LookResult.NOTHING
+
+
+def _next_in(sights: Sequence[Sight]) -> timedelta:
+    return AGAIN if any(sight.is_open for sight in sights) else EVERY
+
+
+@transaction.atomic
+def _conclude(look: SecondLook, result: LookResult, says: str, pause: timedelta) -> None:
+    _finish(look, result, says, pause)
+
+
+def _finish(look: SecondLook, result: LookResult, says: str, pause: timedelta) -> None:
+    """The last word on a look, if it is still ours."""
+    share = random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
+    _mine(look).update(
+        due_at=Now() + pause * share,
+        lease_until=None,
+        tries=0,
+        requested_by=None,
+        looked_at=Now(),
+        result=result,
+        says=says,
+    )
