@@ -1,4 +1,4 @@
-"""Trying a tool: one call is one row, from a person's wish to the outcome.
+"""Running a tool: one call is one row, from the wish of a person or a runtime to the outcome.
 
 The row comes first and the message after it carries only its id. Exactly one worker claims it, by
 compare-and-set, and only then is anything sent: a call goes out at most once, whatever dies. What a
@@ -31,9 +31,9 @@ from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical
 from catalog.protocols.errors import ProtocolError, printable
 from catalog.protocols.signature import Signature
-from catalog.wire import DEFAULT_LIMITS, Limits
+from catalog.wire import DEFAULT_LIMITS, MIB, Limits
 from people import audit
-from people.models import User
+from people.models import ApiToken, User
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,9 @@ RESEND_AFTER = timedelta(seconds=10)
 PAUSES = (0.5, 2.0)
 LONGEST_PAUSE = 10.0
 LARGEST_ARGUMENTS = 256 * 1024
+LARGEST_REPLY = 5 * MIB
+LARGEST_SESSION = 16 * MIB  # handshakes, repetitions and events of a stream included
+LONGEST_NAME = 150
 MOST_ACTIVE = 10
 KEPT_PER_TOOL = 500
 
@@ -59,6 +62,19 @@ class ArgumentsError(CatalogError):
         self.outcome = outcome
 
 
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """On whose behalf a program calls: an agent, by what is sealed in one of its releases."""
+
+    agent: int
+    release: int
+    key: ApiToken | None
+    why: str
+
+    def called_by(self, actor: User) -> str:
+        return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:LONGEST_NAME]
+
+
 class ConfirmationError(CatalogError):
     """A person has to say yes first."""
 
@@ -69,11 +85,15 @@ class ConfirmationError(CatalogError):
 
 def why_confirm(version: ToolVersion) -> str:
     """What a person has to know and say yes to before this version runs; empty for most."""
-    if FindingState.OPEN in _standings(version):
+    if waits_for_review(version):
         return f"“{version.tool}” waits for review, so nobody has approved what would run."
     if version.decoded().annotations.destructive is True:
         return f"The vendor says that “{version.tool}” may destroy something."
     return ""
+
+
+def waits_for_review(version: ToolVersion) -> bool:
+    return FindingState.OPEN in _standings(version)
 
 
 def _standings(version: ToolVersion) -> Collection[FindingState]:
@@ -95,6 +115,7 @@ def request_call(
     deadline_seconds: int = DEADLINE,
     is_confirmed: bool = False,
     key: uuid.UUID | None = None,
+    runtime: Runtime | None = None,
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
 
@@ -113,17 +134,26 @@ def request_call(
         arguments=dict(arguments),
         deadline_seconds=deadline_seconds,
     )
-    return _queue(call, actor)
+    return _queue(call, actor, runtime)
 
 
 def continue_call(
-    call: Call, *, actor: User, answers: Mapping[str, Any], key: uuid.UUID | None = None
+    call: Call,
+    *,
+    actor: User,
+    answers: Mapping[str, Any],
+    key: uuid.UUID | None = None,
+    runtime: Runtime | None = None,
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
 
-    Answers go by the id of what was asked; None declines. What has no form needs no answer.
+    Answers go by the id of what was asked; None declines. What has no form needs no answer. What a runtime
+    began goes on in the same agent's runtime alone.
     """
     result = call.decoded()
+    if call.agent != (runtime.agent if runtime else None):
+        message = "A runtime made this call, and goes on with it where it was made."
+        raise CatalogError("call_of_a_runtime", message, status=409)
     if call.is_active or result.resume is None:
         message = "This call cannot be continued. Run the tool again."
         raise CatalogError("nothing_to_continue", message, status=409)
@@ -138,7 +168,7 @@ def continue_call(
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,
     )
-    return _queue(following, actor)
+    return _queue(following, actor, runtime)
 
 
 def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
@@ -165,13 +195,17 @@ def _refuse_removed(endpoint: Endpoint) -> None:
         raise CatalogError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
 
 
-def _queue(call: Call, actor: User) -> Call:
+def _queue(call: Call, actor: User, runtime: Runtime | None) -> Call:
+    call.requested_by, call.requested_name = actor, str(actor)
+    if runtime:
+        call.agent, call.release, call.token = runtime.agent, runtime.release, runtime.key
+        call.requested_name = runtime.called_by(actor)
     if existing := Call.objects.filter(key=call.key, tool=call.tool).first():
-        return existing
-    if Call.objects.filter(requested_by=actor, status__in=ACTIVE_CALLS).count() >= MOST_ACTIVE:
+        return _the_same(existing, call)
+    active = Call.objects.filter(requested_by=actor, token=call.token, status__in=ACTIVE_CALLS)
+    if active.count() >= MOST_ACTIVE:
         message = f"{MOST_ACTIVE} of your calls are still under way. Wait for one of them."
         raise CatalogError("too_many_calls", message, status=409)
-    call.requested_by, call.requested_name = actor, str(actor)
     call.gives_up_at = Now() + QUEUE_PATIENCE
     try:
         with transaction.atomic():
@@ -179,14 +213,24 @@ def _queue(call: Call, actor: User) -> Call:
             facts = {"call": call.pk, "version": call.version.ordinal}
             if forgotten := _forget_old(call.tool):
                 facts["calls_forgotten"] = forgotten
-            audit.record(actor, "run" if call.continues is None else "continue", call.tool, after=facts)
+            verb = "run" if call.continues is None else "continue"
+            why = runtime.why if runtime else ""
+            audit.record(actor, verb, call.tool, after=facts, why=why, agent=call.agent)
             transaction.on_commit(lambda: send(call.pk))
     except IntegrityError as exc:
         if "one_active_continuation" in str(exc):
             message = "This call is being continued already."
             raise CatalogError("already_continued", message, status=409) from exc
-        return Call.objects.get(key=call.key)
+        return _the_same(Call.objects.get(key=call.key), call)
     return Call.objects.get(pk=call.pk)
+
+
+def _the_same(existing: Call, wanted: Call) -> Call:
+    """The call that was made with this key before. Raises CatalogError if that was another one."""
+    facts = ("tool_id", "version_id", "requested_by_id", "token_id", "agent", "arguments", "continues_id")
+    if all(getattr(existing, fact) == getattr(wanted, fact) for fact in facts):
+        return existing
+    raise CatalogError("key_taken", "Another call was made with this id. Take a new one.", status=409)
 
 
 def _forget_old(tool: Tool) -> int:
@@ -349,7 +393,15 @@ def _limits(call: Call) -> Limits:
     """
     seconds = float(call.deadline_seconds)
     longest = seconds + LAST_WORDS
-    return replace(DEFAULT_LIMITS, request=seconds, session=longest, idle=seconds, backoff=())
+    return replace(
+        DEFAULT_LIMITS,
+        request=seconds,
+        session=longest,
+        idle=seconds,
+        body=LARGEST_REPLY,
+        session_bytes=LARGEST_SESSION,
+        backoff=(),
+    )
 
 
 def _ending(outcome: Outcome, attempts: list[Attempt]) -> dict[str, Any]:

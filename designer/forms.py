@@ -2,13 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
 from django.forms import BoundField
+from django.utils import timezone
 from msgspec import UNSET
 
 from catalog import holds
@@ -22,10 +24,26 @@ from designer.releases import LONGEST_NOTE
 from designer.removal import Use
 from people import teams
 from people.errors import DomainError
-from people.forms import OperationForm
+from people.forms import ExplainedChoiceField, OperationForm
 from people.late_edits import LateEditError
-from people.models import Team, User
+from people.models import Scope, Team, User
 
+LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
+# What one choice on the page stands for.
+KEY_SCOPES = {
+    "runtime": [Scope.RUNTIME],
+    "invoke": [Scope.RUNTIME, Scope.INVOKE],
+    "read": [Scope.READ],
+    "design": [Scope.DESIGN],
+    "admin": [Scope.ADMIN],
+}
+KEY_CHOICES = [
+    ("runtime", "Runtime", "Reads published releases and nothing else. For an agent in production."),
+    ("invoke", "Runtime that runs tools", "Also runs the tools of the agents ticked below, if you may."),
+    ("read", "Read", "Reads whatever you may read."),
+    ("design", "Design", "Also edits agents, if you may."),
+    ("admin", "Everything", "May do whatever you may do."),
+]
 COUNTED = {"data-counted": "", "rows": 4}
 
 
@@ -346,3 +364,35 @@ def _value(parameter: Parameter, typed: str) -> Any:
         return json.loads(typed)
     except ValueError:
         return typed
+
+
+class KeyForm(OperationForm):
+    """`agents` are those that the owner may name, with their depth in the tree."""
+
+    name = forms.CharField(
+        max_length=100, help_text="What will use it, so that you know it again: “Order agent, production”."
+    )
+    scope = ExplainedChoiceField(KEY_CHOICES, initial="runtime", label="What it may do")
+    agents = forms.MultipleChoiceField(required=False, label="Which agents it reaches")
+    days = forms.TypedChoiceField(
+        choices=list(LIVES.items()), coerce=int, initial=90, label="Stops working after"
+    )
+
+    def __init__(self, *args: Any, agents: Sequence[tuple[int, Agent]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.tree = agents
+        self.fields["agents"].choices = [(row.slug, row.name) for _, row in agents]  # type: ignore[attr-defined]
+
+    def named(self) -> list[tuple[int, Agent, bool]]:
+        """Each agent with its depth, and whether it is ticked."""
+        ticked = self["agents"].value() or []
+        return [(depth, row, row.slug in ticked) for depth, row in self.tree]
+
+    def facts(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        return {
+            "name": given["name"],
+            "scopes": KEY_SCOPES[given["scope"]],
+            "expires_at": timezone.now() + timedelta(days=given["days"]),
+            "agents": [row for _, row in self.tree if row.slug in given["agents"]],
+        }

@@ -11,7 +11,6 @@ from django.utils import timezone
 from catalog.models import Tool, ToolVersion
 from people.models import ApiToken, Team, User, everyone_pk, teams_of
 
-
 # The agents that are named for a key; for querysets and for queries whose text is constant.
 NAMED_FOR = "SELECT agent_id FROM designer_keyagent WHERE token_id = %s"
 

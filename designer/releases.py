@@ -19,22 +19,23 @@ from designer.agents import locked
 from designer.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.errors import DesignerError
 from designer.exports.base import CannotCarryError, Format, Remark, remarks
-from designer.models import Agent, Export, Pin, Release
+from designer.models import NAMED_FOR, Agent, Export, Pin, Release
 from designer.sealed import Sealed, SealedAgent, SealedTool, SealedVersion
 from designer.texts import checked
 from designer.tunings import words_of
 from people import audit
-from people.models import TEAMS_OF, User
+from people.models import TEAMS_OF, ApiToken, User
 
 LONGEST_NOTE = 2_000
 _FIND = """
     SELECT release.id, release.digest
     FROM designer_release release JOIN designer_agent agent ON agent.id = release.agent_id
-    WHERE agent.slug = %s AND agent.removed_at IS NULL {} {}
+    WHERE agent.slug = %s AND agent.removed_at IS NULL {}
     ORDER BY release.number DESC LIMIT 1
 """
 _NUMBERED = "AND release.number = %s"
 _OF_THEIR_TEAMS = f"AND agent.team_id IN ({TEAMS_OF})"
+_NAMED = f"AND agent.id IN ({NAMED_FOR})"
 
 
 @transaction.atomic
@@ -79,18 +80,21 @@ def remarks_on(release: Sealed) -> dict[str, list[Remark]]:
     return {format_.name: remarks(release, format_.limits) for format_ in exports.FORMATS}
 
 
-def find(slug: str, number: int | None, reader: User) -> Release | None:
+def find(slug: str, number: int | None, reader: User, key: ApiToken | None = None) -> Release | None:
     """The release with that number, the newest for None, with its digest and nothing else read; None for
-    an agent that `reader` may not see, as `AgentQuerySet.visible_to` has it.
+    an agent that `reader` may not see with this key, as `AgentQuerySet.visible_to` has it.
 
     Runtimes ask this all day to hear that nothing is new. The text of the query is constant, because
     putting it together again each time took longer than running it.
     """
-    numbered, parameters = ("", [slug]) if number is None else (_NUMBERED, [slug, number])
-    seen, parameters = (
-        ("", parameters) if reader.can_administer else (_OF_THEIR_TEAMS, [*parameters, reader.pk])
-    )
-    return next(iter(Release.objects.raw(_FIND.format(numbered, seen), parameters)), None)
+    asked: list[tuple[str, int | None]] = [
+        (_NUMBERED, number),
+        (_OF_THEIR_TEAMS, None if reader.can_administer else reader.pk),
+        (_NAMED, key.pk if key and key.is_narrowed else None),
+    ]
+    conditions = " ".join(text for text, value in asked if value is not None)
+    parameters = [slug, *(value for _, value in asked if value is not None)]
+    return next(iter(Release.objects.raw(_FIND.format(conditions), parameters)), None)
 
 
 def export(release: Release, name: str) -> bytes:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from designer.views import agents, home, pins, releases, removals, teams, tool_list, tools, try_it
+from designer.views import agents, home, keys, pins, releases, removals, teams, tool_list, tools, try_it
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -27,6 +27,9 @@ urlpatterns = [
     path("tools/<int:pk>/raw/", tools.tool_raw, name="tool-raw"),
     path("vendors/<slug:slug>/remove/", removals.vendor_remove, name="vendor-remove"),
     path("endpoints/<int:pk>/remove/", removals.endpoint_remove, name="endpoint-remove"),
+    path("keys/", keys.key_list, name="key-list"),
+    path("keys/new/", keys.key_new, name="key-new"),
+    path("keys/<int:pk>/revoke/", keys.key_revoke, name="key-revoke"),
     path("teams/", teams.team_list, name="team-list"),
     path("teams/<slug:slug>/", teams.team, name="team"),
     path("teams/<slug:slug>/members/", teams.team_member_add, name="team-member-add"),

@@ -1,21 +1,17 @@
-"""What a person types about keys and people. The rules live in `tokens` and `directory`."""
+"""What a person types about people, and what all forms share. The rules live in `directory`."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, QueryDict
-from django.utils import timezone
 
 from people import signin
 from people.errors import DomainError
 from people.late_edits import ANY_STATE, Difference, Facts, LateEditError, etag
-from people.models import Role, Scope, User
+from people.models import Role, User
 from people.permissions import person
-
-LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
 
 
 class OperationForm(forms.Form):
@@ -115,27 +111,6 @@ ROLES = [
     (Role.DESIGNER, "Designer", "Also builds agents: pins, words, releases."),
     (Role.ADMIN, "Administrator", "Also connects vendors, reviews changes and looks after people."),
 ]
-SCOPES = [
-    (Scope.RUNTIME, "Runtime", "Reads published releases and nothing else. For an agent in production."),
-    (Scope.READ, "Read", "Reads whatever you may read."),
-    (Scope.DESIGN, "Design", "Also edits agents, if you may."),
-    (Scope.ADMIN, "Everything", "May do whatever you may do."),
-]
-
-
-class KeyForm(OperationForm):
-    name = forms.CharField(
-        max_length=100, help_text="What will use it, so that you know it again: “Order agent, production”."
-    )
-    scope = ExplainedChoiceField(SCOPES, initial=Scope.RUNTIME, label="What it may do")
-    days = forms.TypedChoiceField(
-        choices=list(LIVES.items()), coerce=int, initial=90, label="Stops working after"
-    )
-
-    def facts(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        expires_at = timezone.now() + timedelta(days=given["days"])
-        return {"name": given["name"], "scopes": [given["scope"]], "expires_at": expires_at}
 
 
 def password_field(label: str) -> forms.CharField:

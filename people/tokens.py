@@ -98,7 +98,7 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
 
 def _facts(token: ApiToken) -> dict[str, object]:
     expires_at = token.expires_at.isoformat("T", "seconds") if token.expires_at else None
-    facts = {"name": token.name, "scopes": token.scopes, "expires_at": expires_at}
+    facts: dict[str, object] = {"name": token.name, "scopes": token.scopes, "expires_at": expires_at}
     return {**facts, "only_named_agents": True} if token.is_narrowed else facts
 
 

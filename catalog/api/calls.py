@@ -32,10 +32,7 @@ SECONDS_ON_THE_WAY = 3.0
 _waiting = threading.BoundedSemaphore(4)
 
 
-class InvokeInput(Input):
-    version = serializers.IntegerField(
-        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text="An ordinal; else the current one."
-    )
+class CallInput(Input):
     arguments = serializers.DictField(required=False, help_text="Values by the names of the inputs.")
     confirm = serializers.BooleanField(
         required=False, help_text="Needed for a tool that the vendor says may destroy something."
@@ -45,6 +42,12 @@ class InvokeInput(Input):
         max_value=invocation.LONGEST_DEADLINE,
         required=False,
         help_text="How long the tool may take; 30 unless told.",
+    )
+
+
+class InvokeInput(CallInput):
+    version = serializers.IntegerField(
+        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text="An ordinal; else the current one."
     )
 
 
@@ -190,13 +193,19 @@ def refused_document(error: ArgumentsError, version: ToolVersion, request: Reque
     }
 
 
-def answered(call: Call, request: Request) -> Response:
-    """The outcome when it comes in time: 200. Else, 202 and the number to ask for."""
+def waited_for(call: Call) -> Call:
+    """The finished call when it comes in time, else as it is."""
     if _waiting.acquire(blocking=False):
         try:
             call = invocation.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
         finally:
             _waiting.release()
+    return call
+
+
+def answered(call: Call, request: Request) -> Response:
+    """The outcome when it comes in time: 200. Else, 202 and the number to ask for."""
+    call = waited_for(call)
     return Response(call_document(call, request), status=202 if call.is_active else 200)
 
 
@@ -255,7 +264,8 @@ class CallList(ListAPIView[Call]):
 
     def get_queryset(self) -> QuerySet[Call]:
         tool = get_object_or_404(Tool, pk=self.kwargs["pk"])
-        return tool.calls.select_related("version").defer("result", "version__signature", "version__raw")
+        calls = tool.calls.visible_to(person(self.request)).select_related("version")
+        return calls.defer("result", "version__signature", "version__raw")
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         calls = self.paginate_queryset(self.get_queryset())
@@ -271,7 +281,8 @@ class CallDetail(GenericAPIView[Call]):
     queryset = Call.objects.none()
 
     def get(self, request: Request, pk: int, call: int) -> Response:
-        found = get_object_or_404(Call.objects.select_related("version__tool"), tool=pk, pk=call)
+        calls = Call.objects.visible_to(person(request)).select_related("version__tool")
+        found = get_object_or_404(calls, tool=pk, pk=call)
         return Response(call_document(invocation.settled(found), request))
 
 
@@ -288,7 +299,7 @@ class CallResume(GenericAPIView[Call]):
     def post(self, request: Request, pk: int, call: int) -> Response:
         given = ResumeInput(data=request.data)
         given.is_valid(raise_exception=True)
-        calls = Call.objects.select_related("version__tool__endpoint__vendor")
+        calls = Call.objects.visible_to(person(request)).select_related("version__tool__endpoint__vendor")
         found = get_object_or_404(calls, tool=pk, pk=call)
         answers = given.validated_data.get("answers", {})
         try:
@@ -331,7 +342,7 @@ class ExampleList(ListAPIView[Example]):
     def post(self, request: Request, pk: int) -> Response:
         given = ExampleInput(data=request.data)
         given.is_valid(raise_exception=True)
-        calls = Call.objects.select_related("tool")
+        calls = Call.objects.visible_to(person(request)).select_related("tool")
         found = get_object_or_404(calls, tool=pk, pk=given.validated_data["call"])
         kept = examples.save_example(found, actor=person(request), name=given.validated_data["name"])
         return Response(ExampleOutput(kept).data, status=201)

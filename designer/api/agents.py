@@ -11,7 +11,7 @@ from designer.models import Agent, Release
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role, Team, User
-from people.permissions import person
+from people.permissions import key_of, person
 
 
 class AgentChange(Input):
@@ -78,8 +78,8 @@ def agents_with_counts(user: User) -> QuerySet[Agent]:
 
 
 def chosen_agent(request: Request, slug: str) -> Agent:
-    """For views below an agent's address; another team's is not there."""
-    return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    """For views below an agent's address; another team's is not there, nor one that the key does not name."""
+    return get_object_or_404(Agent.objects.live().visible_to(person(request), key_of(request)), slug=slug)
 
 
 class AgentList(ListAPIView[Agent]):

@@ -18,7 +18,7 @@ from designer.api.agents import chosen_agent
 from designer.models import Release
 from people.inputs import Input
 from people.models import Role
-from people.permissions import person
+from people.permissions import key_of, person
 
 LIVE = "live"
 NUMBER = OpenApiParameter(
@@ -93,7 +93,7 @@ def releases_at(request: Request, slug: str) -> QuerySet[Release]:
     )
 
 
-def _number(text: str) -> int | None:
+def number_in(text: str) -> int | None:
     """None for the live release. Raises Http404 for what is no number."""
     if text == LIVE:
         return None
@@ -140,7 +140,7 @@ class ReleaseDetail(GenericAPIView[Release]):
 
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        given = _number(number)
+        given = number_in(number)
         found = releases_at(request, slug).order_by("-number")
         release = found.first() if given is None else found.filter(number=given).first()
         if release is None:
@@ -167,7 +167,7 @@ class SealedView(GenericAPIView[Release]):
     queryset = Release.objects.none()
 
     def found(self, request: Request, slug: str, number: str) -> Release:
-        release = releases.find(slug, _number(number), person(request))
+        release = releases.find(slug, number_in(number), person(request), key_of(request))
         if release is None:
             raise Http404
         return release

@@ -1,6 +1,18 @@
 from django.urls import path
 
-from designer.api import agents, pins, provenance, releases, removals, teams, tools, tunings, upgrades
+from designer.api import (
+    agents,
+    calls,
+    keys,
+    pins,
+    provenance,
+    releases,
+    removals,
+    teams,
+    tools,
+    tunings,
+    upgrades,
+)
 
 AGENT = "agents/<slug:slug>/"
 
@@ -18,6 +30,15 @@ urlpatterns = [
     path(
         f"{AGENT}releases/<str:number>/bundle/", releases.ReleaseBundle.as_view(), name="api-release-bundle"
     ),
+    path("keys/", keys.KeyList.as_view(), name="api-key-list"),
+    path("keys/<int:pk>/", keys.KeyDetail.as_view(), name="api-key"),
+    path(
+        f"{AGENT}releases/<str:number>/tools/<str:name>/invoke/",
+        calls.ReleaseInvoke.as_view(),
+        name="api-release-invoke",
+    ),
+    path(f"{AGENT}calls/<int:call>/", calls.AgentCall.as_view(), name="api-agent-call"),
+    path(f"{AGENT}calls/<int:call>/resume/", calls.AgentCallResume.as_view(), name="api-agent-call-resume"),
     path("vendors/<slug:slug>/use/", removals.VendorUse.as_view(), name="api-vendor-use"),
     path("endpoints/<int:pk>/use/", removals.EndpointUse.as_view(), name="api-endpoint-use"),
     path("teams/", teams.TeamList.as_view(), name="api-team-list"),

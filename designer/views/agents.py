@@ -33,12 +33,12 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = _tree(list(attention.agents_with_state(person(request)).select_related("team")))
+    rows = tree(list(attention.agents_with_state(person(request)).select_related("team")))
     context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
     return render(request, "designer/agents.html", context)
 
 
-def _tree(rows: list[Agent]) -> list[tuple[int, Agent]]:
+def tree(rows: list[Agent]) -> list[tuple[int, Agent]]:
     """Each agent with its depth, sub-agents below their parents."""
     below: dict[int | None, list[Agent]] = defaultdict(list)
     known = {row.pk for row in rows}

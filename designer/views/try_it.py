@@ -25,7 +25,7 @@ from designer.forms import version_choices
 from designer.views.tools import find_tool, header
 from people.errors import DomainError
 from people.keyset import Keyset, Page
-from people.models import Role
+from people.models import Role, User
 from people.permissions import person, requires
 
 CALLS_SHOWN = 10
@@ -48,7 +48,11 @@ def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     if request.method == "POST":
         return _run(request, row)
-    call = get_object_or_404(_calls(row), pk=number(request.GET["call"])) if "call" in request.GET else None
+    call = (
+        get_object_or_404(_calls(row, person(request)), pk=number(request.GET["call"]))
+        if "call" in request.GET
+        else None
+    )
     version = _version(row, request.GET.get("version", ""), call)
     form = ArgumentsForm(signature=version.decoded(), given=_given(request, row, call)) if version else None
     return _page(request, row, version, form, call)
@@ -98,7 +102,7 @@ def _page(
         "deadlines": list(DEADLINES.items()),
         "deadline": call.deadline_seconds if call else _deadline(request),
         "examples": [(example, uuid.uuid4()) for example in row.examples.all()],
-        "page": _history(row, request.GET.get("cursor")),
+        "page": _history(row, request.GET.get("cursor"), person(request)),
         **told,
         **more,
         **header(row),
@@ -110,7 +114,7 @@ def _page(
 def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """What has become of a call: the part of the page that asks again until it is over."""
     row = find_tool(pk)
-    found = get_object_or_404(_calls(row), pk=call)
+    found = get_object_or_404(_calls(row, person(request)), pk=call)
     if not request.headers.get("HX-Request"):
         return _to(found)
     return render(request, "designer/_call.html", {"tool": row, **_told(found)})
@@ -120,7 +124,7 @@ def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
 @require_POST
 def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     row = find_tool(pk)
-    found = get_object_or_404(_calls(row), pk=call)
+    found = get_object_or_404(_calls(row, person(request)), pk=call)
     questions = _questions(found, request.POST)
     is_declined = "decline" in request.POST
     if is_declined or all(question.form is None or question.form.is_valid() for question in questions):
@@ -141,7 +145,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
 @require_POST
 def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    call = get_object_or_404(_calls(row), pk=number(request.POST.get("call", "")))
+    call = get_object_or_404(_calls(row, person(request)), pk=number(request.POST.get("call", "")))
     try:
         example = examples.save_example(call, actor=person(request), name=request.POST.get("name", ""))
     except DomainError as error:
@@ -194,8 +198,8 @@ def _to(call: Call) -> HttpResponse:
     return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}#call")
 
 
-def _calls(row: Tool) -> QuerySet[Call]:
-    return row.calls.select_related("version", "tool__endpoint__vendor", "continues")
+def _calls(row: Tool, reader: User) -> QuerySet[Call]:
+    return row.calls.visible_to(reader).select_related("version", "tool__endpoint__vendor", "continues")
 
 
 def _version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
@@ -231,9 +235,13 @@ def _key(request: HttpRequest) -> uuid.UUID | None:
         return None
 
 
-def _history(row: Tool, cursor: str | None) -> Page[Call]:
+def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
     brief = Left(Cast("arguments", TextField()), BRIEF)
-    calls = row.calls.select_related("version").defer("result", "arguments", "answers", "version__signature")
+    calls = (
+        row.calls.visible_to(reader)
+        .select_related("version")
+        .defer("result", "arguments", "answers", "version__signature")
+    )
     rows = cast(QuerySet[Call], calls.defer("version__raw").annotate(brief=brief))
     return Keyset(rows, "-id").page(cursor, CALLS_SHOWN)
 
@@ -246,7 +254,7 @@ def _told(call: Call) -> dict[str, Any]:
         "result": result,
         "declared": call.version.decoded().outputs,
         "questions": _questions(call),
-        "may_continue": result.resume is not None,
+        "may_continue": result.resume is not None and call.agent is None,
         "is_waiting_long": timezone.now() - call.queued_at > WAITS_LONG,
         "continue_key": uuid.uuid4(),
     }

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from people import tokens
+from designer import keys
 from people.errors import DomainError
 from people.models import Scope, User
 
@@ -19,7 +19,16 @@ class Command(BaseCommand):
             "--scope",
             action="append",
             choices=Scope.values,
-            help="may be given several times; without it the token may do what its owner may",
+            help="may be given several times; without it the token may do what its owner may, or with"
+            " --agent read releases",
+        )
+        parser.add_argument(
+            "--agent",
+            action="append",
+            default=[],
+            metavar="SLUG",
+            help="reaches this agent's releases alone; may be given several times, with the scopes runtime"
+            " and invoke. Sub-agents are named by themselves",
         )
         parser.add_argument("--days", type=int, default=90, help="how long it works, at most 366")
 
@@ -28,13 +37,14 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"Nobody signs in as {options['user']}.")
         try:
-            _, plain = tokens.issue(
+            _, plain = keys.issue(
                 user,
                 actor=None,
                 name=options["name"],
-                scopes=options["scope"] or [Scope.ADMIN],
+                scopes=options["scope"] or [Scope.RUNTIME if options["agent"] else Scope.ADMIN],
+                agents=keys.choose(user, options["agent"]),
                 expires_at=timezone.now() + timedelta(days=min(options["days"], 100_000)),
             )
         except DomainError as error:
-            raise CommandError(" ".join([error.message, *error.fields.values()])) from error
+            raise CommandError(" ".join(dict.fromkeys([error.message, *error.fields.values()]))) from error
         self.stdout.write(plain)

@@ -2,12 +2,14 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from designer import keys
+from designer.agents import LONGEST_SLUG
 from people import tokens
 from people.inputs import Input
 from people.models import ApiToken, Role, Scope
@@ -20,20 +22,36 @@ class KeyInput(Input):
         child=serializers.ChoiceField(choices=Scope.choices), allow_empty=False, max_length=len(Scope)
     )
     expires_at = serializers.DateTimeField(required=False, help_text="At most 366 days ahead; else 90 days.")
+    agents = serializers.ListField(
+        child=serializers.SlugField(max_length=LONGEST_SLUG),
+        required=False,
+        max_length=keys.MOST_AGENTS,
+        help_text=(
+            "Slugs of agents: the key reaches these alone. For keys of the scopes `runtime` and `invoke`; "
+            "`invoke` needs at least one. Sub-agents are named by themselves."
+        ),
+    )
 
 
 class KeyOutput(serializers.ModelSerializer[ApiToken]):
     owner = serializers.CharField(source="user.username", read_only=True)
     state = serializers.ChoiceField(choices=["active", "expired", "revoked"], read_only=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), read_only=True)
+    agents = serializers.SerializerMethodField(
+        help_text="Those that are named for it, as far as you may see them; null when it is not narrowed."
+    )
 
     class Meta:
         model = ApiToken
         fields = [
-            "id", "name", "prefix", "owner", "scopes", "state", "created_at", "expires_at", "last_used_at",
-            "revoked_at",
+            "id", "name", "prefix", "owner", "scopes", "agents", "state", "created_at", "expires_at",
+            "last_used_at", "revoked_at",
         ]  # fmt: skip
         read_only_fields = fields
+
+    @extend_schema_field(serializers.ListField(child=serializers.SlugField(), allow_null=True))
+    def get_agents(self, key: ApiToken) -> list[str] | None:
+        return [agent.slug for agent in keys.agents_of(key)] if key.is_narrowed else None
 
 
 class NewKeyOutput(KeyOutput):
@@ -52,14 +70,17 @@ class KeyList(ListAPIView[ApiToken]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        return tokens.visible_to(person(self.request))
+        return keys.visible_to(person(self.request))
 
     @extend_schema(request=KeyInput, responses={201: NewKeyOutput})
     def post(self, request: Request) -> Response:
         given = KeyInput(data=request.data)
         given.is_valid(raise_exception=True)
-        key, plain = tokens.issue(person(request), actor=person(request), **given.validated_data)
-        answer: dict[str, Any] = {**KeyOutput(key).data, "token": plain}
+        owner, asked = person(request), dict(given.validated_data)
+        named = keys.choose(owner, asked.pop("agents", []))
+        key, plain = keys.issue(owner, actor=owner, agents=named, **asked)
+        shown = self.get_queryset().get(pk=key.pk)
+        answer: dict[str, Any] = {**KeyOutput(shown).data, "token": plain}
         return Response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
@@ -69,7 +90,7 @@ class KeyDetail(GenericAPIView[ApiToken]):
     pagination_class = None
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        return tokens.visible_to(person(self.request))
+        return keys.visible_to(person(self.request))
 
     def get(self, request: Request, pk: int) -> Response:
         return Response(KeyOutput(get_object_or_404(self.get_queryset(), pk=pk)).data)

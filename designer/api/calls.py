@@ -1,0 +1,225 @@
+from typing import Any
+
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from catalog import invocation
+from catalog.api.calls import AskOutput, CallErrorOutput, CallInput, ResumeInput, waited_for
+from catalog.invocation import ArgumentsError
+from catalog.models import Call
+from catalog.models.calls import OUTCOMES, CallStatus
+from designer import calls
+from designer.api.agents import chosen_agent
+from designer.api.releases import NUMBER, number_in
+from designer.errors import DesignerError
+from designer.models import Agent, Release
+from designer.sealed import SealedTool
+from people.models import RUNTIME_SCOPES, Role, Scope
+from people.permissions import key_of, person
+
+NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
+
+
+class RuntimeCallInput(CallInput):
+    id = serializers.UUIDField(
+        required=False,
+        help_text="Of your choice. The same call sent twice with it runs once; another one with it is a 409.",
+    )
+
+
+class RuntimeCallOutput(serializers.Serializer[Any]):
+    """Nothing of the vendor's headers, cookies or addresses; names are those that the model knows."""
+
+    call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
+    status = serializers.ChoiceField(choices=CallStatus.choices)
+    release = serializers.IntegerField()
+    tool = serializers.CharField()
+    version = serializers.IntegerField(help_text="The ordinal that is sealed in the release.")
+    outcome = serializers.ChoiceField(
+        choices=OUTCOMES, allow_null=True, help_text="Null until it is finished."
+    )
+    outputs = serializers.DictField()
+    parsed = serializers.DictField(help_text="What those outputs say that are JSON in a text.")
+    outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
+    error = CallErrorOutput(allow_null=True)
+    notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    asks = AskOutput(many=True)
+    resume = serializers.URLField(allow_null=True, help_text="Where answers go.")
+    duration_ms = serializers.IntegerField(allow_null=True)
+
+
+def call_document(call: Call, tool: SealedTool, agent: Agent, request: Request) -> dict[str, Any]:
+    result = call.decoded()
+    here = {"slug": agent.slug, "call": call.pk}
+    can_resume = result.resume is not None
+    return {
+        "call": call.pk,
+        "status": call.status,
+        "release": call.release,
+        "tool": tool.signature.name,
+        "version": tool.version.ordinal,
+        "outcome": call.outcome or None,
+        "outputs": calls.outputs_for_the_model(tool.signature, result.outputs),
+        "parsed": calls.outputs_for_the_model(tool.signature, result.parsed),
+        "outputs_cut": bool(result.cut),
+        "error": calls.for_the_model(tool.signature, result.error),
+        "notes": result.notes,
+        "asks": [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks],
+        "resume": reverse("api-agent-call-resume", kwargs=here, request=request) if can_resume else None,
+        "duration_ms": call.duration_ms,
+    }
+
+
+def refused_document(error: ArgumentsError, tool: SealedTool, release: int) -> dict[str, Any]:
+    """Nothing was sent, so there is no call; the answer looks as it would after one."""
+    return {
+        "call": None,
+        "status": CallStatus.FINISHED,
+        "release": release,
+        "tool": tool.signature.name,
+        "version": tool.version.ordinal,
+        "outcome": error.outcome.outcome,
+        "outputs": {},
+        "parsed": {},
+        "outputs_cut": False,
+        "error": dict(error.outcome.error or {}),
+        "notes": [],
+        "asks": [],
+        "resume": None,
+        "duration_ms": 0,
+    }
+
+
+def _answered(call: Call, tool: SealedTool, agent: Agent, request: Request) -> Response:
+    call = waited_for(call)
+    return Response(call_document(call, tool, agent, request), status=202 if call.is_active else 200)
+
+
+class ReleaseInvoke(GenericAPIView[Release]):
+    """Run a tool of the live release and wait for the outcome.
+
+    `arguments` go by the names that the release shows; presets and hidden inputs are added here. The call is
+    checked against the version that is sealed in the release, and made to that version. `number` may be
+    `live`, or a number that must still be the live one: else 409, so that a runtime never calls by a list
+    that is no longer the agent's. A call that takes longer than its deadline answers 202.
+    """
+
+    write_role = Role.DESIGNER
+    invokes = True
+    serializer_class = RuntimeCallOutput
+    pagination_class = None
+    queryset = Release.objects.none()
+
+    @extend_schema(
+        operation_id="agents_releases_tools_invoke",
+        parameters=[NUMBER, NAME],
+        request=RuntimeCallInput,
+        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
+    )
+    def post(self, request: Request, slug: str, number: str, name: str) -> Response:
+        given = RuntimeCallInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        asked = given.validated_data
+        try:
+            agent = chosen_agent(request, slug)
+            release = live_release(agent, number)
+            tool = calls.find_tool(release, name)
+            if tool is None:
+                raise Http404
+        except Http404:
+            self._note_refusal(request, slug, name)
+            raise
+        try:
+            call = calls.call(
+                release,
+                tool,
+                actor=person(request),
+                key=key_of(request),
+                arguments=asked.get("arguments", {}),
+                deadline_seconds=asked.get("deadline_seconds", invocation.DEADLINE),
+                is_confirmed=asked.get("confirm", False),
+                call_id=asked.get("id"),
+            )
+        except ArgumentsError as error:
+            return Response(refused_document(error, tool, release.number))
+        return _answered(call, tool, agent, request)
+
+    def _note_refusal(self, request: Request, slug: str, name: str) -> None:
+        key = key_of(request)
+        if key and Scope.INVOKE in key.scopes:
+            calls.note_refusal(key, actor=person(request), agent=slug, tool=name)
+
+
+def live_release(agent: Agent, number: str) -> Release:
+    """Raises Http404 for one that never was, DesignerError for one that is live no longer."""
+    wanted = number_in(number)
+    newest = agent.releases.select_related("agent").order_by("-number").first()
+    if newest is None or (wanted is not None and not 0 < wanted <= newest.number):
+        raise Http404
+    if wanted not in (None, newest.number):
+        message = f"Release {wanted} is not live any more; {newest.number} is. Fetch it, then call by it."
+        raise DesignerError("not_live", message, status=409)
+    return newest
+
+
+def found_call(request: Request, slug: str, pk: int) -> tuple[Agent, Call, SealedTool]:
+    """A key of a runtime finds what it called itself; whoever designs the agent finds all of its calls."""
+    agent, key = chosen_agent(request, slug), key_of(request)
+    rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(agent=agent.pk)
+    if key and set(key.scopes) <= RUNTIME_SCOPES:
+        rows = rows.filter(token=key)
+    call = get_object_or_404(rows, pk=pk)
+    release = get_object_or_404(agent.releases, number=call.release)
+    tool = calls.sealed_tool(release, call.tool_id)
+    if tool is None:
+        raise Http404
+    return agent, call, tool
+
+
+class AgentCall(GenericAPIView[Call]):
+    """What became of a call that a runtime of this agent made."""
+
+    invokes = True
+    serializer_class = RuntimeCallOutput
+    pagination_class = None
+    queryset = Call.objects.none()
+
+    @extend_schema(operation_id="agents_calls_retrieve")
+    def get(self, request: Request, slug: str, call: int) -> Response:
+        agent, found, tool = found_call(request, slug, call)
+        return Response(call_document(invocation.settled(found), tool, agent, request))
+
+
+class AgentCallResume(GenericAPIView[Call]):
+    """Go on with a call that stopped to ask. It becomes another call, with an outcome of its own."""
+
+    write_role = Role.DESIGNER
+    invokes = True
+    serializer_class = RuntimeCallOutput
+    pagination_class = None
+    queryset = Call.objects.none()
+
+    @extend_schema(
+        operation_id="agents_calls_resume",
+        request=ResumeInput,
+        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
+    )
+    def post(self, request: Request, slug: str, call: int) -> Response:
+        given = ResumeInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        agent, found, tool = found_call(request, slug, call)
+        release = live_release(agent, "live")
+        answers = given.validated_data.get("answers", {})
+        try:
+            following = calls.go_on(
+                found, release, actor=person(request), key=key_of(request), answers=answers
+            )
+        except ArgumentsError as error:
+            return Response(refused_document(error, tool, release.number))
+        return _answered(following, calls.sealed_tool(release, found.tool_id) or tool, agent, request)

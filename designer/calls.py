@@ -1,0 +1,151 @@
+"""An agent's runtime runs tools: by the names of the live release, at exactly the versions sealed in it.
+
+A model knows aliases and sees no hidden inputs. Its arguments become the vendor's here: names are put back,
+presets are added, and what the release does not show is refused. Then the call goes the way of every call
+(catalog/invocation.py), which checks it against the pinned version's own schema.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from msgspec import UNSET
+
+from catalog import invocation
+from catalog.invocation import ArgumentsError, Runtime
+from catalog.models import Call, ToolVersion
+from catalog.protocols.arguments import given
+from catalog.protocols.base import Outcome
+from catalog.protocols.errors import printable
+from catalog.protocols.signature import Signature
+from designer import sealed
+from designer.effective import Effective, Hidden, Input
+from designer.errors import DesignerError
+from designer.models import Release
+from designer.sealed import SealedTool
+from people import audit
+from people.models import ApiToken, AuditEntry, User
+
+# A key that asks all day for what is not its own is written down once an hour for each thing it asks for.
+REFUSAL_AGAIN = timedelta(hours=1)
+
+
+def find_tool(release: Release, name: str) -> SealedTool | None:
+    """The tool that a model knows by this name."""
+    return next((tool for tool in _tools(release) if tool.signature.name == name), None)
+
+
+def call(
+    release: Release,
+    tool: SealedTool,
+    *,
+    actor: User,
+    key: ApiToken | None,
+    arguments: Mapping[str, Any],
+    deadline_seconds: int = invocation.DEADLINE,
+    is_confirmed: bool = False,
+    call_id: uuid.UUID | None = None,
+) -> Call:
+    """A queued call, or the one that was made with this `call_id` before. `arguments` go by alias.
+
+    Raises ArgumentsError (by alias), ConfirmationError, CatalogError, DesignerError.
+    """
+    version = _sealed_version(tool)
+    try:
+        return invocation.request_call(
+            version,
+            actor=actor,
+            arguments=for_the_vendor(tool.signature, version.decoded(), arguments),
+            deadline_seconds=deadline_seconds,
+            is_confirmed=is_confirmed,
+            key=call_id,
+            runtime=_runtime(release, key),
+        )
+    except ArgumentsError as error:
+        told = for_the_model(tool.signature, error.outcome.error)
+        raise ArgumentsError(replace(error.outcome, error=told)) from error
+
+
+def go_on(
+    earlier: Call, release: Release, *, actor: User, key: ApiToken | None, answers: Mapping[str, Any]
+) -> Call:
+    """Another call with the answers to what `earlier` asked, if the live release still has its version."""
+    tool = next((t for t in _tools(release) if t.id == earlier.tool_id), None)
+    if tool is None or tool.version.ordinal != earlier.version.ordinal:
+        message = "The live release has another version of this tool, or none. Run it again."
+        raise DesignerError("not_live", message, status=409)
+    _sealed_version(tool)
+    return invocation.continue_call(earlier, actor=actor, answers=answers, runtime=_runtime(release, key))
+
+
+def for_the_vendor(tool: Effective, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by the vendor's names, with the presets. Raises ArgumentsError for what is not shown."""
+    shown = {held.alias: held.parameter.name for held in tool.inputs}
+    held: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+    known = {each.parameter.name for each in held}
+    if secret := sorted(name for name in arguments if name not in shown and name in known):
+        fields = dict.fromkeys(secret, "is not an input of this tool")
+        said = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": fields}
+        raise ArgumentsError(Outcome("invalid_arguments", error=said))
+    theirs = given(signature, {shown.get(name, name): value for name, value in arguments.items()})
+    presets = {each.parameter.name: each.preset for each in held if each.preset is not UNSET}
+    return {**presets, **theirs}
+
+
+def for_the_model(tool: Effective, error: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What is wrong, with the inputs under the names that a model knows; of hidden ones nothing is said."""
+    if error is None or not (fields := error.get("fields")):
+        return None if error is None else dict(error)
+    aliases = {held.parameter.name: held.alias for held in tool.inputs}
+    hidden = {held.parameter.name for held in tool.hidden}
+    told = {aliases.get(name, name): why for name, why in fields.items() if name not in hidden}
+    return {**error, "fields": told}
+
+
+def outputs_for_the_model(tool: Effective, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    aliases = {held.parameter.name: held.alias for held in tool.outputs}
+    return {aliases.get(name, name): value for name, value in outputs.items()}
+
+
+def sealed_tool(release: Release, tool_pk: int) -> SealedTool | None:
+    return next((tool for tool in _tools(release) if tool.id == tool_pk), None)
+
+
+def note_refusal(key: ApiToken, *, actor: User, agent: str, tool: str) -> None:
+    """A key that runs tools asked for one that is none of its own, whether or not it is anybody's."""
+    asked = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
+    before = AuditEntry.objects.filter(
+        kind=key._meta.model_name, object_id=str(key.pk), action="refuse call", after=asked
+    )
+    if not before.filter(at__gt=timezone.now() - REFUSAL_AGAIN).exists():
+        with transaction.atomic():
+            why = "This key does not reach such a tool. Nothing was sent."
+            audit.record(actor, "refuse call", key, after=asked, why=why)
+
+
+def _tools(release: Release) -> tuple[SealedTool, ...]:
+    return sealed.decode(release.document).tools
+
+
+def _sealed_version(tool: SealedTool) -> ToolVersion:
+    """The catalog's row of what was sealed. Raises DesignerError when it may not run as it was sealed."""
+    rows = ToolVersion.objects.select_related("tool__endpoint__vendor", "tool__stopped")
+    version = rows.filter(tool=tool.id, ordinal=tool.version.ordinal).first()
+    name = tool.signature.name
+    if version is None or version.digest != tool.version.digest:
+        message = f"The catalog's version of “{name}” is not the one that was sealed, so it does not run."
+        raise DesignerError("release_damaged", message, status=409)
+    if invocation.waits_for_review(version):
+        message = f"“{name}” waits for review in Pegboard, so it does not run until somebody accepts it."
+        raise DesignerError("waits_for_review", message, status=409)
+    return version
+
+
+def _runtime(release: Release, key: ApiToken | None) -> Runtime:
+    by = f"with the key “{key.name}”" if key else "from a browser"
+    why = f"Release {release.number} of “{release.agent}”, {by}."
+    return Runtime(agent=release.agent_id, release=release.number, key=key, why=why)

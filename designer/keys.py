@@ -1,0 +1,61 @@
+"""Keys of programs, and the agents that are named for them (docs/decisions/0025-keys-for-agents.md)."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Prefetch, QuerySet
+
+from designer.errors import DesignerError
+from designer.models import Agent, KeyAgent
+from people import audit, tokens
+from people.models import ApiToken, User
+
+MOST_AGENTS = 50
+
+
+@transaction.atomic
+def issue(
+    owner: User,
+    *,
+    actor: User | None,
+    name: str,
+    scopes: Iterable[str],
+    expires_at: datetime | None = None,
+    agents: Iterable[Agent] = (),
+) -> tuple[ApiToken, str]:
+    """The row and the token itself, which is not kept anywhere. With `agents` it reaches these alone."""
+    named = list(dict.fromkeys(agents))
+    key, plain = tokens.issue(
+        owner, actor=actor, name=name, scopes=scopes, expires_at=expires_at, is_narrowed=bool(named)
+    )
+    KeyAgent.objects.bulk_create([KeyAgent(token=key, agent=agent) for agent in named])
+    for agent in named:  # an entry each, as each agent has its own readers
+        audit.record(actor, "name agent", key, after={"agent": agent.slug}, agent=agent.pk)
+    return key, plain
+
+
+def choose(owner: User, slugs: Iterable[str]) -> list[Agent]:
+    """The agents by their addresses. Raises DesignerError for one that `owner` does not see."""
+    wanted = list(dict.fromkeys(slugs))
+    found = {agent.slug: agent for agent in Agent.objects.live().visible_to(owner).filter(slug__in=wanted)}
+    if missing := [slug for slug in wanted if slug not in found]:
+        message = f"There is no agent “{missing[0]}”."
+        raise DesignerError("invalid", message, fields={"agents": message})
+    if len(wanted) > MOST_AGENTS:
+        message = f"Name at most {MOST_AGENTS} agents."
+        raise DesignerError("invalid", message, fields={"agents": message})
+    return [found[slug] for slug in wanted]
+
+
+def visible_to(reader: User) -> QuerySet[ApiToken]:
+    """Each with `shown`: its named agents that `reader` may know of."""
+    agents = Agent.objects.live().visible_to(reader)
+    named = KeyAgent.objects.filter(agent__in=agents).select_related("agent").order_by("agent__name", "pk")
+    return tokens.visible_to(reader).prefetch_related(Prefetch("named", named, to_attr="shown"))
+
+
+def agents_of(key: ApiToken) -> list[Agent]:
+    """Of a key out of `visible_to`."""
+    shown: list[KeyAgent] = getattr(key, "shown")  # noqa: B009 - put there by the prefetch
+    return [naming.agent for naming in shown]

@@ -1,0 +1,64 @@
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from designer import keys
+from designer.exports import FORMATS
+from designer.forms import KeyForm
+from designer.models import Agent
+from designer.views.agents import tree
+from people import tokens
+from people.errors import DomainError
+from people.keyset import Keyset
+from people.models import RUNTIME_SCOPES, ApiToken, Role
+from people.permissions import person, requires
+
+PAGE_SIZE = 50
+
+
+@requires(Role.VIEWER)
+def key_list(request: HttpRequest) -> HttpResponse:
+    page = Keyset(keys.visible_to(person(request)), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
+    rows = [(key, keys.agents_of(key)) for key in page.rows]
+    return render(request, "designer/keys.html", {"page": page, "keys": rows})
+
+
+@never_cache
+@requires(write=Role.VIEWER)
+def key_new(request: HttpRequest) -> HttpResponse:
+    """Answers the POST itself, without a redirect: the token must not be kept between two requests."""
+    owner = person(request)
+    rows = tree(list(Agent.objects.live().visible_to(owner).order_by("name", "id")))
+    start = {"agents": request.GET.getlist("agent")}
+    form = KeyForm(request.POST or None, initial=start, agents=rows)
+    if request.method == "POST" and form.is_valid():
+        facts = form.facts()
+        try:
+            key, plain = keys.issue(owner, actor=owner, **facts)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            context = {"key": key, "plain": plain, "agents": facts["agents"]}
+            context["example"] = request.build_absolute_uri(_example(key, facts["agents"]))
+            return render(request, "designer/key_made.html", context)
+    return render(request, "designer/key_new.html", {"form": form})
+
+
+def _example(key: ApiToken, named: list[Agent]) -> str:
+    """The address of something that the key may read."""
+    if not set(key.scopes) <= RUNTIME_SCOPES:
+        return reverse("api-key-list")
+    slug = named[0].slug if named else "AGENT"
+    return f"/api/v1/agents/{slug}/releases/live/tools/?format={FORMATS[0].name}"
+
+
+@requires(write=Role.VIEWER)
+@require_POST
+def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    key = get_object_or_404(tokens.visible_to(person(request)), pk=pk)
+    tokens.revoke(key, actor=person(request))
+    messages.success(request, f"{key.name} is revoked. Whatever used it is refused from now on.")
+    return redirect("key-list")
