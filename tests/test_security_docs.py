@@ -1,16 +1,17 @@
 """docs/security.md lists what is promised beside the tests that show it; each of them has to be there."""
 
 import ast
-import re
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests import trust
+
 ROOT = Path(__file__).resolve().parent
 STATEMENTS = {"S": 8, "H": 8, "D": 8, "V": 8, "P": 8, "K": 6, "O": 5, "A": 8, "L": 2, "X": 4, "R": 8}
-ROW = re.compile(r"^\| ([A-Z]\d) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
-TABLE = dict(ROW.findall((ROOT.parent / "docs" / "security.md").read_text()))
+TABLE = {each.name: each for each in trust.statements()}
 
 
 @cache
@@ -22,7 +23,7 @@ def known_in(path: Path) -> set[str]:
 
 
 def test_every_statement_is_listed():
-    assert list(TABLE) == [
+    assert [each.name for each in trust.statements()] == [
         f"{letter}{n}" for letter, count in STATEMENTS.items() for n in range(1, count + 1)
     ]
 
@@ -30,8 +31,45 @@ def test_every_statement_is_listed():
 @pytest.mark.parametrize("statement", TABLE)
 def test_the_tests_behind_a_statement_are_there(statement):
     """What has no test says so in bold, and what is named exists."""
-    named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", TABLE[statement])
-    assert named or "**" in TABLE[statement]
+    named = TABLE[statement].tests
+    assert named or trust.NO_TEST in TABLE[statement].shown_by
     for file, test in named:
         assert known_in(ROOT / file), file
         assert not test or test in known_in(ROOT / file), test
+
+
+JUNIT = """<testsuites><testsuite>
+<testcase classname="tests.faults.test_servers" name="test_a[1]" time="1.5"/>
+<testcase classname="tests.faults.test_servers" name="test_a[2]" time="0.5"><failure/></testcase>
+<testcase classname="tests.test_canary" name="test_b" time="2.0"/>
+<testcase classname="tests.test_canary" name="test_c" time="0"><skipped message="no browser"/></testcase>
+</testsuite></testsuites>"""
+
+SHOWN, RED = "Shown", "Not shown"
+
+
+@pytest.mark.parametrize(
+    ("shown_by", "state", "says", "seconds"),
+    [
+        ("`test_canary.py::test_b`", SHOWN, "1 passed", 2.0),
+        ("`test_canary.py::test_b`; and by eye", SHOWN, "and by eye", 2.0),
+        ("`faults/test_servers.py::test_a`", RED, "1 failed, 1 passed", 2.0),
+        ("`test_canary.py::test_b`, `faults/test_servers.py`", RED, "1 failed, 1 passed", 4.0),
+        ("`test_canary.py::test_c`", RED, "1 skipped", 0.0),
+        ("`test_canary.py::test_gone`", RED, "not run", 0.0),
+        ("**not shown**: `test_canary.py::test_b` shows the rule", RED, "not shown:  shows the rule", 2.0),
+        ("**no test in the suite**", RED, "no test in the suite", 0.0),
+    ],
+)
+def test_the_report_says_of_each_statement_whether_its_tests_passed(tmp_path, shown_by, state, says, seconds):
+    (tmp_path / "junit.xml").write_text(JUNIT)
+    statement = trust.Statement("R1", "Nothing is <lost>", shown_by)
+    verdict = trust.judge(statement, trust.results(tmp_path / "junit.xml"))
+    page = trust.page([verdict], datetime(2026, 11, 21, tzinfo=UTC))
+    assert verdict.is_shown == (state == SHOWN)
+    assert verdict.seconds == seconds
+    assert f">{state}</span>" in page
+    assert says in page
+    assert ("class=is-red" in page) == (state == RED)
+    assert "Nothing is &lt;lost&gt;" in page
+    assert "://" not in page, "it needs nothing from elsewhere"
