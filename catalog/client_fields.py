@@ -53,6 +53,13 @@ class ClientForm(OperationForm):
         widget=forms.URLInput,
         help_text="Where your browser goes to sign in (the authorization endpoint).",
     )
+    revocation_url = forms.CharField(
+        max_length=2_048,
+        required=False,
+        label="Address for ending tokens",
+        widget=forms.URLInput,
+        help_text="Told when tokens are forgotten here (RFC 7009). Beside the token address, or empty.",
+    )
     issuer = forms.CharField(
         max_length=500,
         required=False,
@@ -83,7 +90,7 @@ class ClientForm(OperationForm):
     @property
     def rare_errors(self) -> bool:
         """Whether something is wrong in what is folded away."""
-        return bool({"issuer", "resource", "audience", "parameters"} & self.errors.keys())
+        return bool({"revocation_url", "issuer", "resource", "audience", "parameters"} & self.errors.keys())
 
     def facts(self) -> dict[str, Any]:
         """Everything, as it replaces what is there."""
@@ -101,3 +108,9 @@ class ClientForm(OperationForm):
                 data[self.add_prefix(name)] = found[name]
         if not found.get("states_issuer"):
             data.pop(self.add_prefix("states_issuer"), None)
+
+
+class ClientChangeForm(ClientForm):
+    """Those of a credential that is there, and what it is called."""
+
+    name = forms.CharField(max_length=100, help_text="So that others recognise it.")

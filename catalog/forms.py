@@ -7,7 +7,7 @@ from django import forms
 from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
 
-from catalog import connections, protocols
+from catalog import connections, custody, protocols
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
@@ -150,6 +150,20 @@ class CredentialDetailsForm(OperationForm):
         return {name: self.cleaned_data[name] for name in CredentialDetailsForm.base_fields}
 
 
+class CredentialChangeForm(CredentialDetailsForm):
+    """The name of one that is there, and what its kind asks for beside the secret."""
+
+    name = forms.CharField(max_length=100, help_text="So that others recognise it.")
+    field_order = ["name"]
+
+    def __init__(self, *args: Any, credential: Credential, **kwargs: Any) -> None:
+        held = custody.details_of(credential)
+        kwargs["initial"] = {name: getattr(credential, name) for name in ("name", *held)}
+        super().__init__(*args, **kwargs)
+        for name in self.fields.keys() - {"name", *held}:
+            del self.fields[name]
+
+
 class CredentialForm(CredentialDetailsForm):
     name = forms.CharField(max_length=100, help_text="So that others recognise it.")
     url = forms.CharField(
@@ -190,6 +204,10 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
 
     asks_for_vendor = True
 
+    @property
+    def is_oauth(self) -> bool:
+        return self["credential"].value() == NEW and self["kind"].value() in clients.KINDS
+
     vendor = forms.ModelChoiceField(
         queryset=Vendor.objects.live(), required=False, empty_label="A new vendor", to_field_name="slug"
     )
@@ -201,10 +219,10 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     )
     credential = forms.ChoiceField()
     kind = forms.ChoiceField(
-        choices=[choice for choice in CredentialKind.choices if choice[0] not in clients.KINDS],
+        choices=CredentialKind.choices,
         required=False,
         label="Kind",
-        help_text="OAuth 2 asks for more: set it up under Credentials first, then choose it above.",
+        help_text="Not sure? “Preview the tools” asks the vendor, and says what it wants.",
     )
     secret = forms.CharField(
         max_length=8_000,
@@ -241,7 +259,7 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         cleaned = super().clean() or {}
         if self.asks_for_vendor and not cleaned.get("vendor") and not cleaned.get("vendor_name"):
             self.add_error("vendor_name", "Say who offers these tools, or choose a vendor above.")
-        if cleaned.get("credential") == NEW and not cleaned.get("secret"):
+        if cleaned.get("credential") == NEW and not self.is_oauth and not cleaned.get("secret"):
             self.add_error("secret", "Enter the secret, or choose “None” above.")
         return cleaned
 

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from catalog.views import compare, credentials, endpoints, previews, review, runs, vendors
+from catalog.views import compare, credentials, endpoints, previews, review, runs, second_looks, vendors
 
 urlpatterns = [
     path("tools/compare/", compare.tool_compare, name="tool-compare"),
@@ -12,14 +12,16 @@ urlpatterns = [
     path("endpoints/<int:pk>/preview/", previews.endpoint_change_preview, name="endpoint-change-preview"),
     path("endpoints/<int:pk>/read/", endpoints.endpoint_read, name="endpoint-read"),
     path("endpoints/<int:pk>/pause/", endpoints.endpoint_pause, name="endpoint-pause"),
+    path("endpoints/<int:pk>/second-look/", second_looks.endpoint_second_look, name="endpoint-second-look"),
     path("runs/<int:pk>/", runs.run, name="run"),
     path("runs/<int:pk>/confirm/", runs.run_confirm, name="run-confirm"),
     path("runs/<int:pk>/reply/", runs.run_reply, name="run-reply"),
     path("credentials/", credentials.credential_list, name="credential-list"),
     path("credentials/new/", credentials.credential_new, name="credential-new"),
     path("credentials/callback/", credentials.callback, name="credential-callback"),
+    path("credentials/client.json", credentials.client_document, name="client-document"),
     path("credentials/<uuid:pk>/", credentials.credential, name="credential"),
-    path("credentials/<uuid:pk>/client/", credentials.credential_client, name="credential-client"),
+    path("credentials/<uuid:pk>/edit/", credentials.credential_edit, name="credential-edit"),
     path("credentials/<uuid:pk>/sign-in/", credentials.credential_sign_in, name="credential-sign-in"),
     path("credentials/<uuid:pk>/sign-out/", credentials.credential_sign_out, name="credential-sign-out"),
     path("credentials/<uuid:pk>/remove/", credentials.credential_remove, name="credential-remove"),

@@ -1,10 +1,9 @@
-import json
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib import messages
 from django.db.models import Count, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -12,20 +11,22 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog import custody, standing
-from catalog.client_fields import ClientForm
-from catalog.forms import CredentialForm, SecretForm
+from catalog import connecting, custody, standing
+from catalog.client_fields import ClientChangeForm, ClientForm
+from catalog.forms import CredentialChangeForm, CredentialForm, SecretForm
 from catalog.models import Credential
+from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients, discovery, sign_in
-from catalog.oauth.findings import Discovery, Server
-from catalog.protocols import strict_json
-from catalog.protocols.errors import ProtocolError, RefusedError
+from catalog.oauth import clients, registration, sign_in
+from catalog.oauth.registration import Registered
+from catalog.oauth.revocation import Farewell
+from catalog.views import offers
+from catalog.views.offers import redirect_uri
 from people.errors import DomainError
+from people.forms import OperationForm
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, public, requires
 
-ASKS = {"look-up", "found"}  # buttons that save nothing
 IN_USE = Count("endpoints", filter=Q(endpoints__removed_at=None, endpoints__vendor__removed_at=None))
 ROWS = Credential.objects.filter(removed_at=None).select_related("set_by", "grant__signed_in_by")
 
@@ -42,22 +43,35 @@ def credential_list(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("secret")
 @requires(Role.ADMIN)
 def credential_new(request: HttpRequest) -> HttpResponse:
-    form = CredentialForm(request.POST or None)
+    form = CredentialForm(request.POST or None, initial={"url": request.GET.get("url", "")})
     client = ClientForm(request.POST if form.is_oauth else None, prefix="client")
-    context = {"form": form, "client": client, "redirect_uri": _redirect_uri(request)}
-    if ASKS & request.POST.keys():
-        asked = request.POST.get("url", "")
-        return _with_lookup(request, "catalog/credential_new.html", client, asked, context)
-    if request.method == "POST" and form.is_valid() and (not form.is_oauth or client.is_valid()):
-        given = form.cleaned_data | (client.given() if form.is_oauth else {})
+    context = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
+    if offers.LOOK in request.POST:
+        return _with_lookup(request, "catalog/credential_new.html", request.POST.get("url", ""), context)
+    chosen = offers.taken(request)
+    if chosen and form.is_oauth:
+        client.take(chosen)
+    is_ready = request.method == "POST" and offers.FILL not in request.POST
+    if is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            row = custody.create_credential(actor=person(request), **given)
+            row = _created(request, form, client, chosen)
         except DomainError as error:
-            _refuse(error, form, client)
+            refuse(error, form, client if form.is_oauth else None)
         else:
             messages.success(request, _saved(row))
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_new.html", context)
+
+
+def _created(
+    request: HttpRequest, form: CredentialForm, client: ClientForm, chosen: dict[str, Any]
+) -> Credential:
+    given = form.cleaned_data | (client.given() if form.is_oauth else {})
+    if offers.REGISTER in request.POST and form.is_oauth:
+        registered: Registered | None = offers.register(request, chosen)
+    else:
+        registered = None
+    return custody.create_credential(actor=person(request), **given, registered=registered)
 
 
 def _saved(row: Credential) -> str:
@@ -66,62 +80,21 @@ def _saved(row: Credential) -> str:
     return "Saved. Choose it where an endpoint asks for a credential."
 
 
-def _refuse(error: DomainError, form: CredentialForm, client: ClientForm) -> None:
+def refuse(error: DomainError, form: OperationForm, client: ClientForm | None) -> None:
     """Beside the field it is about, in whichever of the two forms that is."""
-    in_client = {name: why for name, why in error.fields.items() if form.is_oauth and name in client.fields}
+    in_client = {name: why for name, why in error.fields.items() if client and name in client.fields}
     for name, why in in_client.items():
-        client.add_error(name, why)
+        if client:
+            client.add_error(name, why)
     others = {name: why for name, why in error.fields.items() if name not in in_client}
     form.refuse(DomainError(error.code, error.message, fields=others, status=error.status))
 
 
-def _with_lookup(
-    request: HttpRequest, template: str, client: ClientForm, asked: str, context: dict[str, Any]
-) -> HttpResponse:
+def _with_lookup(request: HttpRequest, template: str, asked: str, context: dict[str, Any]) -> HttpResponse:
     """The page as it was filled in, with what the vendor at `asked` says; nothing is saved."""
-    offers: list[dict[str, Any]] = []
-    found, refused = None, ""
-    if "found" in request.POST:
-        client.take(_chosen(request.POST["found"]))
-    else:
-        try:
-            found = discovery.discover(asked.strip())
-            offers = [_offer(found, server) for server in found.servers]
-        except RefusedError as error:
-            refused = error.message
-    context |= {"found": found, "offers": offers, "refused": refused}
-    if "HX-Request" in request.headers and "found" not in request.POST:
+    if "HX-Request" in request.headers:
         template = "catalog/_discovery.html"
-    return render(request, template, context)
-
-
-def _offer(found: Discovery, server: Server) -> dict[str, Any]:
-    settings = {
-        "token_url": server.token_url,
-        "authorization_url": server.authorization_url,
-        "issuer": server.issuer,
-        "states_issuer": server.states_issuer,
-        "client_authentication": server.client_authentication,
-        "scope": found.scope,
-        "resource": found.resource,
-    }
-    return {"server": server, "settings": json.dumps(settings)}
-
-
-def _chosen(text: str) -> dict[str, Any]:
-    """As `_offer` wrote it into the page; as good as typed, and judged like that when it is saved."""
-    try:
-        given = strict_json.loads(text.encode())
-    except ProtocolError:
-        return {}
-    if not isinstance(given, dict):
-        return {}
-    return {name: value for name, value in given.items() if isinstance(value, str | bool)}
-
-
-def _redirect_uri(request: HttpRequest) -> str:
-    """Where the authorization server sends the browser back to: registered there, and compared exactly."""
-    return request.build_absolute_uri(reverse("credential-callback"))
+    return render(request, template, context | offers.look(request, asked))
 
 
 @never_cache
@@ -148,53 +121,69 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
         "takes_secret": not is_oauth or clients.has_secret(row.grant),
         "signs_in_at": urlsplit(row.grant.authorization_url).netloc if is_oauth else "",
         "endpoints": row.endpoints.live().select_related("vendor"),
-        "redirect_uri": _redirect_uri(request),
+        "redirect_uri": redirect_uri(request),
     }
     return render(request, "catalog/credential.html", context)
 
 
 @never_cache
-@sensitive_post_parameters("secret")
 @requires(Role.ADMIN)
-def credential_client(request: HttpRequest, pk: str) -> HttpResponse:
+def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
+    """Its name and details. A secret is entered anew on the credential's own page."""
+    row = get_object_or_404(ROWS, pk=pk)
+    if clients.uses_oauth(row):
+        return _client_edit(request, row)
+    form = CredentialChangeForm(request.POST or None, credential=row)
+    form.edits(custody.credential_facts(row))
+    if request.method == "POST" and form.is_valid() and _is_changed(request, row, form, form.cleaned_data):
+        return redirect("credential", row.pk)
+    context = {"credential": row, "form": form}
+    return render(request, "catalog/credential_edit.html", context, status=form.status)
+
+
+def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     """The settings of an OAuth client."""
-    row = get_object_or_404(ROWS, pk=pk, kind__in=clients.KINDS)
-    held = {name: getattr(row.grant, name) for name in clients.DETAILS}
-    client = ClientForm(request.POST or None, initial=held)
+    held = {name: getattr(row.grant, name) for name in clients.DETAILS} | {"name": row.name}
+    client = ClientChangeForm(request.POST or None, initial=held)
     client.edits(custody.credential_facts(row))
-    context = {"credential": row, "client": client, "redirect_uri": _redirect_uri(request)}
-    if ASKS & request.POST.keys():
+    context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
+    if offers.LOOK in request.POST:
         asked = request.POST.get("resource") or row.origin
-        return _with_lookup(request, "catalog/credential_client.html", client, asked, context)
-    if request.method == "POST" and client.is_valid():
-        try:
-            custody.update_credential(row, actor=person(request), expected=client.expected, **client.facts())
-        except DomainError as error:
-            client.refuse(error)
-        else:
-            messages.success(request, "Saved.")
+        return _with_lookup(request, "catalog/credential_client.html", asked, context)
+    if chosen := offers.taken(request):
+        client.take(chosen)
+    if request.method == "POST" and offers.FILL not in request.POST and client.is_valid():
+        wanted = client.facts() | {"name": client.cleaned_data["name"]}
+        if _is_changed(request, row, client, wanted, chosen):
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_client.html", context, status=client.status)
+
+
+def _is_changed(
+    request: HttpRequest,
+    row: Credential,
+    form: OperationForm,
+    wanted: dict[str, Any],
+    chosen: dict[str, Any] | None = None,
+) -> bool:
+    try:
+        registered = offers.register(request, chosen) if chosen and offers.REGISTER in request.POST else None
+        custody.update_credential(
+            row, actor=person(request), expected=form.expected, registered=registered, **wanted
+        )
+    except DomainError as error:
+        form.refuse(error)
+        return False
+    messages.success(request, "Saved.")
+    return True
 
 
 @never_cache
 @requires(Role.ADMIN)
 @require_POST
 def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
-    """A page that goes on to the authorization server: our policy lets no form lead to another origin."""
     row = get_object_or_404(ROWS, pk=pk)
-    try:
-        address = sign_in.begin(
-            row,
-            actor=person(request),
-            session_key=request.session.session_key or "",
-            redirect_uri=_redirect_uri(request),
-        )
-    except DomainError as error:
-        messages.error(request, error.message)
-        return redirect("credential", row.pk)
-    context = {"credential": row, "address": address, "host": urlsplit(address).netloc}
-    return render(request, "catalog/credential_sign_in.html", context)
+    return offers.to_sign_in(request, row, otherwise=reverse("credential", args=[row.pk]))
 
 
 @never_cache
@@ -202,26 +191,48 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
 @require_GET
 def callback(request: HttpRequest) -> HttpResponse:
     """Answers with a redirect, so that the code stays in no address bar."""
+    actor = person(request)
     try:
         row = sign_in.complete(
             dict(request.GET.lists()),
-            actor=person(request),
+            actor=actor,
             session_key=request.session.session_key or "",
-            redirect_uri=_redirect_uri(request),
+            redirect_uri=redirect_uri(request),
         )
+    except sign_in.SignInError as error:
+        messages.error(request, error.message)
+        return redirect(_where_it_began(error.credential))
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential-list")
     messages.success(request, f"Signed in. “{row}” can be used now.")
-    return redirect("credential", row.pk)
+    runs = connecting.go_on(row, actor=actor)
+    return redirect("run", runs[0].pk) if len(runs) == 1 else redirect("credential", row.pk)
+
+
+def _where_it_began(row: Credential) -> str:
+    """The endpoint that waits for this, or the credential: both have the button to begin again."""
+    waiting = connecting.waiting(row)
+    if len(waiting) == 1:
+        return reverse("endpoint", args=[waiting[0].pk])
+    return reverse("credential", args=[row.pk])
+
+
+@public
+@require_GET
+def client_document(request: HttpRequest) -> HttpResponse:
+    """Who we are, for servers where a client id is the address of such a document. No secret is in it."""
+    address = request.build_absolute_uri(reverse("client-document"))
+    described = registration.about_us(redirect_uri(request), authentication=ClientAuthentication.NONE)
+    return JsonResponse({"client_id": address, "client_uri": request.build_absolute_uri("/"), **described})
 
 
 @requires(Role.ADMIN)
 @require_POST
 def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
-    custody.sign_out(row, actor=person(request))
-    messages.success(request, "Its tokens are forgotten.")
+    farewell = custody.sign_out(row, actor=person(request))
+    messages.success(request, _and_there("Its tokens are forgotten.", farewell))
     return redirect("credential", row.pk)
 
 
@@ -230,9 +241,14 @@ def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
 def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(Credential, pk=pk, removed_at=None)
     try:
-        custody.remove_credential(row, actor=person(request))
+        farewell = custody.remove_credential(row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential", row.pk)
-    messages.success(request, f"“{row}” was removed and its secret forgotten.")
+    messages.success(request, _and_there(f"“{row}” was removed and its secret forgotten.", farewell))
     return redirect("credential-list")
+
+
+def _and_there(done: str, farewell: Farewell | None) -> str:
+    """What was done here, and whether the vendor knows."""
+    return f"{done} {farewell.sentence}".strip() if farewell else done

@@ -1,44 +1,89 @@
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connections, custody, enumeration, pacing, protocols
+from catalog import connecting, connections, custody, enumeration, pacing, protocols, second_look
+from catalog.client_fields import ClientForm
 from catalog.forms import NEW, ConnectForm, EndpointForm
-from catalog.models import Credential, Endpoint, Run, Vendor
-from catalog.models.runs import Trigger
+from catalog.models import Credential, Endpoint, Vendor
+from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
+from catalog.models.vendors import CredentialKind
+from catalog.oauth import clients
+from catalog.oauth.registration import Registered
+from catalog.views import offers
+from catalog.views.credentials import refuse
 from people.errors import DomainError
 from people.models import Role, User
 from people.permissions import person, requires
 
 RUNS_SHOWN = 20
+ENTER = "enter"  # the button for a kind of credential that is entered by hand
 
 
 @sensitive_post_parameters("secret")
 @requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
-    form = ConnectForm(
-        request.POST or None, request.FILES or None, initial={"vendor": request.GET.get("vendor", "")}
-    )
-    if request.method == "POST" and form.is_valid():
+    """Ends at the first reading, or with a sign-in at the vendor, which the first reading comes after."""
+    chosen = offers.taken(request)
+    form, client = _filled_in(request, chosen)
+    context = {"form": form, "client": client, "redirect_uri": offers.redirect_uri(request)}
+    if offers.LOOK in request.POST:
+        template = "_discovery.html" if "HX-Request" in request.headers else "endpoint_new.html"
+        return render(
+            request, f"catalog/{template}", context | offers.look(request, request.POST.get("url", ""))
+        )
+    is_ready = request.method == "POST" and not {offers.FILL, ENTER} & request.POST.keys()
+    if is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            run = _connect(form, person(request))
+            registered = offers.register(request, chosen) if offers.REGISTER in request.POST else None
+            endpoint = _connect(form, client, registered, person(request))
         except DomainError as error:
-            form.refuse(error)
+            refuse(error, form, client if form.is_oauth else None)
         else:
-            return redirect("run", run.pk)
-    return render(request, "catalog/endpoint_new.html", {"form": form})
+            return _go_on(request, endpoint)
+    return render(request, "catalog/endpoint_new.html", context)
+
+
+def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectForm, ClientForm]:
+    """As it was typed, with what a button of an offer says in its place."""
+    data = request.POST.copy() if request.method == "POST" else None
+    if data is not None and (chosen or ENTER in data):
+        signs_in = bool(chosen.get("authorization_url"))
+        kind = CredentialKind.OAUTH_CODE if signs_in else CredentialKind.OAUTH_CLIENT
+        data["credential"], data["kind"] = NEW, kind if chosen else request.POST.get(ENTER, "")
+        if not (data.get("vendor") or data.get("vendor_name")):
+            data["vendor_name"] = _host_of(request.POST.get("url", ""))
+    initial = {"vendor": request.GET.get("vendor", "")}
+    form = ConnectForm(data, request.FILES or None, initial=initial)
+    client = ClientForm(data if form.is_oauth else None, prefix="client")
+    if chosen and form.is_oauth:
+        client.take(chosen)
+        client.fields["client_id"].widget.attrs["autofocus"] = True
+    elif ENTER in request.POST:
+        form.fields["secret"].widget.attrs["autofocus"] = True
+    return form, client
+
+
+def _host_of(address: str) -> str:
+    """A first name for a vendor that was given none; "" for what is no address."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 @transaction.atomic
-def _connect(form: ConnectForm, actor: User) -> Run:
+def _connect(form: ConnectForm, client: ClientForm, registered: Registered | None, actor: User) -> Endpoint:
     """All of it or nothing, and the first reading once it is committed."""
     given = form.cleaned_data
     vendor: Vendor = given["vendor"] or connections.create_vendor(actor=actor, name=given["vendor_name"])
@@ -48,22 +93,45 @@ def _connect(form: ConnectForm, actor: User) -> Run:
         protocol=given["protocol"],
         url=given["url"],
         name=given["name"],
-        credential=_credential(form, vendor, actor),
+        credential=_credential(form, client, registered, vendor, actor),
         interval_minutes=given["interval_minutes"],
         settings=form.settings(),
         policy=form.policy(),
         **form.reach(),
     )
-    return enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+    connecting.begin(endpoint, actor=actor)
+    return endpoint
 
 
-def _credential(form: ConnectForm, vendor: Vendor, actor: User) -> Credential | None:
+def _credential(
+    form: ConnectForm, client: ClientForm, registered: Registered | None, vendor: Vendor, actor: User
+) -> Credential | None:
+    if form.cleaned_data["credential"] == NEW:
+        stated = stated_credential(form, client)
+        return custody.create_credential(actor=actor, name=vendor.name, registered=registered, **stated)
+    return chosen_credential(form)
+
+
+def chosen_credential(form: ConnectForm) -> Credential | None:
+    """One that is there already."""
+    pk = form.cleaned_data["credential"]
+    return Credential.objects.select_related("grant").get(pk=pk) if pk not in ("", NEW) else None
+
+
+def stated_credential(form: ConnectForm, client: ClientForm) -> dict[str, Any]:
+    """What was entered for a new one, as the operations take it."""
     given = form.cleaned_data
-    if given["credential"] == NEW:
-        url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
-        own = {name: given[name] for name in ("kind", "secret")}
-        return custody.create_credential(actor=actor, name=vendor.name, url=url, **own, **form.details())
-    return Credential.objects.get(pk=given["credential"]) if given["credential"] else None
+    url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
+    details = client.given() if form.is_oauth else form.details()
+    return {"kind": given["kind"], "secret": given["secret"], "url": url, **details}
+
+
+def _go_on(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
+    here = reverse("endpoint", args=[endpoint.pk])
+    if endpoint.is_paused and endpoint.credential:
+        return offers.to_sign_in(request, endpoint.credential, otherwise=here)
+    run = endpoint.runs.first()
+    return redirect("run", run.pk) if run else redirect(here)
 
 
 def endpoint_context(row: Endpoint, form: EndpointForm) -> dict[str, Any]:
@@ -72,11 +140,22 @@ def endpoint_context(row: Endpoint, form: EndpointForm) -> dict[str, Any]:
         "protocol": form.protocol,
         "form": form,
         "runs": row.runs.select_related("requested_by")[:RUNS_SHOWN],
+        "last_complete": row.runs.filter(status=RunStatus.SUCCEEDED).first(),
         "is_due": row.next_due_at <= timezone.now(),
         "unavailable_until": pacing.unavailable_until(row),
         "opens_after": pacing.OPENS_AFTER,
+        "look": second_look.of(row),
+        "signs_in_at": _where_to_sign_in(row),
         "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
     }
+
+
+def _where_to_sign_in(row: Endpoint) -> str:
+    """The host of its authorization server, while nobody has signed in there; "" otherwise."""
+    credential = row.credential
+    if credential is None or not clients.uses_oauth(credential) or not clients.awaits_sign_in(credential):
+        return ""
+    return urlsplit(credential.grant.authorization_url).netloc
 
 
 @requires(write=Role.ADMIN, largest_body=settings.LARGEST_BODY)
@@ -116,5 +195,5 @@ def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def live_endpoint(pk: int) -> Endpoint:
-    rows = Endpoint.objects.live().select_related("vendor", "credential", "held_run", "circuit")
+    rows = Endpoint.objects.live().select_related("vendor", "credential__grant", "held_run", "circuit")
     return get_object_or_404(rows, pk=pk)

@@ -1,13 +1,18 @@
+from typing import Any
+
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connections, custody, previews, protocols
+from catalog import connections, custody, previews
+from catalog.client_fields import ClientForm
 from catalog.forms import NEW, EndpointForm, PreviewForm
-from catalog.models import Credential, Endpoint
-from catalog.views.endpoints import endpoint_context, live_endpoint
+from catalog.models import Endpoint
+from catalog.views import offers
+from catalog.views.credentials import refuse
+from catalog.views.endpoints import chosen_credential, endpoint_context, live_endpoint, stated_credential
 from people.errors import DomainError
 from people.forms import OperationForm
 from people.models import Role
@@ -20,15 +25,24 @@ from people.permissions import requires
 def endpoint_preview(request: HttpRequest) -> HttpResponse:
     """Beside the form that it was asked from, or the whole page around it."""
     form = PreviewForm(request.POST, request.FILES)
-    found = None
-    if form.is_valid():
+    client = ClientForm(request.POST if form.is_oauth else None, prefix="client")
+    context: dict[str, Any] = {"form": form, "client": client, "redirect_uri": offers.redirect_uri(request)}
+    if form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            found = previews.preview(_draft(form))
+            context |= _found(request, _draft(form, client))
         except DomainError as error:
-            form.refuse(error)
+            refuse(error, form, client if form.is_oauth else None)
+    context["refused"] = [*_refused(form), *(_refused(client) if form.is_oauth else [])]
     template = "_preview.html" if "HX-Request" in request.headers else "endpoint_new.html"
-    context = {"form": form, "preview": found, "refused": _refused(form)}
     return render(request, f"catalog/{template}", context)
+
+
+def _found(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
+    """What it would bring, or what the vendor wants first."""
+    found = previews.preview(draft)
+    wants_somebody = found.error is not None and found.error["code"] == "AUTH"
+    asked = offers.look(request, draft.credential_url) if wants_somebody else {}
+    return {"preview": found, "wants_somebody": wants_somebody, **asked}
 
 
 @requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
@@ -55,24 +69,17 @@ def _changed(row: Endpoint, form: EndpointForm) -> Endpoint:
     return connections.draft_endpoint(protocol=row.protocol, instead_of=row, **wanted)
 
 
-def _draft(form: PreviewForm) -> Endpoint:
-    given, settings = form.cleaned_data, form.settings()
+def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
+    given = form.cleaned_data
+    is_new = given["credential"] == NEW
+    credential = custody.draft_credential(name="new", **stated_credential(form, client)) if is_new else None
     return connections.draft_endpoint(
         protocol=given["protocol"],
         url=given["url"],
-        credential=_credential(form),
-        settings=settings,
+        credential=credential or chosen_credential(form),
+        settings=form.settings(),
         authorities=given["authorities"],
     )
-
-
-def _credential(form: PreviewForm) -> Credential | None:
-    given = form.cleaned_data
-    if given["credential"] != NEW:
-        return Credential.objects.get(pk=given["credential"]) if given["credential"] else None
-    url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
-    own = {name: given[name] for name in ("kind", "secret")}
-    return custody.draft_credential(name="new", url=url, **own, **form.details())
 
 
 def _refused(form: OperationForm) -> list[str]:

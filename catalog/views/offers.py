@@ -1,0 +1,117 @@
+"""What an authorization server offers, on the pages that ask for a credential: found, shown, and taken up."""
+
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from catalog.errors import CatalogError
+from catalog.models import Credential
+from catalog.models.oauth import ClientAuthentication
+from catalog.oauth import discovery, registration, sign_in
+from catalog.oauth.findings import Discovery, Server
+from catalog.oauth.registration import Registered
+from catalog.protocols import strict_json
+from catalog.protocols.errors import ProtocolError, RefusedError
+from people.errors import DomainError
+from people.permissions import person
+
+# Buttons: to look, to fill the form in, to register us there, and to come as the document about us.
+LOOK, FILL, REGISTER, AS_DOCUMENT = "look-up", "found", "register", "as-document"
+TAKES = (FILL, REGISTER, AS_DOCUMENT)
+
+
+def redirect_uri(request: HttpRequest) -> str:
+    """Where the authorization server sends the browser back to: registered there, and compared exactly."""
+    return request.build_absolute_uri(reverse("credential-callback"))
+
+
+def document_url(request: HttpRequest) -> str:
+    """Where a server can read who we are; "" while it could not, because only https counts there."""
+    address = request.build_absolute_uri(reverse("client-document"))
+    return address if address.startswith("https:") else ""
+
+
+def look(request: HttpRequest, url: str) -> dict[str, Any]:
+    """For `catalog/_discovery.html` and `catalog/_sign_in_offers.html`."""
+    try:
+        found = discovery.discover(url.strip())
+    except RefusedError as error:
+        return {"found": None, "offers": [], "refused_address": error.message}
+    offers = [_offer(request, found, server) for server in found.servers]
+    return {"found": found, "offers": offers, "refused_address": ""}
+
+
+def _offer(request: HttpRequest, found: Discovery, server: Server) -> dict[str, Any]:
+    signs_in = bool(server.authorization_url) and not server.problem
+    settings = {
+        "token_url": server.token_url,
+        "authorization_url": server.authorization_url,
+        "revocation_url": server.revocation_url,
+        "issuer": server.issuer,
+        "states_issuer": server.states_issuer,
+        "client_authentication": server.client_authentication,
+        "scope": server.wanted(found.scope),
+        "resource": found.resource,
+    }
+    offer = {
+        "server": server,
+        "host": urlsplit(server.authorization_url or server.token_url or server.issuer).netloc,
+        "scope": server.wanted(found.scope),
+        "settings": json.dumps(settings),
+    }
+    if signs_in and server.registration_url:
+        offer["register"] = json.dumps(settings | {"registration_url": server.registration_url})
+    if signs_in and server.takes_documents and (document := document_url(request)):
+        as_document = {"client_id": document, "client_authentication": ClientAuthentication.NONE}
+        offer["as_document"] = json.dumps(settings | as_document)
+    return offer
+
+
+def taken(request: HttpRequest) -> dict[str, Any]:
+    """What was chosen, as `_offer` wrote it into the page; as good as typed, and judged like that."""
+    name = next((name for name in TAKES if name in request.POST), "")
+    try:
+        given = strict_json.loads(request.POST.get(name, "").encode())
+    except ProtocolError:
+        return {}
+    if not isinstance(given, dict):
+        return {}
+    return {name: value for name, value in given.items() if isinstance(value, str | bool)}
+
+
+def register(request: HttpRequest, chosen: dict[str, Any]) -> Registered:
+    """Has the chosen server make a client of us. Raises CatalogError with what it says against that."""
+    way = chosen.get("client_authentication")
+    try:
+        return registration.register(
+            str(chosen.get("registration_url", "")),
+            redirect_uri=redirect_uri(request),
+            authentication=way if way in ClientAuthentication.values else ClientAuthentication.NONE,
+            scope=str(chosen.get("scope", "")),
+        )
+    except ProtocolError as error:
+        raise CatalogError(error.code, error.message) from None
+
+
+def to_sign_in(request: HttpRequest, row: Credential, *, otherwise: str) -> HttpResponse:
+    """A page that goes on to the authorization server: our policy lets no form lead to another origin.
+
+    `otherwise` is the address of the page that says why not, when it cannot be.
+    """
+    try:
+        address = sign_in.begin(
+            row,
+            actor=person(request),
+            session_key=request.session.session_key or "",
+            redirect_uri=redirect_uri(request),
+        )
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect(otherwise)
+    context = {"credential": row, "address": address, "host": urlsplit(address).netloc}
+    return render(request, "catalog/credential_sign_in.html", context)
