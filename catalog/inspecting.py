@@ -18,6 +18,8 @@ from catalog.holds import Caught
 from catalog.inspection import REVISION, Alarm, links
 from catalog.inspection.letters import skeleton, spelling
 from catalog.inspection.mentions import mentioned
+from catalog.inspection.neighbours import near
+from catalog.inspection.sinks import free_text
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
@@ -43,6 +45,7 @@ class _Inspected:
     label: str
     is_listed: bool
     signature: Signature
+    before: Signature | None
     alarms: list[Alarm]
 
 
@@ -85,23 +88,28 @@ def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT v.id, v.tool_id, v.digest, v.label, v.id IN (t.current_id, t.stopped_id), v.signature
+            SELECT v.id, v.tool_id, v.digest, v.label, v.id IN (t.current_id, t.stopped_id), v.signature,
+                before.signature
             FROM catalog_toolversion v JOIN catalog_tool t ON t.id = v.tool_id
+            LEFT JOIN LATERAL (
+                SELECT signature FROM catalog_toolversion
+                WHERE tool_id = v.tool_id AND ordinal < v.ordinal
+                ORDER BY label_key DESC, ordinal DESC LIMIT 1
+            ) before ON true
             WHERE {condition} ORDER BY v.id LIMIT {CHUNK}
             """,  # noqa: S608 - the conditions stand above
             values,
         )
         rows = cursor.fetchall()
-    return [
-        _inspected(version, tool, digest, label, bool(is_listed), normal_form.from_json(text))
-        for version, tool, digest, label, is_listed, text in rows
-    ]
+    return [_inspected(*row) for row in rows]
 
 
 def _inspected(
-    version: int, tool: int, digest: str, label: str, is_listed: bool, read: Signature
+    version: int, tool: int, digest: str, label: str, is_listed: bool | None, text: str, before: str | None
 ) -> _Inspected:
-    return _Inspected(version, tool, digest, label, is_listed, read, inspection.inspect(read))
+    read = normal_form.from_json(text)
+    previous = normal_form.from_json(before) if before else None
+    return _Inspected(version, tool, digest, label, bool(is_listed), read, previous, inspection.inspect(read))
 
 
 @transaction.atomic
@@ -117,6 +125,7 @@ def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may
     for version, alarm in (
         *_look_alikes(endpoint, listed),
         *_collisions(endpoint, {tool: listed[tool] for tool in named}),
+        *_near_misses(endpoint, [listed[tool] for tool in named]),
         *_mentions(endpoint, rows),
     ):
         by_version[version].alarms.append(alarm)
@@ -124,6 +133,8 @@ def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may
     for each in rows:
         if strays := links.foreign(each.signature, homes):
             each.alarms.append(strays)
+        if each.is_listed and (sink := free_text(each.signature, each.before)):
+            each.alarms.append(sink)
     found = [_finding(endpoint, run, each, alarm) for each in rows for alarm in each.alarms]
     Finding.objects.bulk_create(found, ignore_conflicts=True, batch_size=2_000)
     crashpoint("inspecting")
@@ -202,7 +213,7 @@ def _look_alikes(endpoint: Endpoint, listed: dict[int, _Inspected]) -> Iterator[
 
 def _collisions(endpoint: Endpoint, named: dict[int, _Inspected]) -> Iterator[tuple[int, Alarm]]:
     """Names of tools of other vendors that agents use already."""
-    used = [pk for source in USED_TOOLS for pk in source()] if named else []
+    used = _used() if named else []
     if not used:
         return
     with connection.cursor() as cursor:
@@ -214,6 +225,23 @@ def _collisions(endpoint: Endpoint, named: dict[int, _Inspected]) -> Iterator[tu
         how = "is also" if name == like else "looks like"
         said = f"The name “{name}” {how} that of “{like}” of {vendor}, which agents use."
         yield row.version, Alarm("COLLISION", "high", said)
+
+
+def _used() -> list[int]:
+    return [pk for source in USED_TOOLS for pk in source()]
+
+
+def _near_misses(endpoint: Endpoint, named: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
+    """Names that somebody may type or read for that of another vendor's tool that agents use."""
+    others = Tool.objects.filter(pk__in=_used()).exclude(endpoint__vendor=endpoint.vendor_id)
+    known = dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if named else {}
+    close = dict(near({row.signature.name for row in named}, known))
+    for row in named:
+        other = close.get(row.signature.name)
+        if other is not None and skeleton(other) != skeleton(row.signature.name):  # or it is a collision
+            name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
+            said = f"The name “{name}” is one letter away from “{like}” of {known[other]}, which agents use."
+            yield row.version, Alarm("NEAR_MISS", "low", said)
 
 
 _FIND_COLLISION = """

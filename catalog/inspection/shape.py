@@ -80,7 +80,7 @@ def inputs_undescribed(signature: Signature) -> Verdict:
     bare = [each.name for each in signature.inputs if not each.description.strip()]
     if not bare:
         return None
-    return "low", f"{len(bare)} of {len(signature.inputs)} inputs have no description: {_listed(bare)}."
+    return "low", f"{len(bare)} of {len(signature.inputs)} inputs have no description: {listed(bare)}."
 
 
 @signature_rule("ODD_NAME")
@@ -108,7 +108,7 @@ def context_parameter(signature: Signature) -> Verdict:
     asked = [p.name for p in signature.inputs if re.sub(r"[^a-z]", "", p.name.lower()) in CONTEXT_NAMES]
     if not asked:
         return None
-    return "medium", f"It asks for more than a call needs to know: the input {_listed(asked)}."
+    return "medium", f"It asks for more than a call needs to know: the input {listed(asked)}."
 
 
 @signature_rule("CLAIM")
@@ -171,7 +171,7 @@ def _quoted(text: str) -> str:
     return f"“{spelled(text[:80])}{'…' if len(text) > 80 else ''}”"
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     listed = [_quoted(name) for name in names]
     more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
     return f"{', '.join(listed[:3])}{more}"

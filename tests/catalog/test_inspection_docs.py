@@ -8,7 +8,7 @@ from catalog.inspection.characters import KINDS
 from catalog.policy import CLASSES, DEFAULT
 
 CODES = {each.code for each in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)} | {
-    *("MIXED_SCRIPT", "LOOK_ALIKE", "COLLISION", "OTHER_TOOL", "FOREIGN_LINK")
+    *("MIXED_SCRIPT", "LOOK_ALIKE", "COLLISION", "OTHER_TOOL", "FOREIGN_LINK", "NEAR_MISS", "FREE_TEXT")
 }
 DOCS = Path(settings.BASE_DIR) / "docs"
 

@@ -8,7 +8,7 @@ from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from designer import pins
 from designer.errors import DesignerError
-from tests.factories import make_agent, make_endpoint, make_user, make_vendor
+from tests.factories import make_agent, make_endpoint, make_pin, make_user, make_vendor
 from tests.vendor import tool, tools
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -136,6 +136,90 @@ def test_a_vendor_may_resemble_itself(vendor):
     inspecting.inspect_pending()
 
     assert not Finding.objects.filter(code="LOOK_ALIKE").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_pinned", "is_near"),
+    [
+        ("send_monye", True, True),
+        ("sendMoneys", True, True),
+        ("sent_money", True, True),
+        ("send_money", True, False),  # a collision
+        ("send_m0ney", True, False),  # a look-alike
+        ("send_mony_", True, True),
+        ("spend_honey", True, False),
+        ("send_monye", False, False),
+    ],
+)
+def test_a_name_one_letter_from_a_tool_that_agents_use_is_noted(vendor, name, is_pinned, is_near):
+    of_another_vendor(vendor, "send_money")
+    if is_pinned:
+        make_pin(tool=Tool.objects.get(name="send_money"))
+    vendor.listed = [tool(1, name=name), tool(2, name="count")]
+    recorded(make_endpoint(url=vendor.url))
+
+    inspecting.inspect_pending()
+
+    found = list(Finding.objects.filter(code="NEAR_MISS").values_list("severity", "state", "message"))
+    says = f"The name “{name}” is one letter away from “send_money” of Original, which agents use."
+    assert found == ([("low", "noted", says)] if is_near else [])
+
+
+def test_a_vendor_may_come_near_to_itself(vendor):
+    vendor.listed = [tool(1, name="send_money")]
+    endpoint = make_endpoint(url=vendor.url)
+    recorded(endpoint)
+    make_pin(tool=Tool.objects.get())
+    vendor.listed += [tool(2, name="send_monye")]
+    recorded(endpoint)
+
+    inspecting.inspect_pending()
+
+    assert not Finding.objects.filter(code="NEAR_MISS").exists()
+
+
+def wants(*names, **said):
+    """Parameters as the vendor lists them."""
+    return [
+        {"id": n, "name": n, "type": "string", "required": True, "description": "It"} | said for n in names
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "asked"),
+    [
+        (wants("city"), wants("city", "notes"), "“notes”"),
+        (wants("city"), wants("city") + wants("reason", description=""), "“reason”"),
+        (wants("city"), wants("city") + wants("reason", description="Why"), None),
+        (wants("city") + wants("context", required=False), wants("city", "context"), "“context”"),
+        (wants("city", "notes"), wants("notes"), None),
+        (wants("city"), wants("city") + wants("metadata", required=False), None),
+        (wants("city"), wants("city") + wants("debug", type="boolean"), None),
+    ],
+)
+def test_a_new_input_that_a_model_has_to_fill_with_anything_is_noted(vendor, before, after, asked):
+    vendor.listed = [tool(1, 1, input_parameters=before)]
+    endpoint = make_endpoint(url=vendor.url)
+    recorded(endpoint)
+    inspecting.inspect_pending()
+    Finding.objects.filter(code="FREE_TEXT").delete()
+    vendor.listed = [tool(1, 2, input_parameters=after)]
+    recorded(endpoint)
+
+    inspecting.inspect_pending()
+
+    found = list(Finding.objects.filter(code="FREE_TEXT").values_list("severity", "state", "message"))
+    says = f"A call now has to fill {asked} with text of a model's choosing."
+    assert found == ([("low", "noted", says)] if asked else [])
+
+
+def test_of_a_new_tool_the_names_of_its_inputs_tell(vendor):
+    vendor.listed = [tool(1, input_parameters=wants("debug_info")), tool(2, input_parameters=wants("x"))]
+    recorded(make_endpoint(url=vendor.url))
+
+    inspecting.inspect_pending()
+
+    assert list(Finding.objects.filter(code="FREE_TEXT").values_list("tool__name", flat=True)) == ["tool_1"]
 
 
 @pytest.mark.parametrize(
