@@ -89,7 +89,7 @@ def set_the_stage() -> list[str]:
             "/credentials/new/",
             f"/credentials/{credential.pk}/",
             f"/credentials/{client.pk}/",
-            f"/credentials/{client.pk}/client/",
+            f"/credentials/{client.pk}/edit/",
             "/review/",
             "/review/?state=blocked",
         ),

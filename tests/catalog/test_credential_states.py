@@ -210,15 +210,16 @@ def test_forged_replayed_and_foreign_replies_to_a_sign_in_are_refused(admin, ser
     address = re.search(r'href="(http[^"]*/authorize[^"]*)"', page.content.decode())[1].replace("&amp;", "&")
     back = {name: values[0] for name, values in server.visit(address).items()}
 
-    for query, client in (
-        ({}, admin),
-        ({**back, "state": "guessed"}, admin),
-        (back, signed_in()),
-        ({**back, "iss": "https://evil.example"}, admin),
-        (back, admin),  # the one before has used the state up
+    unknown, known = "/credentials/", f"/credentials/{credential.pk}/"
+    for query, client, where in (
+        ({}, admin, unknown),
+        ({**back, "state": "guessed"}, admin, unknown),
+        (back, signed_in(), unknown),
+        ({**back, "iss": "https://evil.example"}, admin, known),
+        (back, admin, unknown),  # the one before has used the state up
     ):
         answer = client.get("/credentials/callback/", query, follow=True)
-        assert answer.redirect_chain == [("/credentials/", 302)]
+        assert answer.redirect_chain == [(where, 302)]
         assert "egin again" in text_of(answer)
     assert signed_in(Role.DESIGNER).get("/credentials/callback/", back).status_code == 403
     assert Grant.objects.get().access_token == ""
@@ -268,11 +269,11 @@ def test_a_public_client_has_no_secret_to_replace(admin, server):
 
 def test_settings_of_a_client_are_edited_and_a_late_edit_is_told(admin, server):
     credential = enter(admin, server, "oauth_client", **{"client-parameters": "tenant=acme\norg=7"})
-    path = f"/credentials/{credential.pk}/client/"
+    path = f"/credentials/{credential.pk}/edit/"
     form = admin.get(path).context["client"]
     assert set(form["parameters"].value().splitlines()) == {"tenant=acme", "org=7"}
     seen = {name: value for name, value in server.settings().items() if value is not False}
-    seen |= {"states_issuer": "on", "parameters": "tenant=acme", "expected": form.expected}
+    seen |= {"name": credential.name, "states_issuer": "on", "parameters": "tenant=acme", "expected": form.expected}
 
     assert admin.post(path, seen | {"scope": "read"}).status_code == 302
     credential.grant.refresh_from_db()
@@ -477,7 +478,7 @@ def test_secrets_go_in_and_never_come_out(admin, admin_api, server):
     said += [admin_api.patch(f"{API}{pk}/", {"client": {"scope": "read"}})]
     said += [admin_api.put(f"{API}{pk}/", {"secret": CLIENT_SECRET})]
     said += [admin_api.get("/api/v1/audit/"), admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/")]
-    pages = ["/credentials/", "/credentials/new/", f"/credentials/{pk}/", f"/credentials/{pk}/client/"]
+    pages = ["/credentials/", "/credentials/new/", f"/credentials/{pk}/", f"/credentials/{pk}/edit/"]
     pages += [f"/endpoints/{endpoint.pk}/", "/endpoints/new/", "/audit/"]
     said += [admin.get(path) for path in pages]
     said += [admin.post(f"/credentials/{pk}/", {"secret": f"{CLIENT_SECRET}\n\x01"})]
