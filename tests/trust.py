@@ -96,8 +96,9 @@ def _words(counts: dict[str, int]) -> str:
 
 STYLE = """
 :root { color-scheme: light dark; --ink: light-dark(#1c2024, #eceef0); --muted: light-dark(#60646c, #a0a6ad);
-  --paper: light-dark(#fff, #151718); --line: light-dark(#dfe3e6, #313538); --wash: light-dark(#ffefef, #3b191d);
-  --good: light-dark(#18794e, #4cc38a); --bad: light-dark(#b4232c, #ff8589); }
+  --paper: light-dark(#fff, #151718); --line: light-dark(#dfe3e6, #313538);
+  --wash: light-dark(#ffefef, #3b191d); --good: light-dark(#18794e, #4cc38a);
+  --bad: light-dark(#b4232c, #ff8589); }
 body { margin: 0 auto; max-width: 75rem; padding: 1.5rem 1rem 4rem; color: var(--ink);
   background: var(--paper); font: 1rem/1.5 system-ui, sans-serif; }
 h1 { margin: 0; font-size: 1.6rem; } p { margin: .25rem 0 1.5rem; color: var(--muted); }

@@ -66,6 +66,7 @@ class Stand:
         self.warm = Warm(environment, directory / "warm.log")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.vendor: Vendor
+        self.code = ROOT  # whose processes begin: another tree holds another version of the product
         self.token, self.endpoint, self.ada = "", 0, 0
 
     def found(self) -> None:
@@ -77,23 +78,25 @@ class Stand:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", *module],
                 env=self.over_the_lines | variables,
-                cwd=ROOT,
+                cwd=self.code,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                pass_fds=[self.door.fileno()] if name == "web" else [],
+                pass_fds=[self.door.fileno()] if name.startswith("web") else [],
             )
         return self.processes[name]
 
-    def begin_web(self) -> None:
-        self.begin("web", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{self.door.fileno()}")
+    def begin_web(self, name: str = "web") -> None:
+        self.begin(name, "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{self.door.fileno()}")
 
-    def begin_worker(self, name: str = "worker") -> None:
-        self.begin(name, *WORKER)
+    def begin_worker(self, name: str = "worker", *, processes: int = 0, **variables: str) -> None:
+        """As in production, or with fewer processes."""
+        fewer = ("--concurrency", str(processes)) if processes else ()
+        self.begin(name, *WORKER, *fewer, **variables)
 
-    def begin_beat(self, name: str = "beat") -> None:
-        self.begin(name, *BEAT)
+    def begin_beat(self, name: str = "beat", **variables: str) -> None:
+        self.begin(name, *BEAT, **variables)
 
     def end(self, name: str, how: signal.Signals = signal.SIGTERM, patience: float = 60) -> None:
         process = self.processes.pop(name)
