@@ -32,7 +32,7 @@ UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (
 TONES = {
     word: name
     for name, words in {
-        "ok": ("ok", "active", "succeeded", "accepted", "success", "compatible", "none", "low"),
+        "ok": ("ok", "active", "succeeded", "accepted", "success", "compatible", "none", "low", "same"),
         "info": ("queued", "running", "info"),
         "warn": (
             "needs_sign_in",
@@ -44,8 +44,9 @@ TONES = {
             "medium",
             "expired",
             "expiring",
+            "unsure",
         ),
-        "bad": ("failing", "failed", "blocked", "error", "breaking", "high", "revoked", "refused"),
+        "bad": ("failing", "failed", "blocked", "error", "breaking", "high", "revoked", "refused", "other"),
     }.items()
     for word in words
 }
