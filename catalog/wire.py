@@ -24,6 +24,7 @@ from typing import Any, cast
 import urllib3.exceptions
 from urllib3.connection import HTTPConnection
 from urllib3.response import BaseHTTPResponse
+from urllib3.util.response import assert_header_parsing
 
 from catalog.addresses import CheckedUrl, Policy, check_addresses
 from catalog.protocols.errors import (
@@ -207,8 +208,21 @@ def look_up(url: CheckedUrl, resolver: Resolver, budget: Budget) -> Sequence[Row
         raise UnavailableError("DNS", f"The name {url.host} could not be found.") from exc
 
 
+class _Head(http.client.HTTPResponse):
+    """Refuses a line among the headers that is none: the lengths that follow it would be lost unseen.
+
+    urllib3 writes such a reply, and the address with its key, into the log.
+    """
+
+    def begin(self) -> None:
+        super().begin()
+        assert_header_parsing(self.msg)
+
+
 class Connection(HTTPConnection):
     """Keeps one connection to one origin and dials only addresses that the policy has judged."""
+
+    response_class = _Head
 
     def __init__(
         self,
@@ -446,6 +460,8 @@ def _head_fault(exc: Exception, budget: Budget) -> ProtocolError:
         case http.client.BadStatusLine() | http.client.UnknownProtocol():
             got = printable(str(exc.args[0]), 40)
             return ProtocolViolationError("NOT_HTTP", f'{host} does not speak HTTP (got "{got}").')
+        case urllib3.exceptions.HeaderParsingError():
+            return ProtocolViolationError("HEADERS", f"{host} sent a header that cannot be read.")
         case urllib3.exceptions.InvalidHeader():
             return ProtocolViolationError("FRAMING", f"{host} sent contradicting lengths.")
     return ProtocolViolationError("HEADERS", f"{host} sent more than 100 headers.")

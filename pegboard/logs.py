@@ -92,6 +92,8 @@ def configuration() -> dict[str, Any]:
             # Without Django's own handlers, one of which mails whole stacks with their variables.
             "django": {"level": "INFO", "handlers": []},
             "django.server": {"handlers": [], "propagate": True},
+            # It quotes addresses and headers, and keys may be in both.
+            "urllib3": {"level": "CRITICAL"},
         },
     }
 

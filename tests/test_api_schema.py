@@ -48,3 +48,9 @@ def test_every_reply_is_one_that_the_schema_declares(case, callers):
     caller = callers[zlib.crc32(sent.encode(errors="replace")) % len(callers)]
     # The schema says less than the rules do (which names are legal, which password is good).
     case.call_and_validate(headers=caller, excluded_checks=[positive_data_acceptance])
+
+
+def test_what_stood_before_may_be_anything_null_too():
+    """Under `oneOf` null is no value where every value is allowed."""
+    members = json.loads(reference.document())["components"]["schemas"]["Difference"]["properties"]
+    assert {name for name, member in members.items() if member.keys() - {"description"}} == {"path"}

@@ -297,15 +297,15 @@ def parse(body: bytes) -> Document:
 
 
 def _parsed(body: bytes) -> tuple[Any, list[Note]]:
-    start = body[:1000].removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if not start:
         raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
-    if start.startswith(b"<"):
+    if start == b"<":
         raise ProtocolViolationError(
             "NOT_JSON",
             "This is a web page. Enter the address of the OpenAPI document itself, in JSON or YAML.",
         )
-    if start.startswith(b"{"):
+    if start == b"{":
         try:
             return strict_json.loads(body, allow_unstorable=True), []
         except ProtocolViolationError as error:

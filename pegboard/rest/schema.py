@@ -36,9 +36,9 @@ class ErrorSerializer(serializers.Serializer[Any]):
 
 class DifferenceSerializer(serializers.Serializer[Any]):
     path = serializers.CharField(help_text="The member, such as name or policy.breaking.")
-    before = serializers.JSONField(allow_null=True, help_text="Where you started; null if that is unknown.")
-    theirs = serializers.JSONField(allow_null=True, help_text="What is there now.")
-    yours = serializers.JSONField(allow_null=True, help_text="What you sent.")
+    before = serializers.JSONField(help_text="Where you started; null if that is unknown.")
+    theirs = serializers.JSONField(help_text="What is there now.")
+    yours = serializers.JSONField(help_text="What you sent.")
 
 
 class ConflictSerializer(ErrorSerializer):

@@ -1,0 +1,42 @@
+"""What a judge from outside tried, as far as it once did harm or was told wrongly."""
+
+import logging
+
+import pytest
+
+from catalog.addresses import Policy
+from catalog.outbound import Session
+from catalog.protocols import openapi_document
+from catalog.protocols.errors import ProtocolError
+from tests.hostile_vendor import HostileVendor, raw
+
+LOOPBACK = Policy.parse("127.0.0.1/32")
+KEY = "Kn4ry-in-the-address"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+def refusal(data: bytes, **carried) -> ProtocolError:
+    with HostileVendor(raw(data)) as vendor, Session(vendor.url, policy=LOOPBACK, **carried) as session:
+        with pytest.raises(ProtocolError) as caught:
+            session.get("/tools")
+        assert vendor.port
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"this is no header", b"Content-Length : 2", "X-Größe: 2".encode(), b"X-A: b\rno colon"],
+    ids=["no colon", "a space before it", "no ASCII", "a lone CR"],
+)
+def test_a_header_that_is_none_is_refused_at_once_and_the_key_stays_out_of_the_log(line, caplog):
+    caplog.set_level(logging.DEBUG)
+    heard = HEAD + b"X-Heard: " + KEY[:6].encode() + b"\r\n" + line + b"\r\nContent-Length: 2\r\n\r\n{}"
+    error = refusal(heard, authorization_query={"key": KEY}, secrets=[KEY])
+    assert (error.code, error.message.partition(" sent ")[2]) == ("HEADERS", "a header that cannot be read.")
+    assert KEY not in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_white_space_before_a_document_is_not_its_end():
+    document = b" \n" * 2_000 + b'{"openapi": "3.1.0", "paths": {}}'
+    assert openapi_document.parse(document).operations == []
