@@ -21,14 +21,19 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 
-from catalog import credentials, evidence, hints, lanes, pacing, reading, recording, trail
+from catalog import credentials, evidence, hints, lanes, pacing, reading, recording, resuming, trail
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
 from catalog.outbound import Exchange
-from catalog.protocols.errors import ProtocolError
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+)
 from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
 from people import audit, outages, trace
 from people.counters import Histogram
@@ -38,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=30)
 HEARTBEAT_SECONDS = 1.0
+# Of a long reading, this much is lost with its worker.
+STORE_SECONDS = 10.0
 RESEND_AFTER = timedelta(seconds=20)
 RESEND_AT_LEAST_EVERY = timedelta(minutes=5)
 MAX_ATTEMPTS = 3
@@ -52,7 +59,7 @@ RUN_SECONDS = Histogram(
 )
 
 OnProgress = Callable[[int, int, int], None]
-# A run that is taken up again reads from the first page.
+# A run that is taken up again counts from the first page.
 _NOTHING_READ = {"pages": 0, "seen": 0, "rejected": 0}
 
 
@@ -163,6 +170,7 @@ def tick() -> None:
     """Start what is due, take up what died, send what nobody picked up. Safe at any time, and twice."""
     _start_due()
     _take_up_dead()
+    resuming.forget_old()
     for run_id in _waiting().values_list("pk", flat=True):
         if not send(run_id):
             return
@@ -227,10 +235,11 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
 
 def _perform(run: Run, on_progress: OnProgress | None) -> None:
     crashpoint("claimed")
-    heart = _Heartbeat(run)
+    replies = resuming.Replies(run)
+    heart = _Heartbeat(run, replies)
     try:
         with heart:
-            harvest = _read(run, heart, on_progress)
+            harvest = _read(run, heart, replies, on_progress)
         recording.record(run, harvest)
         crashpoint("recorded")
     except LostLeaseError:
@@ -240,10 +249,13 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
     except (ProtocolError, CatalogError) as exc:
         if isinstance(exc, ProtocolError):
             pacing.note(run.endpoint, exc)
-        _fail(run, exc.code, exc.message, getattr(exc, "retry_after", None), heart.progress, heart.heard)
+        if may_resume := isinstance(exc, UnavailableError) and exc.code != "UNSTABLE":
+            replies.store()
+        wait = getattr(exc, "retry_after", None)
+        _fail(run, exc.code, exc.message, wait, heart.progress, heart.heard, may_resume=may_resume)
     except Exception as exc:
         logger.exception("run %s failed", run.pk)
-        if outages.is_database_lost(exc) or _is_database_lost():
+        if outages.is_database_lost(exc):
             raise  # The lease runs out, and the run is taken up again.
         found = outages.outage(exc)
         code = found.code.upper() if found else "INTERNAL"
@@ -275,17 +287,18 @@ def _claim(run_id: int) -> Run | None:
 
 
 class _Heartbeat:
-    """Keeps the lease and shows the progress, from a thread and a connection of its own.
+    """Keeps the lease, what was read, and shows the progress, from a thread and a connection of its own.
 
     The main thread may wait for the vendor meanwhile. It learns from `is_lost` that another worker
     has taken the run up.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, replies: resuming.Replies) -> None:
         self.progress: dict[str, int] = {}
         self.heard = evidence.heard()
         self.is_lost = False
         self._run = run
+        self._replies = replies
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heartbeat-{run.pk}", daemon=True)
 
@@ -299,9 +312,13 @@ class _Heartbeat:
         self._thread.join()
 
     def _beat(self) -> None:
+        stored = time.monotonic()
         try:
             while not self._done.wait(HEARTBEAT_SECONDS):
                 self.is_lost = not self._extend()
+                if time.monotonic() - stored >= STORE_SECONDS:
+                    self._replies.store()
+                    stored = time.monotonic()
         finally:
             connection.close()
 
@@ -316,7 +333,7 @@ class _Heartbeat:
             return True
 
 
-def _read(run: Run, heart: _Heartbeat, on_progress: OnProgress | None) -> Harvest:
+def _read(run: Run, heart: _Heartbeat, replies: resuming.Replies, on_progress: OnProgress | None) -> Harvest:
     endpoint = run.endpoint
     if not endpoint.is_live:
         raise EndpointRemovedError
@@ -330,8 +347,15 @@ def _read(run: Run, heart: _Heartbeat, on_progress: OnProgress | None) -> Harves
 
     reached: dict[str, str] = {}
     open_session = partial(credentials.open_session, endpoint, heart.heard, reached=reached)
+    read = partial(reading.read, run, endpoint.speak(), open_session, replies, progress)
     try:
-        harvest = reading.read(run, endpoint.speak(), open_session, progress)
+        try:
+            harvest = read()
+        except (ProtocolViolationError, RefusedError):
+            # A cursor may have died meanwhile, or what was kept cannot be read: the list itself decides.
+            if not replies.used:
+                raise
+            harvest = read()
     finally:
         if reached:
             Run.objects.filter(pk=run.pk, attempt=run.attempt).update(reached=reached)
@@ -386,12 +410,14 @@ def _fail(
     retry_after: float | None = None,
     progress: Mapping[str, int] = MappingProxyType({}),
     heard: Sequence[Exchange] = (),
+    *,
+    may_resume: bool = False,
 ) -> None:
     """The next scheduled run comes later the more often this endpoint failed in a row."""
     said = {"error_code": code, "error_message": message}
     failures = run.endpoint.failures + 1
     with transaction.atomic():
-        if recording.finish(run, status=RunStatus.FAILED, **said, **progress):
+        if recording.finish(run, may_resume, status=RunStatus.FAILED, **said, **progress):
             evidence.keep(run, heard)
             Endpoint.objects.filter(pk=run.endpoint_id).update(
                 failures=failures, next_due_at=Now() + _wait(failures, retry_after), **said
@@ -403,7 +429,3 @@ def _fail(
 
 def _wait(failures: int, retry_after: float | None) -> timedelta:
     return max(pacing.back_off(failures), pacing.asked_wait(retry_after))
-
-
-def _is_database_lost() -> bool:
-    return connection.connection is None or not connection.is_usable()

@@ -22,6 +22,7 @@ from catalog.protocols.base import Item, Note, Page, Protocol, Reply, Unreadable
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.protocols.signature import Signature
 from catalog.recording import Harvest, StagedTool
+from catalog.resuming import Replies
 from catalog.tokens import tokens_of
 
 MAX_PAGES = 500
@@ -125,21 +126,26 @@ def current_tools(endpoint: Endpoint) -> dict[str, Current]:
     return found
 
 
-def read(run: Run, protocol: Protocol, open_session: OpenSession, progress: Progress) -> Harvest:
+def read(
+    run: Run, protocol: Protocol, open_session: OpenSession, replies: Replies, progress: Progress
+) -> Harvest:
     """All of the endpoint; `progress` hears after each page of pages, tools seen and tools refused.
 
-    A list that seems to have changed while it was read is read until two readings agree. It seems so when
-    tools stand twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError
-    when the listing cannot be read to its end.
+    It begins where the run before broke off, as far as `replies` has kept what that one read. A list that
+    seems to have changed while it was read is read until two readings agree. It seems so when tools stand
+    twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError when the
+    listing cannot be read to its end.
     """
-    remembered = RememberedPages(run.endpoint, reader_of(run.endpoint, protocol))
+    reader = reader_of(run.endpoint, protocol)
+    remembered = RememberedPages(run.endpoint, reader)
     guard = _Guard()
     before: dict[str, str] | None = None
     for _ in range(MAX_READINGS):
         with open_session() as session, recording.Stage() as stage:
             reading = _Reading(run, protocol, remembered, stage)
-            harvest = reading.read(session, guard, progress)
-            reading.look_again(session)
+            asked = session if protocol.lists_at_once else replies.over(session, reader)
+            harvest = reading.read(asked, guard, progress)
+            reading.look_again(session, replies)
         if not reading.is_doubtful or reading.seen == before:
             return harvest
         before = reading.seen
@@ -251,11 +257,17 @@ class _Reading:
         read = f"{pages} of ? pages were read. Page {pages + 1}: {error.message} {kept}"
         return UnavailableError("INCOMPLETE", read, retry_after=error.retry_after)
 
-    def look_again(self, session: base.Session) -> None:
-        """At the first page, once the last one of several has been read. Nothing new was read: no look."""
-        if self.is_doubtful or self.protocol.lists_at_once or self.first is None or self.harvest.pages == 1:
+    def look_again(self, session: base.Session, replies: Replies) -> None:
+        """At the first page, once the last one of several has been read. Nothing new was read: no look.
+
+        What an earlier run has read always gets one: much may have happened since.
+        """
+        if self.is_doubtful or self.protocol.lists_at_once or self.first is None:
             return
-        if self._is_as_remembered(self.harvest.known_pages):
+        if replies.used:
+            said = "Went on where the reading before broke off, with what that one had read."
+            self._note(Note("RESUMED", said))
+        elif self.harvest.pages == 1 or self._is_as_remembered(self.harvest.known_pages):
             return
         pages = self.protocol.enumerate(session, FirstPage(self.first))
         again = next(pages)

@@ -8,6 +8,7 @@ written once. No statement here runs per tool.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 
@@ -19,7 +20,7 @@ from django.db.models.functions import Now
 from catalog import breaches, policy, trail
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
-from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, Withdrawal
+from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
@@ -176,7 +177,7 @@ def record(run: Run, harvest: Harvest) -> None:
     Raises LostLeaseError, and EndpointRemovedError if somebody has removed the endpoint meanwhile.
     """
     with transaction.atomic():
-        _lock(run)
+        lock(run)
         crashpoint("record-locked")
         if harvest.added or harvest.changed:
             _merge(run, harvest)
@@ -200,11 +201,16 @@ def record(run: Run, harvest: Harvest) -> None:
         crashpoint("record-commit")
 
 
-def _lock(run: Run) -> None:
-    """First in the transaction, and no more than a lock: who asks for a run meanwhile need not wait."""
+def lock(run: Run) -> datetime:
+    """First in the transaction, and no more than a lock: who asks for a run meanwhile need not wait.
+
+    Gives when this attempt began. Raises LostLeaseError.
+    """
     ours = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
-    if not ours.select_for_update(no_key=True).values_list("pk"):
+    began = ours.select_for_update(no_key=True).values_list("started_at", flat=True).first()
+    if began is None:
         raise LostLeaseError
+    return began
 
 
 def _succeed(run: Run, harvest: Harvest) -> None:
@@ -386,11 +392,13 @@ def _return(run: Run, tools: Sequence[int]) -> None:
         Withdrawal.objects.filter(tool__in=tools, returned_run=None).update(returned_run=run)
 
 
-def finish(run: Run, **changes: object) -> bool:
-    """The last word on a run, if it is still ours."""
+def finish(run: Run, may_resume: bool = False, /, **changes: object) -> bool:
+    """The last word on a run, if it is still ours. Only one that broke off leaves replies to go on from."""
     ours = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
     is_ours = bool(ours.update(finished_at=Now(), lease_until=None, **changes))
     if is_ours:
+        if not may_resume:
+            KeptReply.objects.filter(endpoint=run.endpoint_id).delete()
         outcome = str(changes.get("error_code", "ok"))
         transaction.on_commit(partial(RUNS.add, run.endpoint.protocol, outcome))
     return is_ours

@@ -1,0 +1,249 @@
+"""A reading goes on where the last one broke off: replies that were read are not asked for again.
+
+While a list is read its replies are held in memory. If the vendor then goes away they are written down
+(`KeptReply`), and the next reading of the same endpoint by the same reader is answered from them until it
+asks what nobody has asked yet. Protocols notice nothing. docs/decisions/0024-resuming.md says why.
+"""
+
+import logging
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from urllib.parse import urlsplit
+
+from django.db import Error as DatabaseError
+from django.db import transaction
+from django.db.models.functions import Now
+
+from catalog import recording
+from catalog.models import KeptReply, Run
+from catalog.protocols import base
+from catalog.protocols.base import IsEnough, Reply
+from catalog.protocols.errors import ProtocolViolationError
+from catalog.recording import LostLeaseError
+from catalog.wire import DEFAULT_LIMITS, size_text
+
+logger = logging.getLogger(__name__)
+
+LONGEST = timedelta(hours=1)
+MOST_BYTES = DEFAULT_LIMITS.session_bytes
+AT_ONCE = 25
+# What a request says beside its address and its body, and what of a reply's headers is kept. None hands out
+# a session or a cookie.
+ASKED_WITH = ("if-none-match", "last-event-id")
+TOLD_WITH = ("content-type", "etag")
+OPENS_SESSION = "mcp-session-id"
+KEPT_STATUSES = (200, 304)
+
+
+@dataclass(slots=True)
+class _Heard:
+    """One reading: which kept replies it was given, and what it has heard from the vendor itself.
+
+    `newest` is the request that was answered last, "" while another one is under way.
+    """
+
+    reader: str
+    kept: Mapping[str, KeptReply]
+    given: set[str] = field(default_factory=set)
+    fresh: dict[str, Reply] = field(default_factory=dict)
+    stored: set[str] = field(default_factory=set)
+    newest: str = ""
+    size: int = 0
+
+
+class Replies:
+    """What one run hears from its vendor, and what the runs before it have heard.
+
+    The main thread reads; another one may `store` meanwhile.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._heard: _Heard | None = None
+
+    @property
+    def used(self) -> int:
+        """How many kept replies stood in for a request, in the reading that was begun last."""
+        return len(self._heard.given) if self._heard else 0
+
+    def over(self, session: base.Session, reader: str) -> base.Session:
+        """The vendor, from where the last run broke off. From the second time on, from the beginning."""
+        self._heard = _Heard(reader, _kept(self._run, reader) if self._heard is None else {})
+        return _Resumed(session, self._heard)
+
+    def store(self) -> None:
+        """For the next run to go on from, if this one is still ours. May be done again and again.
+
+        The newest reply is left out: nobody knows yet whether it can be read, and it shall not be what
+        every run fails over.
+        """
+        heard = self._heard
+        if heard is None:
+            return
+        fresh = {
+            request: reply
+            for request, reply in heard.fresh.copy().items()
+            if request != heard.newest and request not in heard.stored
+        }
+        try:
+            self._write(heard, fresh)
+        except LostLeaseError:
+            return
+        except DatabaseError as exc:
+            logger.warning("run %s could not keep what it has read: %s", self._run.pk, exc)
+            return
+        heard.stored |= fresh.keys()
+
+    def _write(self, heard: _Heard, fresh: Mapping[str, Reply]) -> None:
+        rows = [self._row(heard.reader, request, reply) for request, reply in fresh.items()]
+        with transaction.atomic():
+            began = recording.lock(self._run)
+            if not heard.stored:
+                proven = heard.given - {heard.newest}
+                others = KeptReply.objects.filter(endpoint=self._run.endpoint_id)
+                others.exclude(request__in=proven).delete()
+            for row in rows:
+                row.since = min([began, *(kept.since for kept in heard.kept.values())])
+            KeptReply.objects.bulk_create(rows, batch_size=AT_ONCE)
+
+    def _row(self, reader: str, request: str, reply: Reply) -> KeptReply:
+        return KeptReply(
+            endpoint_id=self._run.endpoint_id,
+            reader=reader,
+            request=request,
+            url=reply.url,
+            status=reply.status,
+            headers={name: reply.headers[name] for name in TOLD_WITH if name in reply.headers},
+            body=zlib.compress(reply.body, 1),
+        )
+
+
+def forget_old() -> None:
+    KeptReply.objects.filter(since__lt=Now() - LONGEST).delete()
+
+
+def _kept(run: Run, reader: str) -> dict[str, KeptReply]:
+    rows = KeptReply.objects.filter(endpoint=run.endpoint_id, reader=reader, since__gt=Now() - LONGEST)
+    return {row.request: row for row in rows}
+
+
+def _reply(kept: KeptReply) -> Reply:
+    return Reply(kept.status, kept.headers, zlib.decompress(kept.body), kept.url)
+
+
+class _Resumed:
+    """A session that asks the vendor only for what was not kept. See `catalog.protocols.base.Session`."""
+
+    def __init__(self, session: base.Session, heard: _Heard) -> None:
+        self.root = session.root
+        self.memory = session.memory
+        self.agent = session.agent
+        self._session = session
+        self._heard = heard
+
+    def get(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+        is_enough: IsEnough | None = None,
+        largest: int | None = None,
+    ) -> Reply:
+        ask = partial(
+            self._session.get,
+            path,
+            params=params,
+            headers=headers,
+            accept=accept,
+            is_enough=is_enough,
+            largest=largest,
+        )
+        return self._answer(_named("GET", path, params, headers), accept, ask)
+
+    def post(
+        self,
+        path: str,
+        *,
+        json: object,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+        is_repeatable: bool = False,
+        is_enough: IsEnough | None = None,
+    ) -> Reply:
+        """What is not repeatable does something at the vendor, so it is always sent."""
+        ask = partial(
+            self._session.post,
+            path,
+            json=json,
+            headers=headers,
+            accept=accept,
+            is_repeatable=is_repeatable,
+            is_enough=is_enough,
+        )
+        return self._answer(_named("POST", path, json, headers), accept, ask) if is_repeatable else ask()
+
+    def delete(
+        self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
+    ) -> Reply:
+        return self._session.delete(path, headers=headers, accept=accept)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+        is_repeatable: bool = False,
+    ) -> Reply:
+        return self._session.request(
+            method,
+            path,
+            query=query,
+            content=content,
+            headers=headers,
+            accept=accept,
+            is_repeatable=is_repeatable,
+        )
+
+    def at(self, url: str) -> AbstractContextManager[base.Session]:
+        return self._session.at(url)
+
+    def _answer(self, request: str, accept: Sequence[int], ask: Callable[[], Reply]) -> Reply:
+        heard = self._heard
+        heard.newest = ""
+        kept = heard.kept.get(request)
+        if kept and kept.status in accept and request not in heard.given:
+            heard.newest = request
+            heard.given.add(request)
+            reply = _reply(kept)
+        else:
+            reply = ask()
+            heard.newest = request
+            if reply.status in KEPT_STATUSES and OPENS_SESSION not in reply.headers:
+                heard.fresh[request] = reply
+        self._count(len(reply.body))
+        return reply
+
+    def _count(self, size: int) -> None:
+        """A list that is read in several runs may be no longer than one that is read in one."""
+        self._heard.size += size
+        if self._heard.size > MOST_BYTES:
+            host = urlsplit(self.root).netloc
+            raise ProtocolViolationError(
+                "BODY_TOO_LARGE", f"{host} sent more than {size_text(MOST_BYTES)} in all."
+            )
+
+
+def _named(method: str, path: str, asked: object, headers: Mapping[str, str] | None) -> str:
+    """What tells this request from the others of a reading."""
+    with_headers = {name.lower(): text for name, text in (headers or {}).items()}
+    return base.digest([method, path, asked, [with_headers.get(name) for name in ASKED_WITH]])

@@ -1,0 +1,372 @@
+"""A list that broke off is read on from there (52), and nothing old is taken for new."""
+
+import json
+import zlib
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from catalog import custody, enumeration, recording, resuming
+from catalog.models import Endpoint, KeptReply, Run, Tool
+from catalog.models.runs import Trigger
+from catalog.wire import Limits
+from tests.factories import make_endpoint
+from tests.hostile.bench import SECRET, SHORT, Bench, as_admin
+from tests.hostile.dialects import DIALECTS, PAGE
+from tests.hostile_vendor import HostileVendor, json_reply, reply, then_waits
+
+pytestmark = pytest.mark.django_db
+
+PAGED = ("a2t", "mcp", "acp")
+IMPATIENT = Limits(backoff=())
+FAILING = json_reply({"message": "later"}, status=503)
+
+
+@pytest.fixture
+def bench(request):
+    with HostileVendor(reply()) as vendor:
+        yield Bench(vendor, DIALECTS[request.param], as_admin())
+
+
+def on(*protocols):
+    return pytest.mark.parametrize("bench", protocols, indirect=True)
+
+
+def breaks_off(bench, page=3, how=FAILING, limits=IMPATIENT):
+    """A reading that ends on this page; the vendor is well again afterwards."""
+    bench.shop.turn = lambda number, document: how if number == page else document
+    run = bench.read(limits)
+    assert (run.status, run.error_code) == ("failed", "INCOMPLETE")
+    assert KeptReply.objects.exists()
+    bench.shop.well()
+    return run
+
+
+def reads(bench, limits=IMPATIENT):
+    """The run, and the pages of the list that it asked for, in order."""
+    before = len(bench.vendor.requests)
+    run = bench.read(limits)
+    lists = [each for each in bench.vendor.requests[before:] if bench.dialect.is_list(each)]
+    return run, [int(bench.dialect.cursor_of(each) or 0) // PAGE + 1 for each in lists]
+
+
+def rest(bench, page, of):
+    """A search without an end is asked for one page more, and finds it empty."""
+    return list(range(page, of + 1 + (bench.dialect.name == "acp")))
+
+
+def reword(bench, words):
+    bench.shop.tools = [bench.dialect.described(tool, words) for tool in bench.shop.tools]
+
+
+def words_of(bench):
+    return set(Tool.objects.filter(endpoint=bench.endpoint).values_list("description", flat=True))
+
+
+@on(*PAGED)
+@pytest.mark.parametrize("how", [FAILING, then_waits(b"")])
+def test_52_the_next_reading_goes_on_where_the_last_one_broke_off(bench, how):
+    reword(bench, "Other words.")
+    before = bench.dump()
+    breaks_off(bench, 3, how, SHORT)
+    assert bench.dump() == before, "what was read is kept for us, and shown to nobody"
+    run, pages = reads(bench)
+    assert (run.status, run.changed, run.withdrawn) == ("succeeded", 6, 0)
+    assert pages == [*rest(bench, 3, of=3), 1], "the rest, and once more the beginning"
+    assert run.pages == pages[-2]
+    assert words_of(bench) == {"Other words."}
+    assert [note["code"] for note in run.notes if note["code"] == "RESUMED"] == ["RESUMED"]
+    assert not KeptReply.objects.exists()
+
+
+@on(*PAGED)
+def test_52_each_try_goes_further(bench):
+    bench.shop.tools += [bench.dialect.tool(number) for number in range(7, 11)]
+    for page in (2, 4, 4, 5):
+        run = breaks_off(bench, page)
+        assert run.pages == page - 1
+    run, pages = reads(bench)
+    assert (run.status, run.seen, run.added) == ("succeeded", 10, 4)
+    assert pages == [*rest(bench, 5, of=5), 1]
+
+
+@on("acp")
+def test_agents_that_were_described_are_not_asked_again(bench):
+    asked = len(bench.vendor.requests)
+    breaks_off(bench, 3)
+    first = [each.path for each in bench.vendor.requests[asked:] if each.path.endswith("/descriptor")]
+    assert len(first) == 4
+    asked = len(bench.vendor.requests)
+    assert bench.read().unchanged == 6
+    again = [each.path for each in bench.vendor.requests[asked:] if each.path.endswith("/descriptor")]
+    assert again[:2] == [each for each in again if each not in first]
+    assert len(again) == 4, "those of the last page, and of the first in the second look"
+
+
+@on(*PAGED)
+def test_a_list_that_changed_meanwhile_is_read_from_its_beginning(bench):
+    breaks_off(bench)
+    reword(bench, "Words of today.")
+    run, pages = reads(bench)
+    assert (run.status, run.changed, run.unchanged) == ("succeeded", 6, 0)
+    whole = rest(bench, 1, of=3)
+    assert pages == [*whole[2:], 1, *whole, 1]
+    assert words_of(bench) == {"Words of today."}
+
+
+@on("a2t", "mcp")
+def test_what_is_as_it_always_was_is_looked_at_all_the_same(bench):
+    """Replies of an hour ago say nothing about now, even if the rest of the list is as remembered."""
+    breaks_off(bench)
+    bench.shop.tools[0] = bench.dialect.described(bench.shop.tools[0], "Words of today.")
+    run, pages = reads(bench)
+    assert (run.changed, run.unchanged) == (1, 5)
+    assert pages[:2] == [3, 1]
+
+
+@on(*PAGED)
+def test_tools_that_are_gone_are_withdrawn_only_after_a_reading_of_its_own(bench):
+    breaks_off(bench)
+    del bench.shop.tools[-1]
+    run, pages = reads(bench)
+    assert (run.status, run.withdrawn) == ("succeeded", 1)
+    assert pages[-4:].count(2) == 1
+
+
+@on(*PAGED)
+@pytest.mark.parametrize("status", [400, 404, 410])
+def test_a_cursor_that_died_meanwhile_ends_no_run(bench, status):
+    breaks_off(bench)
+    turns = []
+
+    def turn(number, document):
+        if number == 3 and not turns:
+            turns.append(number)
+            return json_reply({"message": "Which page?"}, status=status)
+        return document
+
+    bench.shop.turn = turn
+    run, pages = reads(bench)
+    assert (run.status, run.unchanged) == ("succeeded", 6)
+    asked_anew = {"mcp": [3, 3, 1], "a2t": [3, 1, 2, 3], "acp": [3, 1, 2, 3, 4, 1]}
+    assert pages == asked_anew[bench.dialect.name]
+
+
+@on("mcp")
+def test_a_cursor_that_a_vendor_of_mcp_has_forgotten(bench):
+    breaks_off(bench)
+    turns = []
+
+    def turn(number, document):
+        if number == 3 and not turns:
+            turns.append(number)
+            error = {"code": -32602, "message": "Unknown cursor"}
+            return json_reply({"jsonrpc": "2.0", "id": document["id"], "error": error})
+        return document
+
+    bench.shop.turn = turn
+    run, pages = reads(bench)
+    assert (run.status, run.unchanged) == ("succeeded", 6)
+    assert pages == [3, 1, 2, 3, 1]
+
+
+@on("mcp")
+def test_an_answer_that_says_later_is_no_page(bench):
+    """It comes with status 200, and would say so for an hour if it were kept."""
+
+    def turn(number, document):
+        error = {"code": -32603, "message": "Overloaded"}
+        return (
+            document if number < 3 else json_reply({"jsonrpc": "2.0", "id": document["id"], "error": error})
+        )
+
+    bench.shop.turn = turn
+    assert bench.read().error_code == "INCOMPLETE"
+    bench.shop.well()
+    run, pages = reads(bench)
+    assert (run.status, pages) == ("succeeded", [3, 1])
+
+
+@on(*PAGED)
+def test_a_page_that_cannot_be_read_is_kept_for_nobody(bench):
+    breaks_off(bench)
+    bench.shop.turn = lambda number, document: b"{" if number == 3 else document
+    run, pages = reads(bench)
+    assert (run.status, run.error_code) == ("failed", "JSON_SYNTAX")
+    assert pages == [3, 1, 2, 3], "whether it is the vendor's list or what we kept is found out at once"
+    assert not KeptReply.objects.exists()
+    bench.shop.well()
+    assert reads(bench)[1][:3] == [1, 2, 3]
+
+
+@on("a2t")
+def test_kept_bytes_that_cannot_be_read_do_no_harm(bench):
+    breaks_off(bench)
+    KeptReply.objects.update(body=zlib.compress(b'{"items": "none"}'))
+    run, pages = reads(bench)
+    assert (run.status, run.unchanged, pages[:3]) == ("succeeded", 6, [1, 2, 3])
+
+
+@on("a2t")
+def test_after_an_hour_the_list_is_read_from_its_beginning(bench):
+    breaks_off(bench)
+    KeptReply.objects.update(since=timezone.now() - timedelta(minutes=59))
+    breaks_off(bench)
+    age = timezone.now() - KeptReply.objects.latest("since").since
+    assert age > timedelta(minutes=58), "what a later try adds is no younger than what it goes on from"
+    KeptReply.objects.update(since=timezone.now() - timedelta(minutes=61))
+    assert reads(bench)[1][:3] == [1, 2, 3]
+    breaks_off(bench)
+    enumeration.tick()
+    assert KeptReply.objects.exists()
+    KeptReply.objects.update(since=timezone.now() - timedelta(minutes=61))
+    enumeration.tick()
+    assert not KeptReply.objects.exists()
+
+
+@on("a2t")
+@pytest.mark.parametrize("change", ["address", "setting", "credential"])
+def test_what_another_reader_read_is_not_used(bench, change):
+    breaks_off(bench)
+    if change == "credential":
+        custody.replace_secret(bench.endpoint.credential, actor=bench.admin, secret="another-0f5b2c9e7d")
+    else:
+        changes = {
+            "address": {"url": bench.endpoint.url + "/tools"},
+            "setting": {"settings": {"page_size": 7}},
+        }
+        Endpoint.objects.filter(pk=bench.endpoint.pk).update(**changes[change])
+    bench.endpoint = Endpoint.objects.get(pk=bench.endpoint.pk)
+    asked = len(bench.vendor.requests)
+    bench.read()
+    assert len(bench.vendor.requests) >= asked + 3
+    assert not KeptReply.objects.exists()
+
+
+@on("a2t")
+def test_a_held_list_is_read_from_its_beginning_when_a_person_has_confirmed(bench):
+    breaks_off(bench)
+    bench.shop.tools = bench.shop.tools[:2]
+    run = bench.read()
+    assert run.error_code == "SHRINK_HELD"
+    assert not KeptReply.objects.exists()
+
+
+@on("a2t")
+def test_a_list_that_never_rests_leaves_nothing_to_go_on_from(bench):
+    count = iter(range(1_000))
+    bench.shop.turn = lambda number, document: (
+        document | {"items": [each | {"description": f"Words {next(count)}."} for each in document["items"]]}
+    )
+    assert bench.read().error_code == "UNSTABLE"
+    assert not KeptReply.objects.exists()
+
+
+@on("a2t")
+def test_a_run_that_is_given_up_leaves_nothing_to_go_on_from(bench):
+    breaks_off(bench)
+    run = enumeration.request_run(bench.endpoint, trigger=Trigger.COMMAND)
+    past = timezone.now() - timedelta(seconds=1)
+    Run.objects.filter(pk=run.pk).update(status="running", attempt=enumeration.MAX_ATTEMPTS, lease_until=past)
+    enumeration.tick()
+    assert Run.objects.get(pk=run.pk).error_code == "PARKED"
+    assert not KeptReply.objects.exists()
+
+
+@on(*PAGED)
+def test_no_secret_is_kept(bench):
+    bench.shop.headers = {"Set-Cookie": "session=cookie-0f5b2c9e7d", "X-Token": "token-0f5b2c9e7d"}
+    breaks_off(bench)
+    for row in KeptReply.objects.all():
+        text = f"{row.url} {row.headers} {zlib.decompress(row.body)!r}"
+        assert "0f5b2c9e7d" not in text
+        assert SECRET not in text
+
+
+@on("a2t")
+def test_a_list_read_in_several_runs_may_be_no_longer_than_one_read_in_one(bench, monkeypatch):
+    breaks_off(bench)
+    size = sum(len(zlib.decompress(row.body)) for row in KeptReply.objects.all())
+    monkeypatch.setattr(resuming, "MOST_BYTES", size)
+    run = bench.read()
+    says = f"{bench.host} sent more than"
+    assert run.error_code == "BODY_TOO_LARGE"
+    assert says in run.error_message
+    assert not KeptReply.objects.exists()
+
+
+@on("a2t")
+def test_whoever_lost_the_run_keeps_nothing(bench):
+    run = enumeration.request_run(bench.endpoint, trigger=Trigger.COMMAND)
+    run = enumeration._claim(run.pk)
+    replies = resuming.Replies(run)
+    with enumeration.credentials.open_session(bench.endpoint) as session:
+        talk = replies.over(session, "a2t")
+        talk.get("/tools", params={"pageLimit": "2"})
+        talk.get("/tools", params={"pageLimit": "2", "pageCursor": "2"})
+        replies.store()
+        assert KeptReply.objects.count() == 1, "whether the newest can be read is not known yet"
+        talk.get("/tools", params={"pageLimit": "2", "pageCursor": "4"})
+    Run.objects.filter(pk=run.pk).update(attempt=2)
+    replies.store()
+    assert KeptReply.objects.count() == 1
+    with pytest.raises(recording.LostLeaseError):
+        recording.lock(run)
+
+
+class OldServer:
+    """MCP of 2025-11-25: pages are given in a session only, and a session's id is as good as a key."""
+
+    def __init__(self):
+        self.sessions = []
+        self.asked = []
+        self.is_away = False
+
+    def __call__(self, line, request):
+        return self.answer(request)(line, request)
+
+    def answer(self, request):
+        if request.method == "DELETE":
+            return reply(b"", status=204)
+        asked = request.json()
+        self.asked.append(asked["method"] + str(asked.get("params", {}).get("cursor", "")))
+        if request.headers.get("mcp-session-id") not in self.sessions:
+            return self.greet(asked)
+        if asked["method"] != "tools/list":
+            return reply(b"", status=202)
+        start = int(asked["params"].get("cursor", 0))
+        if self.is_away and start == 2:
+            return FAILING
+        after = {"nextCursor": str(start + 1)} if start < 2 else {}
+        return self.result(asked, {"tools": [DIALECTS["mcp"].tool(start)], **after})
+
+    def greet(self, asked):
+        if asked["method"] != "initialize":
+            return json_reply({"message": "Say hello first."}, status=400)
+        self.sessions.append(f"session-{len(self.sessions)}-0f5b2c9e7d")
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x"}}
+        return self.result(asked, hello, {"Mcp-Session-Id": self.sessions[-1]})
+
+    def result(self, asked, result, headers=None):
+        message = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+        return reply(json.dumps(message).encode(), headers=headers or {})
+
+
+def test_a_session_is_opened_anew_and_the_list_goes_on():
+    server = OldServer()
+    with HostileVendor(server) as vendor:
+        endpoint = make_endpoint(protocol="mcp", url=vendor.url, requests_per_second=1_000)
+        server.is_away = True
+        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+        assert enumeration.perform(run.pk).error_code == "INCOMPLETE"
+        assert "0f5b2c9e7d" not in str(list(KeptReply.objects.values("url", "headers")))
+        server.is_away, server.asked, server.sessions = False, [], []
+        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+        run = enumeration.perform(run.pk)
+    assert (run.status, run.pages, run.added) == ("succeeded", 3, 3)
+    hello = ["initialize", "notifications/initialized"]
+    assert server.asked == ["tools/list2", *hello, "tools/list2", "tools/list"] or server.asked == [
+        *(*hello, "tools/list2"),
+        *(*hello, "tools/list"),
+    ]
