@@ -171,7 +171,7 @@ def _check_promises(document: Mapping[str, Any], redirect_uri: str, host: str) -
     """A client that could not do what we want of it is refused now, and not at the first sign-in."""
     addresses = document.get("redirect_uris", [redirect_uri])
     if not isinstance(addresses, list) or redirect_uri not in addresses:
-        raise _odd("REDIRECT", host, "registered another address to come back to than Pegboard's own")
+        raise _odd("CALLBACK", host, "registered another address to come back to than Pegboard's own")
     ways = document.get("grant_types", GRANT_TYPES)
     if not isinstance(ways, list) or "authorization_code" not in ways:
         raise _odd("GRANT", host, "registered a client that cannot sign in")
