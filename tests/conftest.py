@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from pegboard.embedded import Embedded
-from tests import one_door
+from tests import emptying, one_door
 
 hypothesis_settings.register_profile("here", deadline=None)
 hypothesis_settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -51,6 +51,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: pytest.Item) -> No
     """What follows a test with transactions of its own truncates all tables, which the product refuses."""
     from django.db import connection
 
+    emptying.instead_of_truncating()
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(
             r"SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated'"
