@@ -32,6 +32,11 @@ MOST_ASKS = 10
 LONGEST_QUESTION = 4000
 LONGEST_URL = 2048
 ANSWER = "answer"
+# Of replies: meant for the one who asked and for nobody after them (RFC 9110, 7.6.1, 10.2.2 and 11.6.1).
+BETWEEN_TWO = {
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "upgrade"),
+    *("transfer-encoding", "location", "set-cookie", "set-cookie2", "www-authenticate"),
+}
 
 
 def kept(outcome: Outcome, attempts: Sequence[Attempt]) -> str:
@@ -114,7 +119,7 @@ def _sent(exchange: Exchange, unshown: Collection[str]) -> Sent:
         headers=_head(exchange.headers),
         body=_body(exchange.body),
         status=exchange.status,
-        reply_headers=_head(exchange.reply_headers),
+        reply_headers=_head({n: v for n, v in exchange.reply_headers.items() if n not in BETWEEN_TWO}),
         reply=_body(_struck_out(exchange.reply, unshown)),
         duration_ms=exchange.duration_ms,
     )

@@ -279,6 +279,8 @@ def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list
         whole = next((output.name for output in signature.outputs if output.is_whole), None)
         return (value if isinstance(value, dict) and whole is None else {whole or "result": value}), []
     if kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml")):
-        return {"result": reply.body.decode(errors="replace")}, []
+        is_page = kind in ("text/html", "application/xhtml+xml")
+        notes = [Note("WEB_PAGE", "The tool answered a web page. Is a login needed?")] if is_page else []
+        return {"result": reply.body.decode(errors="replace")}, notes
     size = f"{len(reply.body):,} bytes of {printable(kind, 60)}"
     return {}, [Note("BINARY_REPLY", f"The tool answered {size}, which are not shown.")]
