@@ -70,6 +70,27 @@ def test_rejected_items_are_listed_with_their_reasons(admin):
     assert "#2 Its name has 300 characters. NAME_TOO_LONG" in text_of(admin.get(f"/runs/{run.pk}/"))
 
 
+@pytest.mark.parametrize(
+    ("rejected", "says"),
+    [(3, "Not one of the 3 tools could be read"), (1, "1 of 3 tools could not be read")],
+)
+def test_an_endpoint_says_how_many_tools_its_last_complete_reading_refused(admin, rejected, says):
+    run = make_run(seen=3, rejected=rejected)
+    make_run(endpoint=run.endpoint, status="failed", error_code="IDLE")
+
+    page = admin.get(f"/endpoints/{run.endpoint_id}/")
+
+    assert says in text_of(page)
+    assert f'href="/runs/{run.pk}/#run-rejected"' in page.content.decode()
+
+
+def test_an_endpoint_whose_tools_were_all_read_says_nothing_of_it(admin):
+    run = make_run(seen=3)
+    make_run(endpoint=run.endpoint, status="failed", seen=3, rejected=2)
+
+    assert "could not be read" not in text_of(admin.get(f"/endpoints/{run.endpoint_id}/"))
+
+
 def test_a_failed_run_says_what_to_do(admin):
     run = make_run(status="failed", error_code="TIMEOUT", error_message="The vendor did not answer.")
 
