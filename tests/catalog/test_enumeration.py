@@ -2,6 +2,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError, connection, connections
 from django.utils import timezone
 
 from catalog import enumeration
@@ -424,3 +425,23 @@ def test_the_credential_travels_to_its_own_origin_only(endpoint, vendor):
     vendor.headers.clear()
     assert read(endpoint).error_code == "CREDENTIAL_ELSEWHERE"
     assert not vendor.headers
+
+
+def test_a_database_that_goes_away_while_tools_are_staged_ends_no_run(endpoint, vendor):
+    """The run stays with its lease: nobody may write that it failed, and another worker reads again."""
+    vendor.listed, vendor.page_size = tools(250), 100
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    backend = connection.connection.info.backend_pid
+
+    def progress(pages, seen, rejected):
+        if pages == 2:
+            with connections.create_connection("default").cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
+                cursor.db.close()
+
+    with pytest.raises(OperationalError):
+        enumeration.perform(run.pk, progress)
+    connection.close()
+    assert (Run.objects.get(pk=run.pk).status, endpoint.tools.count()) == ("running", 0)
+    Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert enumeration.perform(run.pk).added == 250
