@@ -57,7 +57,12 @@ SHOWN, RED = "Shown", "Not shown"
         ("`test_canary.py::test_b`, `faults/test_servers.py`", RED, "1 failed, 1 passed", 4.0),
         ("`test_canary.py::test_c`", RED, "1 skipped", 0.0),
         ("`test_canary.py::test_gone`", RED, "not run", 0.0),
-        ("**not shown**: `test_canary.py::test_b` shows the rule", RED, "not shown:  shows the rule", 2.0),
+        (
+            "**not shown**: `test_canary.py::test_b` shows the rule",
+            RED,
+            "not shown: test_canary.py::test_b shows the rule",
+            2.0,
+        ),
         ("**no test in the suite**", RED, "no test in the suite", 0.0),
     ],
 )

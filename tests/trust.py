@@ -35,8 +35,9 @@ class Statement:
 
     @property
     def remark(self) -> str:
-        """What the line says beside the names of tests."""
-        return re.sub(r"[*`]", "", TEST.sub("", self.shown_by)).strip(" ,;:\n")
+        """What the line says beside the names of tests; all of it where it says that they do not suffice."""
+        words = self.shown_by if NO_TEST in self.shown_by else TEST.sub("", self.shown_by)
+        return re.sub(r"[*`]", "", words).strip(" ,;:\n")
 
 
 @dataclass(frozen=True)
