@@ -45,6 +45,9 @@ class Run(models.Model):
     lease_until = models.DateTimeField(null=True)
     queued_at = models.DateTimeField(db_default=Now())
     sent_at = models.DateTimeField(null=True)
+    put_aside = models.BooleanField(
+        default=False, db_default=False, help_text="It kept others waiting, and goes on in the slow lane."
+    )
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     pages = models.PositiveIntegerField(default=0)
