@@ -55,11 +55,12 @@ def call(
     Raises ArgumentsError (by alias), ConfirmationError, CatalogError, DesignerError.
     """
     version = _sealed_version(tool)
+    theirs = for_the_vendor(tool.signature, version.decoded(), arguments)
     try:
         return invocation.request_call(
             version,
             actor=actor,
-            arguments=for_the_vendor(tool.signature, version.decoded(), arguments),
+            arguments=theirs,
             deadline_seconds=deadline_seconds,
             is_confirmed=is_confirmed,
             key=call_id,

@@ -1,0 +1,325 @@
+"""A runtime runs the tools of its agent's live release, at the versions sealed there, and no others."""
+
+import uuid
+
+import pytest
+from django.test import Client
+from rest_framework.test import APIClient
+
+from catalog import findings, invocation
+from catalog.api import calls as call_api
+from catalog.models import Call, Finding
+from catalog.protocols.signature import Annotations, Requirements
+from designer import agents, keys, pins, releases, tunings
+from people import directory, teams, tokens
+from people.models import AuditEntry, Role
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
+from tests.hostile_vendor import HostileVendor, in_turn, json_reply
+
+pytestmark = pytest.mark.django_db
+ANSWER = json_reply({"output_parameters": [{"name": "Sky now", "value": "fair"}]})
+INPUTS = (
+    make_parameter("Zip code", max_length=5),
+    make_parameter("days", type="int", required=False, min=1, max=14),
+    make_parameter("units", required=False),
+    make_parameter("trace", required=False),
+)
+OUTPUTS = (make_parameter("Sky now"),)
+
+
+@pytest.fixture(autouse=True)
+def in_place(monkeypatch):
+    """The worker's part is done where somebody waits for it."""
+
+    def wait_for(call, seconds):
+        invocation.perform(call.pk, (0, 0))
+        return Call.objects.select_related("version").get(pk=call.pk)
+
+    monkeypatch.setattr(invocation, "wait_for", wait_for)
+
+
+@pytest.fixture
+def vendor():
+    with HostileVendor(ANSWER) as running:
+        yield running
+
+
+@pytest.fixture
+def owner():
+    return make_user(Role.DESIGNER, username="ada")
+
+
+def desk_with(owner, vendor, *, slug="desk", protocol="a2t", team=None, **fields):
+    """An agent with one pinned and published tool, which a model knows as `sky`."""
+    signature = make_signature(**{"name": "Sky", "inputs": INPUTS, "outputs": OUTPUTS} | fields)
+    tool = make_tool(signature, endpoint=make_endpoint(url=vendor.url, protocol=protocol))
+    agent = agents.create_agent(actor=owner, name=slug, slug=slug, team=team)
+    pin = pins.pin_tool(agent, actor=owner, tool=tool, alias="sky")
+    releases.publish(agent, actor=owner)
+    return agent, pin
+
+
+@pytest.fixture
+def desk(owner, vendor):
+    return desk_with(owner, vendor)
+
+
+def runtime(owner, *named, scopes=("runtime", "invoke")) -> APIClient:
+    _, plain = keys.issue(owner, actor=owner, name="Desk key", scopes=scopes, agents=named)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
+    return client
+
+
+def url(slug="desk", number="live", name="sky") -> str:
+    return f"/api/v1/agents/{slug}/releases/{number}/tools/{name}/invoke/"
+
+
+GIVEN = {"arguments": {"Zip_code": "0150"}}
+
+
+def sent(vendor) -> list[dict[str, object]]:
+    return [{each["name"]: each["value"] for each in r.json()["input_parameters"]} for r in vendor.requests]
+
+
+def test_a_runtime_calls_by_the_names_of_the_release_and_hears_them_back(owner, vendor, desk):
+    agent, _ = desk
+    answer = runtime(owner, agent).post(url(), GIVEN)
+    call = Call.objects.get()
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "call": call.pk,
+        "status": "finished",
+        "release": 1,
+        "tool": "sky",
+        "version": 1,
+        "outcome": "ok",
+        "outputs": {"Sky_now": "fair"},
+        "parsed": {},
+        "outputs_cut": False,
+        "error": None,
+        "notes": [],
+        "asks": [],
+        "resume": None,
+        "duration_ms": call.duration_ms,
+    }
+    assert sent(vendor) == [{"Zip code": "0150"}]
+    assert (call.agent, call.release, call.requested_name) == (agent.pk, 1, "ada, key Desk key")
+    entry = AuditEntry.objects.get(action="run")
+    assert (entry.actor, entry.agent) == (owner, agent.pk)
+    assert entry.why == "Release 1 of “desk”, with the key “Desk key”."
+
+
+def test_presets_and_hidden_inputs_are_added_here_and_cannot_be_given(owner, vendor, desk):
+    agent, pin = desk
+    words = {
+        "units": {"preset": "metric"},
+        "trace": {"hidden": True, "preset": "pegboard"},
+    }
+    tunings.tune(pin, actor=owner, parameters=words)
+    releases.publish(agent, actor=owner)
+    client = runtime(owner, agent)
+    client.post(url(), GIVEN)
+    client.post(url(), {"arguments": {"Zip_code": "0150", "units": "imperial", "days": None}})
+    assert sent(vendor) == [
+        {"Zip code": "0150", "units": "metric", "trace": "pegboard"},
+        {"Zip code": "0150", "units": "imperial", "trace": "pegboard"},
+    ]
+    for hidden in ({"trace": "mine"}, {"Zip code": "0150"}):
+        refused = client.post(url(), {"arguments": {"Zip_code": "0150", **hidden}}).json()
+        assert refused["outcome"] == "invalid_arguments"
+        assert refused["error"]["fields"] == dict.fromkeys(hidden, "is not an input of this tool")
+    assert len(vendor.requests) == 2
+
+
+def test_what_is_wrong_goes_by_the_names_that_the_model_knows(owner, vendor, desk):
+    refused = runtime(owner, desk[0]).post(url(), {"arguments": {"Zip_code": "123456", "days": 99, "x": 1}})
+    body = refused.json()
+    assert (refused.status_code, body["outcome"], body["call"]) == (200, "invalid_arguments", None)
+    assert body["error"]["fields"].keys() == {"Zip_code", "days", "x"}
+    assert vendor.requests == []
+    assert not Call.objects.exists()
+
+
+FITTING = [
+    {"Zip_code": code, **more}
+    for code in ("1", "0150", "99999", "ÆØÅ", " ")
+    for more in ({}, {"days": 1}, {"days": 14}, {"units": "x"})
+]
+UNFIT = [
+    *({"Zip_code": code} for code in ("123456", 150, None, True, ["0150"], {"a": 1}, 1.5)),
+    *({"Zip_code": "1", "days": days} for days in (0, 15, -1, 1.5, "3", True, [1])),
+    *({"Zip_code": "1", "units": units} for units in (1, False, {})),
+    *({}, {"Zip_code": "1", "place": "Oslo"}, {"place": "Oslo"}),
+]
+
+
+def test_forty_calls_are_judged_by_the_pinned_version_and_made_to_it(owner, vendor, desk):
+    """The vendor has moved on: its new version takes other inputs, and nobody has moved the pin."""
+    agent, pin = desk
+    make_version(pin.tool, make_signature("Sky", inputs=(make_parameter("place"),)), label="2")
+    client = runtime(owner, agent)
+    assert len(FITTING) + len(UNFIT) == 40
+    outcomes = [client.post(url(), {"arguments": given}).json()["outcome"] for given in FITTING]
+    assert outcomes == ["ok"] * len(FITTING)
+    assert {request.path for request in vendor.requests} == {f"/tools/{pin.tool.tool_id}/versions/1:invoke"}
+    assert len(vendor.requests) == len(FITTING)
+    outcomes = [client.post(url(), {"arguments": given}).json()["outcome"] for given in UNFIT]
+    assert outcomes == ["invalid_arguments"] * len(UNFIT)
+    assert len(vendor.requests) == len(FITTING)
+
+
+def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner, vendor, desk):
+    with HostileVendor(ANSWER) as others:
+        other, pin = desk_with(owner, others, slug="other")
+        pins.set_alias(pin, actor=owner, alias="theirs")
+        releases.publish(other, actor=owner)
+        client = runtime(owner, desk[0])
+        asked = [url("other", name="theirs"), url("desk", name="theirs"), url("nowhere", name="theirs")]
+        refused = [client.post(each, GIVEN) for each in (*asked, *asked)]
+        by_id = client.post(f"/api/v1/tools/{pin.tool_id}/invoke/", {"arguments": {}})
+    assert {(answer.status_code, answer.content) for answer in refused} == {(404, refused[0].content)}
+    assert (by_id.status_code, by_id.json()["code"]) == (403, "scope_required")
+    assert vendor.requests == others.requests == []
+    assert not Call.objects.exists()
+    told = AuditEntry.objects.filter(action="refuse call").order_by("pk")
+    assert [entry.after for entry in told] == [
+        {"agent": slug, "tool": "theirs"} for slug in ("other", "desk", "nowhere")
+    ]
+    assert {(entry.kind, entry.actor) for entry in told} == {("apitoken", owner)}
+
+
+def test_only_what_is_live_runs(owner, vendor, desk):
+    agent, pin = desk
+    more = make_tool(make_signature("more"), endpoint=pin.tool.endpoint)
+    pins.pin_tool(agent, actor=owner, tool=more, alias="more")
+    client = runtime(owner, agent)
+    assert client.post(url(name="more"), {"arguments": {"city": "Oslo"}}).status_code == 404  # pinned only
+    assert client.post(url(number="1"), GIVEN).status_code == 200
+    pins.remove_pin(pin, actor=owner)
+    assert client.post(url(), GIVEN).status_code == 200  # removed from the agent, live all the same
+    releases.publish(agent, actor=owner)
+    late = client.post(url(number="1"), GIVEN)
+    assert (late.status_code, late.json()["code"]) == (409, "not_live")
+    assert late.json()["message"].startswith("Release 1 is not live any more; 2 is.")
+    for number in ("live", "2", "0", "3", "none"):
+        assert client.post(url(number=number), GIVEN).status_code == 404
+    assert len(vendor.requests) == 2
+
+
+@pytest.mark.parametrize("state", ["open", "blocked"])
+def test_what_review_stopped_does_not_run_whatever_is_confirmed(owner, vendor, desk, state):
+    agent, pin = desk
+    Finding.objects.create(
+        endpoint=pin.tool.endpoint, tool=pin.tool, version=pin.version, code="HELD", severity="high",
+        subject=pin.version.digest, state=state, message="Held.",
+    )  # fmt: skip
+    client = runtime(owner, agent)
+    refused = client.post(url(), GIVEN | {"confirm": True})
+    code = {"open": "waits_for_review", "blocked": "version_blocked"}[state]
+    assert (refused.status_code, refused.json()["code"], vendor.requests) == (409, code, [])
+    findings.resolve(Finding.objects.get(), actor=make_user(), decision="accept")
+    assert client.post(url(), GIVEN).json()["outcome"] == "ok"
+
+
+def test_what_may_destroy_needs_a_yes_of_the_runtime(owner, vendor):
+    agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
+    client = runtime(owner, agent)
+    asked = client.post(url(), GIVEN)
+    assert (asked.status_code, asked.json()["code"], vendor.requests) == (409, "confirm_needed", [])
+    assert client.post(url(), GIVEN | {"confirm": True}).json()["outcome"] == "ok"
+
+
+def test_the_same_call_sent_twice_runs_once(owner, vendor, desk):
+    client, body = runtime(owner, desk[0]), GIVEN | {"id": str(uuid.uuid4())}
+    first, again = client.post(url(), body), client.post(url(), body)
+    assert first.json() == again.json()
+    assert len(vendor.requests) == 1
+    other = client.post(url(), body | {"arguments": {"Zip_code": "9"}})
+    elsewhere = runtime(owner, desk[0]).post(url(), body)
+    for refused in (other, elsewhere):
+        assert (refused.status_code, refused.json()["code"]) == (409, "key_taken")
+    assert len(vendor.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("scopes", "reads", "runs"),
+    [(["runtime"], 200, 403), (["invoke"], 403, 200), (["runtime", "invoke"], 200, 200)],
+)
+def test_each_scope_opens_its_own_door(owner, vendor, desk, scopes, reads, runs):
+    client = runtime(owner, desk[0], scopes=scopes)
+    assert client.get("/api/v1/agents/desk/releases/live/bundle/").status_code == reads
+    assert client.post(url(), GIVEN).status_code == runs
+
+
+def test_key_runs_no_more_than_its_owner_may(owner, vendor, desk):
+    client = runtime(owner, desk[0])
+    directory.update_user(owner, actor=make_user(), role=Role.VIEWER)
+    assert client.post(url(), GIVEN).json()["code"] == "role_required"
+    assert vendor.requests == []
+
+
+def test_revoked_key_runs_nothing(owner, vendor, desk):
+    client = runtime(owner, desk[0])
+    tokens.revoke(owner.tokens.get(), actor=owner)
+    assert client.post(url(), GIVEN).status_code == 401
+    assert vendor.requests == []
+
+
+def test_call_that_takes_longer_is_asked_for_by_the_key_that_made_it(owner, vendor, desk, monkeypatch):
+    monkeypatch.setattr(call_api, "waited_for", lambda call: call)
+    monkeypatch.setattr("designer.api.calls.waited_for", lambda call: call)
+    client = runtime(owner, desk[0])
+    begun = client.post(url(), GIVEN)
+    assert (begun.status_code, begun.json()["status"], begun.json()["outcome"]) == (202, "queued", None)
+    address = f"/api/v1/agents/desk/calls/{begun.json()['call']}/"
+    invocation.perform(begun.json()["call"])
+    assert client.get(address).json()["outputs"] == {"Sky_now": "fair"}
+    assert runtime(owner, desk[0]).get(address).status_code == 404
+    person = APIClient()
+    person.force_login(owner)
+    assert person.get(address).status_code == 200
+
+
+def test_call_that_asks_goes_on_through_the_same_door(owner):
+    asks = json_reply({"message": "Who?", "missing_requirements": {"user_id": True}}, status=400)
+    done = json_reply({"success": True, "value": {"sent": True}})
+    with HostileVendor(in_turn(asks, done)) as vendor:
+        agent, _ = desk_with(owner, vendor, protocol="oxp", requirements=Requirements(user=True))
+        client = runtime(owner, agent)
+        asked = client.post(url(), GIVEN).json()
+        person = APIClient()
+        person.force_login(owner)
+        call = Call.objects.get()
+        astray = person.post(f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/resume/", {"answers": {}})
+        unfit = client.post(asked["resume"], {"answers": {}}).json()
+        done = client.post(asked["resume"], {"answers": {"user_id": "ada"}}).json()
+    assert (asked["outcome"], asked["resume"].endswith(f"/agents/desk/calls/{call.pk}/resume/")) == (
+        "needs_authorization",
+        True,
+    )
+    assert (astray.status_code, astray.json()["code"]) == (409, "call_of_a_runtime")
+    assert unfit["error"]["fields"] == {"user_id": "is required"}
+    assert (done["outcome"], done["release"], len(vendor.requests)) == ("ok", 1, 2)
+
+
+def test_other_teams_do_not_read_what_a_runtime_sent(vendor):
+    admin, insider = make_user(), make_user(Role.DESIGNER)
+    team = teams.create_team(actor=admin, name="Sales")
+    teams.add_member(team, insider, actor=admin)
+    agent, pin = desk_with(insider, vendor, team=team)
+    made = runtime(insider, agent).post(url(), GIVEN).json()["call"]
+    addresses = [
+        f"/api/v1/tools/{pin.tool_id}/calls/{made}/",
+        f"/tools/{pin.tool_id}/calls/{made}/",
+        f"/api/v1/agents/desk/calls/{made}/",
+    ]
+    seen = {}
+    for user in (insider, make_user(Role.DESIGNER)):
+        client = Client()
+        client.force_login(user)
+        listed = client.get(f"/api/v1/tools/{pin.tool_id}/calls/").json()["results"]
+        page = client.get(f"/tools/{pin.tool_id}/try/").content.decode()
+        seen[user] = [client.get(a, headers={"HX-Request": "true"}).status_code for a in addresses]
+        seen[user] += [len(listed), "0150" in page]
+    assert list(seen.values()) == [[200, 200, 200, 1, True], [404, 404, 404, 0, False]]
