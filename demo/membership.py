@@ -3,11 +3,13 @@
 The authorization server beside it is as small as one can be: RFC 6749 with PKCE (RFC 7636), described as
 RFC 8414 and 9728 say. Tokens live for two minutes, so that one can watch them being renewed. A refresh token
 is good for one use; when an old one comes again, the sign-in is over, as RFC 9700 section 4.14.2 wants it.
+Clients on this machine may register themselves (RFC 7591), and end their tokens (RFC 7009).
 """
 
 import base64
 import binascii
 import hashlib
+import json
 import secrets
 import threading
 import time
@@ -26,6 +28,7 @@ SCOPES = ("forecasts", "warnings")
 PREFIX = "/members"
 LIFE = 120  # seconds
 CODE_LIFE = 60
+TOLD_AGAIN = ("client_name", "redirect_uris", "grant_types", "response_types", "token_endpoint_auth_method")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 CONSENT = """<!doctype html>
@@ -83,6 +86,7 @@ class Membership:
     codes: dict[str, Code] = field(default_factory=dict)
     refresh: dict[str, SignIn] = field(default_factory=dict)
     access: dict[str, tuple[float, SignIn | None]] = field(default_factory=dict)
+    clients: dict[str, str] = field(default_factory=lambda: {CLIENT_ID: CLIENT_SECRET})
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -97,6 +101,10 @@ class Membership:
                     return self._consent(request)
                 case "POST", "/token":
                     return self._token(request)
+                case "POST", "/register":
+                    return self._registered(request)
+                case "POST", "/revoke":
+                    return self._revoked(request)
                 case "GET", "/.well-known/oauth-authorization-server":
                     return as_json(_server(_base(request)))
                 case "GET", "/.well-known/oauth-protected-resource/members":
@@ -120,7 +128,7 @@ class Membership:
     def _consent(self, request: Request) -> Response:
         asked = request.query
         back = asked.get("redirect_uri", "")
-        if asked.get("client_id") != CLIENT_ID or urlsplit(back).hostname not in LOOPBACK:
+        if asked.get("client_id") not in self.clients or urlsplit(back).hostname not in LOOPBACK:
             raise OAuthError("invalid_request", "Only a client on this machine may ask, by its right name.")
         if asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge"):
             raise OAuthError("invalid_request", "Sign-ins need PKCE with S256.")
@@ -145,10 +153,7 @@ class Membership:
         return Response(HTTPStatus.OK, text.encode(), HTML, page.HEADERS)
 
     def _token(self, request: Request) -> Response:
-        form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
-        if _client(request.headers.get("authorization", ""), form) != (CLIENT_ID, CLIENT_SECRET):
-            description = "The client id or the secret is wrong."
-            raise OAuthError("invalid_client", description, HTTPStatus.UNAUTHORIZED)
+        form = self._form_of_a_client(request)
         with self.lock:
             match form.get("grant_type"):
                 case "client_credentials":
@@ -158,6 +163,36 @@ class Membership:
                 case "refresh_token":
                     return self._renewed(form.get("refresh_token", ""))
         raise OAuthError("unsupported_grant_type", "This way of asking is not known here.")
+
+    def _form_of_a_client(self, request: Request) -> Mapping[str, str]:
+        form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
+        if _client(request.headers.get("authorization", ""), form) not in self.clients.items():
+            description = "The client id or the secret is wrong."
+            raise OAuthError("invalid_client", description, HTTPStatus.UNAUTHORIZED)
+        return form
+
+    def _registered(self, request: Request) -> Response:
+        """A client of its own for whoever is on this machine. Forgotten when this stops, like everything."""
+        try:
+            asked = json.loads(request.body)
+            addresses = [urlsplit(str(address)) for address in asked["redirect_uris"]]
+        except (ValueError, TypeError, KeyError):
+            raise OAuthError("invalid_client_metadata", "Say where to come back to.") from None
+        if not addresses or any(address.hostname not in LOOPBACK for address in addresses):
+            raise OAuthError("invalid_redirect_uri", "Only clients on this machine register here.")
+        made = {"client_id": f"guest-{secrets.token_hex(4)}", "client_secret": secrets.token_urlsafe(24)}
+        with self.lock:
+            self.clients[made["client_id"]] = made["client_secret"]
+        told = {name: asked[name] for name in TOLD_AGAIN if name in asked}
+        return as_json(told | made | {"client_secret_expires_at": 0}, HTTPStatus.CREATED)
+
+    def _revoked(self, request: Request) -> Response:
+        token = self._form_of_a_client(request).get("token", "")
+        with self.lock:
+            _, sign_in = self.access.pop(token, (0.0, None))
+            for over in filter(None, (sign_in, self.refresh.get(token))):
+                over.is_over = True
+        return as_json({})
 
     def _redeemed(self, form: Mapping[str, str]) -> Response:
         code = self.codes.pop(form.get("code", ""), None)
@@ -210,6 +245,8 @@ def _server(base: str) -> dict[str, object]:
         "issuer": base,
         "authorization_endpoint": f"{base}/authorize",
         "token_endpoint": f"{base}/token",
+        "registration_endpoint": f"{base}/register",
+        "revocation_endpoint": f"{base}/revoke",
         "response_types_supported": ["code"],
         "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
         "code_challenge_methods_supported": ["S256"],

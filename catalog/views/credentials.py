@@ -67,10 +67,10 @@ def _created(
     request: HttpRequest, form: CredentialForm, client: ClientForm, chosen: dict[str, Any]
 ) -> Credential:
     given = form.cleaned_data | (client.given() if form.is_oauth else {})
+    registered: Registered | None = None
     if offers.REGISTER in request.POST and form.is_oauth:
-        registered: Registered | None = offers.register(request, chosen)
-    else:
-        registered = None
+        custody.draft_credential(**given | offers.NOT_YET)
+        registered = offers.register(request, chosen)
     return custody.create_credential(actor=person(request), **given, registered=registered)
 
 

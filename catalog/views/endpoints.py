@@ -45,8 +45,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     is_ready = request.method == "POST" and not {offers.FILL, ENTER} & request.POST.keys()
     if is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            registered = offers.register(request, chosen) if offers.REGISTER in request.POST else None
-            endpoint = _connect(form, client, registered, person(request))
+            endpoint = _connect(form, client, _registered(request, form, client, chosen), person(request))
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
         else:
@@ -80,6 +79,19 @@ def _host_of(address: str) -> str:
         return urlsplit(address).hostname or ""
     except ValueError:
         return ""
+
+
+def _registered(
+    request: HttpRequest, form: ConnectForm, client: ClientForm, chosen: dict[str, Any]
+) -> Registered | None:
+    """Only what could be saved with it leads to a client there: nobody would look after that one."""
+    if offers.REGISTER not in request.POST:
+        return None
+    given = form.cleaned_data
+    custody.draft_credential(name="new", **stated_credential(form, client) | offers.NOT_YET)
+    asked = {name: given[name] for name in ("protocol", "url", "authorities")}
+    connections.draft_endpoint(**asked, settings=form.settings())
+    return offers.register(request, chosen)
 
 
 @transaction.atomic
