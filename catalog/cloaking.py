@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from catalog.diff import Comparison
 from catalog.diff.changes import Effect
 from catalog.inspection import Severity
-from catalog.protocols.errors import ProtocolError, RefusedError, printable
+from catalog.inspection.texts import by_place
+from catalog.protocols.errors import ProtocolError, UnavailableError, printable
+from catalog.protocols.signature import Signature
 
 CODE = "CLOAKING"
 _ALIKE = 49  # characters of a digest, so that two of them fit into what identifies a finding
@@ -17,6 +19,11 @@ _HARMLESS: frozenset[Effect] = frozenset({"compatible", "cosmetic"})
 def subject(ours: str, theirs: str) -> str:
     """What makes it the same finding again: both digests."""
     return f"{ours[:_ALIKE]}:{theirs[:_ALIKE]}"
+
+
+def says_the_same(theirs: Signature, ours: Signature, comparison: Comparison) -> bool:
+    """Written otherwise at most, and not in one word that a model reads."""
+    return comparison.effects <= {"cosmetic"} and by_place(theirs) == by_place(ours)
 
 
 def verdict(comparison: Comparison, *, name: str, label: str, guise: str) -> tuple[Severity, str]:
@@ -31,7 +38,7 @@ def verdict(comparison: Comparison, *, name: str, label: str, guise: str) -> tup
         says = f"The vendor shows {guise} less of {what} than us, and nothing else."
         return "medium", f"{says} That may be a matter of the plan: then accept it. {pins}"
     if comparison.effects <= _HARMLESS:
-        says = f"The vendor writes {what} for {guise} otherwise than for us, and it seems to mean the same."
+        says = f"The vendor writes {what} for {guise} otherwise than for us, though calls stay the same."
         return "medium", f"{says} Compare the two. {pins}"
     return "high", f"The vendor shows {guise} other content for {what} than us. Compare the two. {pins}"
 
@@ -60,8 +67,8 @@ class Sight:
 
     @property
     def is_refused(self) -> bool:
-        """Nothing for strangers: the usual answer of an honest vendor."""
-        return isinstance(self.error, RefusedError)
+        """No list for strangers: the usual answer of an honest vendor, and it will be the same tomorrow."""
+        return self.error is not None and not isinstance(self.error, UnavailableError)
 
     @property
     def is_open(self) -> bool:
@@ -71,7 +78,7 @@ class Sight:
     def says(self) -> str:
         who = self.guise[:1].upper() + self.guise[1:]
         if self.error:
-            what = "is shown nothing" if self.is_refused else "could not read the list"
+            what = "is shown no list" if self.is_refused else "could not read the list"
             return f"{who} {what}: {self.error.message}"
         return " ".join([f"{who} is shown {self._shown()}.", *self._remarks()])
 

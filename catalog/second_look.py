@@ -269,7 +269,7 @@ class _Looking:
                 continue
             mine = version.decoded()
             comparison = diff.compare(read, mine)
-            if comparison.changes:
+            if not cloaking.says_the_same(read, mine, comparison):
                 verdict = cloaking.verdict(comparison, name=mine.name, label=held.label, guise=guise.label)
                 yield Found(tool, guise, version, item, read, *verdict)
 

@@ -8,6 +8,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -17,7 +18,17 @@ from django.utils import timezone
 import catalog
 import designer
 import people
-from catalog import connections, custody, enumeration, examples, findings, history, inspecting, invocation
+from catalog import (
+    connections,
+    custody,
+    enumeration,
+    examples,
+    findings,
+    history,
+    inspecting,
+    invocation,
+    second_look,
+)
 from catalog.models import Call, Endpoint, Finding, Run, Tool
 from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import webhooks
@@ -37,6 +48,7 @@ OPERATIONAL = {
     "catalog_likeness": "derived from names",
     "catalog_call": "a call is a record itself; that a person asked for it is told",
     "catalog_circuit": "when to ask a vendor again",
+    "catalog_secondlook": "when to look again; what a look found, and who asked for one, is told",
     "catalog_signin": "a sign-in under way",
     "catalog_fingerprintkey": "made once by the installation",
     **dict.fromkeys(
@@ -203,7 +215,24 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     vendor.script = None
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.SUCCEEDED)  # recovered
     custody.replace_secret(secret, actor=ada, secret="another-secret")
+    look_twice(ada, endpoint, vendor)
     return endpoint
+
+
+def look_twice(ada: User, endpoint: Endpoint, vendor: Vendor) -> None:
+    """Whoever is not us is shown something else."""
+    listed = vendor.listed
+
+    def script(page: int, body: dict[str, Any]) -> None:
+        if vendor.headers[-1]["user-agent"] != "Pegboard":
+            body["items"] = [{**each, "description": "Good."} for each in listed]
+
+    vendor.script = script
+    second_look.switch(endpoint, actor=ada, is_off=True)
+    second_look.request(endpoint, actor=ada)
+    second_look.perform(endpoint.pk)
+    assert Finding.objects.filter(code="CLOAKING").exists()
+    vendor.script = None
 
 
 def designers_work(bob: User, wanted: Tool) -> None:
@@ -271,7 +300,7 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
     left_out = [name for code, name in operations().items() if code not in called]
     assert left_out == []
     by_workers = set(AuditEntry.objects.filter(actor=None).values_list("action", flat=True))
-    assert by_workers == {"read", "inspect", "add older versions", "hold", "fail", "recover"}
+    assert by_workers == {"read", "inspect", "add older versions", "hold", "fail", "recover", "look again"}
     assert not AuditEntry.objects.filter(actor=None, why="").exists()
     assert AuditEntry.objects.filter(action="fail").count() == 1  # the second failure was the same
     assert verification.verify().broken == ""

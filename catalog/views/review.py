@@ -143,10 +143,11 @@ def _entries(rows: Sequence[Finding]) -> list[Entry]:
         _entry(
             row,
             together[row.tool_id, row.subject, row.state],
-            *(whole[version.pk] if version else None for version in pair),
+            version and whole[version.pk],
+            before and whole[before.pk],
             elsewhere.get(row.pk),
         )
-        for row, pair in zip(rows, pairs, strict=True)
+        for row, (version, before) in zip(rows, pairs, strict=True)
     ]
 
 

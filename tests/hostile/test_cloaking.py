@@ -1,12 +1,14 @@
 """A vendor that shows others another list than us (69): what is found, kept and told, and what is honest."""
 
 import json
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
 
 from catalog import findings, second_look
-from catalog.models import Circuit, Credential, Endpoint, Finding, OtherAnswer, SecondLook, Tool
+from catalog.models import Circuit, Credential, Endpoint, Finding, OtherAnswer, Run, Tool
 from designer.models import Pin
 from people.models import AuditEntry
 from tests.hostile.bench import SECRET, Bench, as_admin, as_json
@@ -33,7 +35,7 @@ def is_other_client(request):
 class Mask:
     """Shows the list of `honest` to whom `is_fooled` says, and its own to everybody else."""
 
-    def __init__(self, bench, is_fooled, **tools):
+    def __init__(self, bench, is_fooled):
         self.bench, self.is_fooled = bench, is_fooled
         self.honest = Shop(bench.dialect, list(bench.shop.tools))
         self.for_strangers = None
@@ -65,9 +67,11 @@ def look(bench):
 
 def state_of(bench):
     """All that a second look must leave as it was; findings apart."""
-    kept = bench.dump().replace(as_json([]), "")
-    rows = [json.loads(kept), *Endpoint.objects.values(), *Credential.objects.values(), *Circuit.objects.values()]
-    return [row for row in map(str, rows[0] + rows[1:]) if "catalog.finding" not in row]
+    rows = [row for row in json.loads(bench.dump()) if row["model"] != "catalog.finding"]
+    more = [
+        row for model in (Endpoint, Credential, Circuit, Run) for row in model.objects.order_by("pk").values()
+    ]
+    return rows, more
 
 
 def first(bench):
@@ -93,8 +97,6 @@ def cloaked(bench):
 
     def cloak(is_fooled):
         honest = poisoned(bench)
-        for known in Tool.objects.filter(endpoint=bench.endpoint):
-            assert known.status == "active"
         if bench.dialect.has_versions:
             bench.shop.tools[0] = bench.dialect.versioned(bench.shop.tools[0], 9)
             honest = bench.dialect.versioned(honest, 9)
@@ -106,8 +108,14 @@ def cloaked(bench):
     return cloak
 
 
-@on()
-@pytest.mark.parametrize(("is_fooled", "who"), [(is_stranger, STRANGER), (is_other_client, CLIENT)])
+@pytest.mark.parametrize(
+    ("bench", "is_fooled", "who"),
+    [
+        *((name, is_stranger, STRANGER) for name in DIALECTS),
+        *((n, is_other_client, CLIENT) for n in ("mcp", "oxp")),
+    ],
+    indirect=["bench"],
+)
 def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who):
     mask = cloaked(is_fooled)
     mask.for_strangers = None if is_fooled is is_stranger else REFUSED
@@ -129,7 +137,10 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     assert kept.digest not in ("", finding.version.digest)
     assert state_of(bench) == before
     assert told["result"] == "other"
-    assert f"{who[1:]} is shown 6 of the 6 tools that we are shown, 1 of them with other content." in told["says"]
+    assert (
+        f"{who[1:]} is shown 6 of the 6 tools that we are shown, 1 of them with other content."
+        in told["says"]
+    )
 
     page = bench.pages.get("/review/")
     shown = text_of(page)
@@ -147,3 +158,174 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     assert row.after == {"findings": 1}
     assert "asked for by admin" in row.why
     assert SECRET not in shown + as_json(evidence) + as_json(told) + row.why
+
+
+def found(bench):
+    return list(Finding.objects.filter(endpoint=bench.endpoint, code="CLOAKING").order_by("pk"))
+
+
+@on("a2t")
+def test_fewer_tools_for_strangers_are_honest(bench):
+    Mask(bench, is_stranger).honest.tools = bench.shop.tools[2:5]
+    before = state_of(bench)
+    told = look(bench)
+    assert (found(bench), told["result"]) == ([], "same")
+    assert told["says"] == (
+        "A client without our credential is shown 3 of the 6 tools that we are shown, all of them the same. "
+        "Another client than Pegboard is shown 6 of the 6 tools that we are shown, all of them the same."
+    )
+    assert state_of(bench) == before
+    assert told["says"] in text_of(bench.pages.get(f"/endpoints/{bench.endpoint.pk}/"))
+
+
+REFUSALS = {
+    "401": (REFUSED, "asks for a credential (401 Unauthorized)."),
+    "404": (reply(b"{}", status=404), "has nothing at /a2t/tools; is the address right?"),
+    "503": (reply(b"{}", status=503), "answered 503 Service Unavailable."),
+    "a login page": (
+        reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
+        "sent a web page (text/html)",
+    ),
+    "our own secret": (reply(f'{{"items": ["{SECRET}"]}}'.encode()), "sent our own credential back"),
+}
+
+
+@on("a2t")
+def test_a_refused_or_broken_look_leaves_all_as_it_was(bench):
+    """Everything that a vendor may do to a stranger, to an endpoint that goes on working for us."""
+    mask = Mask(bench, is_stranger)
+    before = state_of(bench)
+    for what, (script, says) in REFUSALS.items():
+        mask.for_strangers = script
+        told = look(bench)
+        assert told["result"] == "same", what
+        assert says in told["says"], (what, told["says"])
+        assert told["says"].endswith("is shown 6 of the 6 tools that we are shown, all of them the same.")
+        assert state_of(bench) == before, what
+        assert SECRET not in as_json(told)
+    bench.vendor.script = REFUSED
+    told = look(bench)
+    assert told["result"] == "nothing"
+    assert "Another client than Pegboard is shown no list" in told["says"]
+    assert state_of(bench) == before
+    assert found(bench) == []
+
+
+@on("a2t", "mcp")
+def test_less_of_a_tool_may_be_the_plan_and_is_accepted_once(bench):
+    first_tool = bench.dialect.taking(bench.shop.tools[0], schema(a={"type": "string"}, b={"type": "string"}))
+    if bench.dialect.name == "a2t":
+        optional = [each | {"required": False} for each in first_tool["input_parameters"]]
+        first_tool |= {"input_parameters": optional, "version": 2, "currentVersion": 2}
+        less = first_tool | {"input_parameters": optional[:1]}
+    else:
+        less = bench.dialect.taking(first_tool, schema(a={"type": "string"}))
+    bench.shop.tools[0] = first_tool
+    assert bench.read().changed == 1
+    Mask(bench, is_stranger).honest.tools[0] = less
+
+    look(bench)
+    (finding,) = found(bench)
+    assert finding.message == (
+        f"The vendor shows a client without our credential less of {named(bench)} than us, and nothing else. "
+        "That may be a matter of the plan: then accept it. Agents that pinned it keep what they pinned."
+    )
+    assert (finding.severity, finding.state) == ("medium", "open")
+    findings.resolve(finding, actor=bench.admin, decision="accept", note="We pay for that.")
+
+    told = look(bench)
+    assert [each.state for each in found(bench)] == ["accepted"]
+    assert "1 of them with other content (1 known from before)" in told["says"]
+    assert OtherAnswer.objects.count() == 1
+    assert AuditEntry.objects.filter(action="look again").count() == 1
+
+
+def changes_for_all(bench):
+    """Since we have read it."""
+    bench.shop.tools[0] = bench.dialect.described(bench.shop.tools[0], "Does thing 1, and better.")
+
+
+def differs_each_time(bench):
+    bench.shop.turn = lambda number, page: _described(bench, page, f"Request {len(bench.vendor.requests)}.")
+
+
+def has_two_faces_in_turn(bench):
+    shop, faces = bench.shop, []
+
+    def turn(number, page):
+        faces.append(number)
+        return _described(bench, page, "The other face.") if len(faces) % 2 else page
+
+    shop.turn = turn
+
+
+def _described(bench, page, words):
+    items = bench.dialect.items_in(page)
+    items[0] = bench.dialect.described(items[0], words)
+    return page
+
+
+@on("mcp")
+@pytest.mark.parametrize("restless", [changes_for_all, differs_each_time, has_two_faces_in_turn])
+def test_a_list_that_just_changes_is_no_cloak(bench, restless):
+    bench.shop.page_size = 10
+    bench.read()
+    restless(bench)
+    told = look(bench)
+    assert found(bench) == []
+    assert told["result"] == "unsure"
+    assert "1 changed from one reading to the next, so nothing can be said of them yet." in told["says"]
+    days = (datetime.fromisoformat(told["due_at"]) - timezone.now()) / timedelta(days=1)
+    assert 0.5 < days < 2
+
+
+@on("oxp")
+def test_another_order_another_version_or_the_same_in_other_words_is_no_cloak(bench):
+    bench.shop.tools[1] = bench.dialect.versioned(bench.shop.tools[1], 2) | {"x-times-shown": 5}
+    bench.read()
+    one, two, *others = bench.shop.tools
+    newer = bench.dialect.versioned(bench.dialect.described(one, "Another version."), 2)
+    Mask(bench, is_stranger).honest.tools = [*reversed(others), newer, two | {"x-times-shown": 6}]
+    told = look(bench)
+    assert (found(bench), told["result"]) == ([], "same")
+
+
+@on("a2t")
+def test_a_block_keeps_the_version_out_and_leaves_pins_alone(bench, cloaked):
+    pinned = Pin.objects.get()
+    was = first(bench).current
+    cloaked(is_stranger)
+    look(bench)
+    (finding,) = found(bench)
+    findings.resolve(finding, actor=bench.admin, decision="block")
+    assert first(bench).current == was
+    pinned.refresh_from_db()
+    assert pinned.version == was
+    findings.resolve(finding, actor=bench.admin, decision="accept")
+    assert first(bench).current == finding.version
+
+
+@on("a2t")
+def test_what_others_were_shown_is_kept_for_good(bench, cloaked):
+    cloaked(is_stranger)
+    look(bench)
+    kept = OtherAnswer.objects.get()
+    for attempt in (
+        lambda: OtherAnswer.objects.update(raw="{}"),
+        lambda: OtherAnswer.objects.filter(pk=kept.pk).delete(),
+        lambda: connection.cursor().execute("UPDATE catalog_otheranswer SET digest = ''"),
+    ):
+        with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
+            attempt()
+    assert OtherAnswer.objects.get().raw == kept.raw
+
+
+@on("mcp")
+def test_a_hundred_are_told_at_once_and_the_others_later(bench, monkeypatch):
+    monkeypatch.setattr(second_look, "MOST_TOLD", 2)
+    mask = Mask(bench, is_stranger)
+    mask.honest.tools = [bench.dialect.described(each, "Something else.") for each in bench.shop.tools[:5]]
+    told = [look(bench) for _ in range(3)]
+    assert len(found(bench)) == 5
+    assert "3 more seem to differ and are looked at tomorrow." in told[0]["says"]
+    assert "5 of them with other content (4 known from before)." in told[2]["says"]

@@ -1,0 +1,279 @@
+"""When an endpoint is looked at a second time, by whom, and what becomes of looks that are disturbed."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from catalog import enumeration, second_look
+from catalog.models import Circuit, Endpoint, Finding, Run, SecondLook
+from catalog.models.runs import Trigger
+from people.models import AuditEntry, Role
+from tests.factories import make_endpoint
+from tests.pages import signed_in, text_of
+from tests.vendor import Vendor, tool
+
+pytestmark = pytest.mark.django_db
+PAST, FUTURE = timedelta(seconds=-5), timedelta(minutes=4)
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch) -> list[int]:
+    messages: list[int] = []
+    monkeypatch.setattr(second_look.current_app, "send_task", lambda name, args: messages.append(*args))
+    return messages
+
+
+@pytest.fixture
+def endpoint(vendor: Vendor) -> Endpoint:
+    """Read once, and so far never looked at."""
+    vendor.listed = vendor.listed[:3]
+    endpoint = make_endpoint(url=vendor.url)
+    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    endpoint.refresh_from_db()
+    vendor.requests.clear()
+    return endpoint
+
+
+def known_endpoint(**fields) -> Endpoint:
+    return make_endpoint(last_success_at=timezone.now(), **fields)
+
+
+def due(endpoint: Endpoint, **fields) -> SecondLook:
+    return SecondLook.objects.create(endpoint=endpoint, **{"due_at": timezone.now() + PAST} | fields)
+
+
+def is_good_for_others(vendor: Vendor) -> None:
+    """And has something else for us; whoever asks for the list in our name gets what we have read."""
+    ours = vendor.listed
+
+    def script(page, body):
+        asks = vendor.headers[-1]["user-agent"]
+        body["items"] = ours if asks == "Pegboard" else [tool(1, description="Another."), *ours[1:]]
+
+    vendor.script = script
+
+
+def test_endpoints_are_put_down_for_some_day_of_the_next_week(sent):
+    read = [known_endpoint() for _ in range(20)]
+    make_endpoint()
+    known_endpoint(removed_at=timezone.now())
+    second_look.tick()
+    days = [(look.due_at - timezone.now()) / timedelta(days=1) for look in SecondLook.objects.all()]
+    assert set(SecondLook.objects.values_list("pk", flat=True)) == {each.pk for each in read}
+    assert all(-0.1 < day < 7 for day in days)
+    assert max(days) - min(days) > 1
+    second_look.tick()
+    assert SecondLook.objects.count() == 20
+
+
+def test_only_what_is_due_and_well_is_looked_at_unasked(sent):
+    wanted = due(known_endpoint())
+    due(known_endpoint(), due_at=timezone.now() + FUTURE)
+    due(known_endpoint(), is_off=True)
+    due(known_endpoint(is_paused=True))
+    due(known_endpoint(failures=1))
+    due(known_endpoint(removed_at=timezone.now()))
+    due(known_endpoint(), lease_until=timezone.now() + FUTURE)
+    shut = due(known_endpoint())
+    Circuit.objects.create(endpoint=shut.endpoint, open_until=timezone.now() + FUTURE)
+    read_now = due(known_endpoint())
+    Run.objects.create(endpoint=read_now.endpoint)
+    second_look.tick()
+    assert sent == [wanted.pk]
+
+
+def test_a_few_at_a_time(sent):
+    for _ in range(5):
+        due(known_endpoint())
+    second_look.tick()
+    assert len(sent) == second_look.AT_ONCE
+    SecondLook.objects.filter(pk__in=sent).update(lease_until=timezone.now() + FUTURE)
+    second_look.tick()
+    assert len(sent) == second_look.AT_ONCE
+
+
+def test_a_message_that_comes_twice_looks_once(endpoint, vendor):
+    due(endpoint)
+    second_look.perform(endpoint.pk)
+    second_look.perform(endpoint.pk)
+    assert len(vendor.requests) == 1
+    assert vendor.headers[-1]["user-agent"] == second_look.OTHER_AGENT
+    look = SecondLook.objects.get()
+    assert (look.result, look.tries, look.lease_until) == ("same", 0, None)
+    assert look.says == (
+        "Another client than Pegboard is shown 3 of the 3 tools that we are shown, all of them the same."
+    )
+    days = (look.due_at - timezone.now()) / timedelta(days=1)
+    assert 6 < days < 8
+    assert not AuditEntry.objects.filter(action="look again").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_four_workers_look_once(endpoint, vendor):
+    due(endpoint)
+    together = threading.Barrier(4)
+
+    def work():
+        together.wait()
+        try:
+            second_look.perform(endpoint.pk)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(vendor.requests), SecondLook.objects.get().attempt) == (1, 1)
+
+
+def test_a_look_whose_worker_died_is_taken_up_and_ends_once(endpoint, vendor, sent):
+    is_good_for_others(vendor)
+    due(endpoint, attempt=1, tries=1, lease_until=timezone.now() + PAST)
+    second_look.tick()
+    assert sent == [endpoint.pk]
+    second_look.perform(endpoint.pk)
+    look = SecondLook.objects.get()
+    assert (look.result, look.attempt) == ("other", 2)
+    assert Finding.objects.filter(code="CLOAKING").count() == 1
+
+
+@pytest.mark.parametrize("point", ["look-claimed", "looked", "look-recorded"])
+def test_whoever_wakes_up_late_writes_nothing(endpoint, vendor, monkeypatch, point):
+    """Killed there, it is the same: what another worker has taken up is the other's to tell."""
+    is_good_for_others(vendor)
+    due(endpoint)
+
+    def meanwhile(passed):
+        if passed == point and point != "look-recorded":
+            SecondLook.objects.update(attempt=7)
+        elif passed == point:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(second_look, "crashpoint", meanwhile)
+    if point == "look-recorded":
+        with pytest.raises(KeyboardInterrupt):
+            second_look.perform(endpoint.pk)
+    else:
+        second_look.perform(endpoint.pk)
+    assert not Finding.objects.filter(code="CLOAKING").exists()
+    assert SecondLook.objects.get().result == ""
+    assert not AuditEntry.objects.filter(action="look again").exists()
+
+
+def test_a_look_that_ends_its_worker_again_and_again_is_given_up(endpoint, sent):
+    due(endpoint, attempt=3, tries=3, lease_until=timezone.now() + PAST)
+    second_look.tick()
+    look = SecondLook.objects.get()
+    assert sent == []
+    assert look.says == "Looking ended the worker 3 times, so it is given up for now. Its log says more."
+    assert (look.result, look.tries, look.due_at > timezone.now() + timedelta(days=6)) == ("failed", 0, True)
+
+
+def test_it_makes_way_for_a_reading(endpoint, vendor, monkeypatch):
+    due(endpoint)
+    run = Run.objects.create(endpoint=endpoint)
+    second_look.perform(endpoint.pk)
+    assert vendor.requests == []
+    run.delete()
+
+    is_good_for_others(vendor)
+    usual = second_look.credentials.open_disguised
+
+    def opened(*given, **how):
+        if len(vendor.requests) == 1:
+            Run.objects.create(endpoint=endpoint)
+        return usual(*given, **how)
+
+    monkeypatch.setattr(second_look.credentials, "open_disguised", opened)
+    second_look.perform(endpoint.pk)
+    assert len(vendor.requests) == 2
+    look = SecondLook.objects.get()
+    assert (look.result, look.tries, look.lease_until) == ("", 0, None)
+    assert timezone.now() < look.due_at < timezone.now() + timedelta(minutes=2)
+    assert not Finding.objects.filter(code="CLOAKING").exists()
+
+
+def test_nothing_is_told_of_an_endpoint_that_was_removed_meanwhile(endpoint, vendor, monkeypatch):
+    is_good_for_others(vendor)
+    due(endpoint)
+
+    def meanwhile(passed):
+        if passed == "looked":
+            Endpoint.objects.update(removed_at=timezone.now())
+
+    monkeypatch.setattr(second_look, "crashpoint", meanwhile)
+    second_look.perform(endpoint.pk)
+    assert not Finding.objects.filter(code="CLOAKING").exists()
+
+
+def test_a_person_asks_for_it_and_may_switch_it_off(
+    endpoint, vendor, sent, admin_api, django_capture_on_commit_callbacks
+):
+    url = f"/api/v1/endpoints/{endpoint.pk}/second-look/"
+    nothing = {"result": "", "says": "", "looked_at": None, "due_at": None, "is_off": False}
+    assert nothing.items() <= admin_api.get(url).json().items()
+    with django_capture_on_commit_callbacks(execute=True):
+        first, second = admin_api.post(url), admin_api.post(url)
+    assert (first.status_code, first.json()["is_under_way"]) == (202, True)
+    assert second.json() == first.json()
+    assert sent == [endpoint.pk]
+    assert AuditEntry.objects.filter(action="ask for a second look").count() == 1
+
+    second_look.perform(endpoint.pk)
+    assert admin_api.get(url).json()["result"] == "same"
+
+    assert admin_api.patch(url, {"is_off": True}, format="json").json()["due_at"] is None
+    SecondLook.objects.update(due_at=timezone.now() + PAST)
+    second_look.tick()
+    second_look.perform(endpoint.pk)
+    assert (sent, len(vendor.requests)) == ([endpoint.pk], 1)
+    admin_api.post(url)
+    second_look.perform(endpoint.pk)
+    assert len(vendor.requests) == 2
+    edited = AuditEntry.objects.get(action="edit")
+    assert (edited.before, edited.after) == ({"second_look": True}, {"second_look": False})
+
+
+def test_what_was_never_read_or_is_gone_is_refused(admin_api):
+    new, gone = make_endpoint(), make_endpoint(removed_at=timezone.now())
+    answer = admin_api.post(f"/api/v1/endpoints/{new.pk}/second-look/")
+    assert answer.status_code == 409
+    assert answer.json() == {
+        "code": "not_read",
+        "message": "There is nothing to compare with yet. Read this endpoint first, then look again.",
+    }
+    assert admin_api.post(f"/api/v1/endpoints/{gone.pk}/second-look/").status_code == 404
+    assert SecondLook.objects.count() == 0
+
+
+def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
+    admin, path = signed_in(), f"/endpoints/{endpoint.pk}/"
+    assert "Nobody has looked yet." in text_of(admin.get(path))
+    assert "Look now" in text_of(admin.get(path))
+    admin.post(f"{path}second-look/")
+    assert "Looking. Come back in a moment." in text_of(admin.get(path))
+    second_look.perform(endpoint.pk)
+    assert "The same for others" in text_of(admin.get(path))
+    admin.post(f"{path}second-look/", {"is_off": "1"})
+    assert "only when you ask. Do it every week" in text_of(admin.get(path))
+    admin.post(f"{path}second-look/", {"is_off": "0"})
+    assert "Only when I ask" in text_of(admin.get(path))
+    assert "Only when I ask" not in text_of(signed_in(Role.VIEWER).get(path))
+
+
+def test_a_list_that_was_entered_by_hand_is_shown_to_nobody(sent):
+    document = '{"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "paths": {}}'
+    endpoint = make_endpoint(protocol="openapi", last_success_at=timezone.now())
+    endpoint.take_settings({"document": document})
+    endpoint.save()
+    endpoint.stored_documents.create(name="document", text=document)
+    due(endpoint)
+    second_look.perform(endpoint.pk)
+    look = SecondLook.objects.get()
+    assert look.result == "nothing"
+    assert "The list was entered here by hand, so nobody is asked for it." in look.says
