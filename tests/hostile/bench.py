@@ -8,9 +8,11 @@ from django.core import serializers
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import credentials, custody, enumeration, inspecting
+from catalog import credentials, custody, enumeration, inspecting, protocols
 from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion, Withdrawal
 from catalog.models.runs import Trigger
+from catalog.protocols.base import NothingKnown
+from catalog.protocols.errors import ProtocolError
 from catalog.wire import DEFAULT_LIMITS, KIB, Limits
 from designer.models import Pin
 from people.models import Role, User
@@ -73,6 +75,17 @@ class Bench:
             inspecting.inspect_pending(self.endpoint.pk)
         self.endpoint.refresh_from_db()
         return run
+
+    def hears(self, limits: Limits = DEFAULT_LIMITS) -> tuple[str, str]:
+        """Reads as a run does and records nothing: the code and sentence that the run would end with."""
+        spoken = protocols.get(self.dialect.name)(self.endpoint.settings)
+        try:
+            with credentials.open_session(self.endpoint, limits=limits) as session:
+                for page in spoken.enumerate(session, NothingKnown()):
+                    del page
+        except ProtocolError as error:
+            return error.code, error.message
+        return "", ""
 
     def dump(self, *, pages: bool = True) -> str:
         """Everything that is known of the vendor, byte for byte; on request without remembered pages."""

@@ -1,0 +1,31 @@
+"""Lists with something dropped, doubled, retyped, nested or misspelt, by the thousand, in every protocol."""
+
+from hypothesis import HealthCheck, given, seed, settings
+
+from soak.frame import Field
+from tests.hostile.bench import Bench, as_admin
+from tests.hostile.dialects import DIALECTS
+from tests.hostile.test_mutations import Mutant, deeds, pages
+from tests.hostile_vendor import HostileVendor, reply
+
+
+def storm(field: Field) -> None:
+    count = field.times(short=10, long=4_000)
+    for protocol, dialect in DIALECTS.items():
+        with HostileVendor(reply()) as vendor:
+            mutant = Mutant(Bench(vendor, dialect, as_admin()))
+
+            @seed(field.seed)
+            @given(steps=deeds, page=pages)
+            @settings(
+                max_examples=count, suppress_health_check=list(HealthCheck), database=None, deadline=None
+            )
+            def attempt(steps: object, page: int, mutant: Mutant = mutant, protocol: str = protocol) -> None:
+                field.fault(f"{protocol}: a list went wrong")
+                mutant.goes_right(mutant.goes_wrong(steps, page))
+
+            try:
+                attempt()
+            except AssertionError as exc:
+                field.violation(f"{protocol}: {exc}")
+        field.figure(f"{protocol}: ways to end", len(mutant.shown))
