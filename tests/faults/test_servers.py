@@ -2,6 +2,7 @@
 
 import re
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -217,6 +218,40 @@ def test_without_a_scheduler_a_run_is_taken_up_within_a_minute_of_its_workers_de
     stand.begin_worker()
     assert wait_for(lambda: status_of(stand, run) == "succeeded", 60, "the run") < 60
     assert stand.query("SELECT attempt FROM catalog_run WHERE id = %s", run) == [(2,)]
+
+
+def test_a_deployment_in_the_middle_of_a_reading_loses_nothing(stand, worker):
+    """R6, for one version of the code; the storm `upgrade` has two, with a migration between them."""
+
+    asked = [*PAGES, EXPORT]
+    answers: list[int] = []
+    under_way, over = threading.Event(), threading.Event()
+
+    def script(number: int, document: object) -> None:
+        under_way.set()
+        time.sleep(0.3)
+
+    def read() -> None:
+        while not over.wait(0.05):
+            answers.append(stand.ask(asked[len(answers) % len(asked)]).status)
+
+    stand.vendor.script = script
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        run = request(stand)
+        assert under_way.wait(60)
+        for name, begin in (("web", stand.begin_web), ("worker", stand.begin_worker)):
+            stand.end(name)
+            begin()
+        wait_for(lambda: status_of(stand, run) == "succeeded", 60, "the run")
+        count = len(answers)
+        wait_for(lambda: len(answers) > count + 5, 30, "answers of the successor")
+    finally:
+        over.set()
+        reader.join()
+        stand.vendor.script = None
+    assert set(answers) == {200}
 
 
 def test_a_slow_or_silent_broker_holds_up_no_page(stand):
