@@ -54,6 +54,8 @@ class AuthorizationServer:
     families: list[Family] = field(default_factory=list)
     access: dict[str, Family | None] = field(default_factory=dict)
     not_taken: set[str] = field(default_factory=set)
+    revocations: list[dict[str, str]] = field(default_factory=list)
+    revoke_script: Script | None = None
     tools: int = 1
     before_page: Callable[[int], None] | None = None
 
@@ -113,6 +115,8 @@ class AuthorizationServer:
     def _answer(self, line: Line, request: Request) -> bool | None:
         if request.path == "/token":
             script = self._token(request)
+        elif request.path == "/revoke":
+            script = self._revoke(request)
         elif request.path == "/authorize":
             script = self._authorize(parse_qs(urlsplit(request.target).query))
         elif request.path in self.documents:
@@ -152,6 +156,17 @@ class AuthorizationServer:
         if self.before_reply:
             self.before_reply(form)
         return answer
+
+    def _revoke(self, request: Request) -> Script:
+        form = {name: values[0] for name, values in parse_qs(request.body.decode()).items()}
+        self.revocations.append(form)
+        if self.revoke_script:
+            return self.revoke_script
+        if not self._knows(request, form):
+            return json_reply({"error": "invalid_client"}, status=401)
+        if family := self._refresh.get(form["token"]) or self.access.get(form["token"]):
+            family.is_revoked = True
+        return reply(b"")
 
     def _granted(self, request: Request, form: dict[str, str]) -> Script:
         if not self._knows(request, form):
