@@ -63,6 +63,10 @@ OnProgress = Callable[[int, int, int], None]
 _NOTHING_READ = {"pages": 0, "seen": 0, "rejected": 0}
 
 
+class _GiveWayError(Exception):
+    """This reading keeps others waiting, so it goes on later."""
+
+
 class HeldError(Exception):
     """A complete answer that would withdraw so much that a person has to say yes."""
 
@@ -222,12 +226,12 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
     began = time.monotonic()
-    is_slow = lanes.is_slow(run)
+    was_slow = lanes.is_slow(run)
     with trace.about(run_id=run.pk, endpoint_id=run.endpoint_id):
         _perform(run, on_progress)
-        if is_slow and (waiting := lanes.next_waiting()):
-            send(waiting)
         run.refresh_from_db()
+        if (was_slow or run.put_aside) and (waiting := lanes.next_waiting()):
+            send(waiting)
         logger.info("reading ended: %s, %s tools seen", run.error_code or run.status, run.seen)
     RUN_SECONDS.observe(time.monotonic() - began, run.endpoint.protocol)
     return run
@@ -242,6 +246,9 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
             harvest = _read(run, heart, replies, on_progress)
         recording.record(run, harvest)
         crashpoint("recorded")
+    except _GiveWayError:
+        replies.store()
+        _put_aside(run)
     except LostLeaseError:
         logger.warning("run %s was taken up by another worker; nothing written", run.pk)
     except HeldError as held:
@@ -262,6 +269,15 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
         message = found.message if found else "Pegboard itself failed here; its log says more."
         message += " The catalog is as it was."
         _fail(run, code, message, progress=heart.progress, heard=heart.heard)
+
+
+def _put_aside(run: Run) -> None:
+    """Back into the queue. Nothing more is written under this number, so the next to claim it may have it."""
+    ours = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
+    if ours.update(
+        status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, put_aside=True
+    ):
+        logger.info("run %s keeps others waiting, so it goes on in the slow lane", run.pk)
 
 
 @transaction.atomic
@@ -297,6 +313,7 @@ class _Heartbeat:
         self.progress: dict[str, int] = {}
         self.heard = evidence.heard()
         self.is_lost = False
+        self.must_give_way = False
         self._run = run
         self._replies = replies
         self._done = threading.Event()
@@ -312,25 +329,28 @@ class _Heartbeat:
         self._thread.join()
 
     def _beat(self) -> None:
-        stored = time.monotonic()
+        began = stored = time.monotonic()
         try:
             while not self._done.wait(HEARTBEAT_SECONDS):
-                self.is_lost = not self._extend()
-                if time.monotonic() - stored >= STORE_SECONDS:
+                now = time.monotonic()
+                self.is_lost = not self._extend(now - began)
+                if now - stored >= STORE_SECONDS:
                     self._replies.store()
-                    stored = time.monotonic()
+                    stored = now
         finally:
             connection.close()
 
-    def _extend(self) -> bool:
+    def _extend(self, seconds: float) -> bool:
         mine = Run.objects.filter(pk=self._run.pk, attempt=self._run.attempt, status=RunStatus.RUNNING)
         try:
-            return bool(mine.update(lease_until=Now() + LEASE, **self.progress))
+            is_mine = bool(mine.update(lease_until=Now() + LEASE, **self.progress))
+            self.must_give_way = lanes.must_give_way(self._run, seconds, self.progress.get("pages", 0))
         except DatabaseError as exc:
             # Away for a moment, perhaps. The lease is still ours until somebody else has it.
             logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
             connection.close()
             return True
+        return is_mine
 
 
 def _read(run: Run, heart: _Heartbeat, replies: resuming.Replies, on_progress: OnProgress | None) -> Harvest:
@@ -342,6 +362,8 @@ def _read(run: Run, heart: _Heartbeat, replies: resuming.Replies, on_progress: O
         heart.progress = {"pages": pages, "seen": seen, "rejected": rejected}
         if heart.is_lost:
             raise LostLeaseError
+        if heart.must_give_way:
+            raise _GiveWayError
         if on_progress:
             on_progress(pages, seen, rejected)
 

@@ -1,12 +1,16 @@
-"""Vendors that kept us waiting last time are read one at a time, so that they hold up nobody else.
+"""Vendors that keep us waiting are read one at a time, so that they hold up nobody else.
 
 A reading that hangs holds a worker's process until its deadline. Who hangs for the first time does so
-once; from then on it waits for its turn in the slow lane until a reading ends otherwise.
+once; from then on it waits for its turn in the slow lane until a reading ends otherwise. Who hangs on
+page after page while others wait is put aside between two pages, and goes on in that lane.
 docs/decisions/0022-slow-vendors.md says why it is done so.
 """
 
+from datetime import timedelta
+
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from catalog.models import Run
 from catalog.models.runs import RunStatus, Trigger
@@ -14,12 +18,29 @@ from catalog.models.runs import RunStatus, Trigger
 # What a run ends in whose vendor used up our patience; INCOMPLETE may say that it did so on a later page.
 WAITED = ("IDLE", "DEADLINE", "CONNECT_TIMEOUT", "INCOMPLETE")
 AT_ONCE = 1
+# Seconds: what a reading may take, and each of its pages, before it has to let others go first.
+PATIENCE, SLOW_PAGE = 10.0, 5.0
+# Who was told to a worker so long ago found no free process.
+TOLD_BEFORE = timedelta(seconds=2)
 _LOCK = 7_301_204  # one number for this lane, among the advisory locks of the database
+_IS_SLOW = Q(put_aside=True) | Q(endpoint__error_code__in=WAITED)
 
 
 def is_slow(run: Run) -> bool:
     """The command line reads in a process of its own, and holds up nobody."""
-    return run.trigger != Trigger.COMMAND and run.endpoint.error_code in WAITED
+    return run.trigger != Trigger.COMMAND and (run.put_aside or run.endpoint.error_code in WAITED)
+
+
+def must_give_way(run: Run, seconds: float, pages: int) -> bool:
+    """Whether this reading has kept a process for so long, with so few pages, that others go first."""
+    if run.trigger == Trigger.COMMAND or is_slow(run):
+        return False
+    return pages > 0 and seconds > max(PATIENCE, pages * SLOW_PAGE) and _others_wait()
+
+
+def _others_wait() -> bool:
+    told = Run.objects.filter(status=RunStatus.QUEUED, sent_at__lt=Now() - TOLD_BEFORE)
+    return told.exclude(_IS_SLOW).exists()
 
 
 def may_start(run: Run) -> bool:
@@ -37,4 +58,4 @@ def next_waiting() -> int | None:
 
 
 def _slow() -> QuerySet[Run]:
-    return Run.objects.filter(endpoint__error_code__in=WAITED).exclude(trigger=Trigger.COMMAND)
+    return Run.objects.filter(_IS_SLOW).exclude(trigger=Trigger.COMMAND)

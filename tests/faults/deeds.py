@@ -45,6 +45,19 @@ def hasty_task(run: int) -> None:
     task(run)
 
 
+def work_off(runs: list[int]) -> None:
+    """One process of a worker that reads whatever nobody else has taken up, and gives up nobody who hangs."""
+    from functools import partial
+
+    from catalog import credentials, enumeration
+    from catalog.wire import Limits
+
+    patient = Limits(idle=600, request=600, session=600)
+    credentials.open_session = partial(credentials.open_session, limits=patient)
+    for run in runs:
+        enumeration.perform(run)
+
+
 def long_task(run: int) -> None:
     """The same with a heart that beats so fast that every reading is a long one."""
     from catalog import enumeration

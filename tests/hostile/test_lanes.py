@@ -1,15 +1,22 @@
-"""A vendor that hangs is read again, but never beside another that hangs."""
+"""A vendor that hangs is read again, but never beside another that hangs, nor while others wait."""
+
+import time
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
-from catalog import enumeration
-from catalog.models import Endpoint, Run
+from catalog import enumeration, lanes
+from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
+from pegboard.local import WORKER
 from tests.factories import make_endpoint
 from tests.hostile.bench import SHORT, Bench, as_admin
 from tests.hostile.dialects import DIALECTS
 from tests.hostile_vendor import HostileVendor, json_reply, reply, then_waits
+from tests.vendor import Vendor, serving, tools
 
 pytestmark = pytest.mark.django_db
 
@@ -94,3 +101,109 @@ def test_two_workers_look_one_after_the_other(vendor, told):
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")
         assert cursor.fetchone()[0] >= 1
+
+
+@pytest.fixture
+def others(monkeypatch):
+    """Whether somebody was found waiting, at each beat of the heart; every page is a slow one."""
+    found = []
+    asked = lanes.must_give_way
+
+    def after_two_pages(run, seconds, pages):
+        found.append(pages > 1 and asked(run, seconds, pages))
+        return found[-1]
+
+    monkeypatch.setattr(lanes, "must_give_way", after_two_pages)
+    monkeypatch.setattr(lanes, "PATIENCE", 0.0)
+    monkeypatch.setattr(lanes, "SLOW_PAGE", 0.0)
+    monkeypatch.setattr(enumeration, "HEARTBEAT_SECONDS", 0.01)
+    return found
+
+
+@pytest.fixture
+def three_pages(others):
+    """Its third page comes after the heart has beaten twice."""
+
+    def script(number, document):
+        enough = len(others) + 2
+        ends = time.monotonic() + 4
+        while number == 3 and len(others) < enough and time.monotonic() < ends:
+            time.sleep(0.005)
+
+    with serving(Vendor(tools(25))) as vendor:
+        vendor.script = script
+        yield vendor
+
+
+def waiting_since(seconds, code=""):
+    """Somebody whom no worker has taken up."""
+    endpoint = make_endpoint(url="http://127.0.0.1:9/", error_code=code, failures=bool(code))
+    run = enumeration.request_run(endpoint, trigger=Trigger.SCHEDULE)
+    Run.objects.filter(pk=run.pk).update(sent_at=timezone.now() - timedelta(seconds=seconds))
+    return run
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_is_slow_on_every_page_lets_others_go_first_and_goes_on_where_it_stood(three_pages, told):
+    run = enumeration.request_run(make_endpoint(url=three_pages.url), trigger=Trigger.SCHEDULE)
+    other = waiting_since(3)
+    aside = enumeration.perform(run.pk)
+    assert (aside.status, aside.attempt, aside.put_aside, aside.error_code) == ("queued", 0, True, "")
+    assert told[-1] == run.pk, "its lane is free, so it may go on as soon as there is a process"
+    assert not Tool.objects.exists()
+    asked = len(three_pages.requests)
+    done = enumeration.perform(run.pk)
+    assert (done.status, done.attempt, done.added) == ("succeeded", 1, 25), "and it is put aside only once"
+    assert ["pageCursor" in path for path in three_pages.requests[asked:]] in (
+        [True, False],
+        [True, True, False],
+    )
+    assert Run.objects.get(pk=other.pk).status == "queued"
+    enumeration.request_run(done.endpoint, trigger=Trigger.SCHEDULE)
+    assert lanes.next_waiting() is None, "the next run is a run like any other"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("trigger", "seconds", "code"),
+    [(Trigger.SCHEDULE, 1, ""), (Trigger.SCHEDULE, 60, "IDLE"), (Trigger.COMMAND, 60, "")],
+)
+def test_nobody_gives_way_to_who_does_not_wait_for_a_process(
+    three_pages, told, others, trigger, seconds, code
+):
+    """Not to one that was told just now, nor to one that waits for its lane; and the command line never."""
+    run = enumeration.request_run(make_endpoint(url=three_pages.url), trigger=trigger)
+    waiting_since(seconds, code)
+    assert enumeration.perform(run.pk).status == "succeeded"
+    assert len(others) > 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pages", "gives_way"),
+    [(9, 1, False), (11, 0, False), (11, 1, True), (49, 10, False), (51, 10, True)],
+)
+def test_a_long_list_that_comes_quickly_is_not_put_aside(vendor, told, seconds, pages, gives_way):
+    run = running(vendor, "")
+    waiting_since(3)
+    assert lanes.must_give_way(run, seconds, pages) is gives_way
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_was_put_aside_waits_for_another_that_hangs(vendor, told):
+    running(vendor, "IDLE")
+    run = queued(vendor, "")
+    Run.objects.filter(pk=run.pk).update(put_aside=True)
+    assert enumeration.perform(run.pk).status == "queued"
+
+
+def test_as_many_processes_are_shipped_as_four_that_hang_leave_enough_of():
+    """Four of them held, the others read two thirds as fast or more: 1.5 times as long at most."""
+    words = (
+        *WORKER,
+        *(Path(__file__).parents[2] / "docker-compose.yml").read_text().replace('"', "").split(),
+    )
+    counts = [
+        int(words[at + 1].strip(",")) for at, word in enumerate(words) if word.strip(",") == "--concurrency"
+    ]
+    assert len(counts) == 2
+    assert all(count / (count - 4) <= 1.5 for count in counts)
