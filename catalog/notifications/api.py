@@ -6,16 +6,18 @@ from django.urls import path
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.addresses import LONGEST_URL
-from catalog.notifications import subscriptions, webhooks
+from catalog.notifications import reports, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, SendingState, Subscription, Webhook
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
+from people.throttling import ReportLimit
 
 
 class EventList(serializers.ListField):
@@ -213,7 +215,43 @@ def _answer(row: Webhook) -> Response:
     return Response(WebhookOutput(row).data, headers=etag_of(webhooks.facts(row)))
 
 
+class ReportInput(Input):
+    token = serializers.CharField(max_length=200, help_text="The whole key, as it was found.")
+    place = serializers.CharField(
+        max_length=reports.LONGEST_PLACE, required=False, allow_blank=True, help_text="Where it was found."
+    )
+
+
+class ReportOutput(serializers.Serializer[Any]):
+    message = serializers.CharField()
+
+
+@extend_schema(tags=["keys"])
+class TokenReport(GenericAPIView[Any]):
+    """Ends a key that leaked. Anybody may send one; to have it is all the proof that is asked for.
+
+    The answer is the same whether there was such a key or not. Its owner is told. 30 reports a minute from
+    one address are taken.
+    """
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    throttle_classes = (ReportLimit,)
+    serializer_class = ReportOutput
+    queryset = Delivery.objects.none()
+    pagination_class = None
+
+    @extend_schema(operation_id="token_report", request=ReportInput, responses={202: ReportOutput})
+    def post(self, request: Request) -> Response:
+        given = ReportInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        reports.report(given.validated_data["token"], place=given.validated_data.get("place", ""))
+        answer = {"message": "Thank you. If this was a key of this Pegboard, it works no longer."}
+        return Response(answer, status=202, headers={"Cache-Control": "no-store"})
+
+
 urlpatterns = [
+    path("token-report/", TokenReport.as_view(), name="api-token-report"),
     path("subscriptions/", SubscriptionList.as_view(), name="api-subscription-list"),
     path("subscriptions/<str:event>/", SubscriptionDetail.as_view(), name="api-subscription"),
     path("webhooks/", WebhookList.as_view(), name="api-webhook-list"),

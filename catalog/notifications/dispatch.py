@@ -12,7 +12,7 @@ from uuid import UUID
 from celery import current_app
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import Max
+from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
@@ -20,6 +20,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from catalog.notifications import events
 from catalog.notifications.models import (
     Delivery,
+    Event,
     Mail,
     MailAddress,
     Notice,
@@ -27,6 +28,7 @@ from catalog.notifications.models import (
     Subscription,
     Webhook,
 )
+from people.models import ApiToken, Role, User
 
 logger = logging.getLogger(__name__)
 
@@ -100,11 +102,20 @@ def _fan_out(notice: Notice) -> None:
     )
     if not settings.MAIL_IS_SET_UP:
         return
-    wanted = Subscription.objects.filter(event=notice.event, user__is_active=True)
-    for address in MailAddress.objects.filter(
-        user__in=wanted.values("user"), confirmed_at__isnull=False
-    ).order_by("user"):
+    for address in MailAddress.objects.filter(user__in=_readers(notice), confirmed_at__isnull=False).order_by(
+        "user"
+    ):
         open_mail(address).notices.add(notice)
+
+
+def _readers(notice: Notice) -> QuerySet[User]:
+    """Whoever asked for it. Of a key its owner hears unasked, and besides administrators alone."""
+    asked = Subscription.objects.filter(event=notice.event)
+    active = User.objects.filter(is_active=True)
+    if notice.event != Event.KEY_REPORTED:
+        return active.filter(pk__in=asked.values("user"))
+    owner = ApiToken.objects.filter(pk=notice.subject)
+    return active.filter(Q(pk__in=owner.values("user")) | Q(role=Role.ADMIN, pk__in=asked.values("user")))
 
 
 def open_mail(address: MailAddress) -> Mail:

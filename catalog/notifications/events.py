@@ -8,6 +8,7 @@ from catalog.models import Credential, Endpoint, Finding
 from catalog.models.findings import FindingState
 from catalog.notifications.models import TEST, Event, Notice, Webhook
 from catalog.protocols.errors import printable
+from people.models import ApiToken
 
 LONGEST_SENTENCE = 500
 
@@ -81,6 +82,19 @@ def _webhook_paused(subject: str) -> Told | None:
     return Told(f"The webhook “{name}” was paused", says, f"/notifications/webhooks/{webhook.pk}/", facts)
 
 
+def _key_reported(subject: str) -> Told | None:
+    key = ApiToken.objects.select_related("user").filter(pk=subject).exclude(reported_at=None).first()
+    if key is None:
+        return None
+    name, owner = printable(key.name), printable(str(key.user), 150)
+    facts = {"key": {"id": key.pk, "name": name, "prefix": key.prefix, "owner": key.user.username}}
+    says = (
+        f"Somebody sent Pegboard this key of {owner}, so others may have it too. It was revoked at once. "
+        "Look in the audit trail for what it did, and give the program a new one."
+    )
+    return Told(f"The access key “{name}” was reported as leaked", says, "/keys/", facts)
+
+
 def _test(subject: str) -> Told:
     says = "Somebody pressed “Send a test” in Pegboard. Nothing has happened."
     return Told("A test of this webhook", says, f"/notifications/webhooks/{subject}/")
@@ -93,6 +107,7 @@ _WORDS: dict[str, Callable[[str], Told | None]] = {
     Event.REVIEW: _review,
     Event.SIGN_IN: _sign_in,
     Event.WEBHOOK_PAUSED: _webhook_paused,
+    Event.KEY_REPORTED: _key_reported,
     TEST: _test,
 }
 

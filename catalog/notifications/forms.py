@@ -15,6 +15,7 @@ EXPLAINED = {
     Event.REVIEW: "New findings, or new versions that are held.",
     Event.SIGN_IN: "Until somebody signs in, its endpoints cannot be read.",
     Event.WEBHOOK_PAUSED: "Its receiver failed again and again.",
+    Event.KEY_REPORTED: "It was revoked at once. Of your own you hear in any case, administrators of all.",
 }
 
 

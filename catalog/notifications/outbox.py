@@ -52,6 +52,10 @@ def webhook_paused(webhook: Webhook) -> None:
     _put(Event.WEBHOOK_PAUSED, webhook.pk, AT_ONCE)
 
 
+def key_reported(key_id: int) -> None:
+    _put(Event.KEY_REPORTED, key_id, AT_ONCE)
+
+
 def _put(event: Event, subject: object, wait: timedelta) -> None:
     if not connection.in_atomic_block:
         raise RuntimeError("a notice belongs into the transaction of its change")

@@ -101,6 +101,7 @@ def _answered(call: Call, tool: SealedTool, agent: Agent, request: Request) -> R
     return Response(call_document(call, tool, agent, request), status=202 if call.is_active else 200)
 
 
+@extend_schema(tags=["runtimes"])
 class ReleaseInvoke(GenericAPIView[Release]):
     """Run a tool of the live release and wait for the outcome.
 
@@ -182,6 +183,7 @@ def found_call(request: Request, slug: str, pk: int) -> tuple[Agent, Call, Seale
     return agent, call, tool
 
 
+@extend_schema(tags=["runtimes"])
 class AgentCall(GenericAPIView[Call]):
     """What became of a call that a runtime of this agent made."""
 
@@ -196,6 +198,7 @@ class AgentCall(GenericAPIView[Call]):
         return Response(call_document(invocation.settled(found), tool, agent, request))
 
 
+@extend_schema(tags=["runtimes"])
 class AgentCallResume(GenericAPIView[Call]):
     """Go on with a call that stopped to ask. It becomes another call, with an outcome of its own."""
 

@@ -45,7 +45,7 @@ class KeyOutput(serializers.ModelSerializer[ApiToken]):
         model = ApiToken
         fields = [
             "id", "name", "prefix", "owner", "scopes", "agents", "state", "created_at", "expires_at",
-            "last_used_at", "revoked_at",
+            "last_used_at", "revoked_at", "reported_at",
         ]  # fmt: skip
         read_only_fields = fields
 

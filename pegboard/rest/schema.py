@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
-from rest_framework.permissions import SAFE_METHODS
+from rest_framework.permissions import SAFE_METHODS, AllowAny
 
 from people.permissions import needed_role
 
@@ -61,9 +61,11 @@ class Schema(AutoSchema):
         return bodies
 
     def get_extensions(self) -> dict[str, Any]:
+        if AllowAny in self.view.permission_classes:
+            return {"x-role": "public"}
         role = needed_role(self.view, self.method)
-        runtime = {"x-runtime": True} if getattr(self.view, "runtime", False) else {}
-        return {"x-role": role.value, **runtime} if role else {}
+        opened = {f"x-{name}": True for name in ("runtime", "invokes") if getattr(self.view, name, False)}
+        return {"x-role": role.value, **opened} if role else {}
 
     def _resolve_path_parameters(self, variables: Any) -> list[Any]:
         parameters: list[Any] = super()._resolve_path_parameters(variables)  # type: ignore[no-untyped-call]
@@ -74,6 +76,8 @@ class Schema(AutoSchema):
 
     def _possible_errors(self) -> list[str]:
         codes = set(ERRORS)
+        if AllowAny in self.view.permission_classes:
+            codes -= {"401", "403"}
         if self.method in SAFE_METHODS:
             codes -= {"409"}
         if self.method not in ("POST", "PUT", "PATCH"):

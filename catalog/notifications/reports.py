@@ -1,0 +1,30 @@
+"""A key that leaked: whoever has it ends it, by sending it here.
+
+To have the key is all the proof that is asked for, as whoever has it could do worse than end it.
+"""
+
+from django.db import transaction
+from django.utils import timezone
+
+from catalog.notifications import outbox
+from catalog.protocols.errors import printable
+from people import tokens
+from people.models import ApiToken
+
+LONGEST_PLACE = 300
+
+
+def report(plain: str, *, place: str = "") -> None:
+    """Revokes the key, if there is one that still works. `place` is where it was found."""
+    if not tokens.is_well_formed(plain):
+        return
+    with transaction.atomic():
+        rows = ApiToken.objects.select_for_update(of=("self",)).select_related("user")
+        key = rows.filter(digest=ApiToken.digest_of(plain), revoked_at=None).first()
+        if key is None:
+            return
+        found = printable(tokens.SHAPE.sub("pgb_…", place.strip()), LONGEST_PLACE)
+        where = f" It was found at {found}" if found else ""
+        tokens.revoke(key, actor=None, why=f"Reported as leaked, by somebody who had the key itself.{where}")
+        ApiToken.objects.filter(pk=key.pk).update(reported_at=timezone.now())
+        outbox.key_reported(key.pk)
