@@ -1,25 +1,36 @@
 """What workers do. A task takes ids, may run twice, and calls one function."""
 
 import uuid
+from datetime import timedelta
 from functools import partial
 
 from celery import shared_task
+from django.utils import timezone
 
 from catalog import enumeration, hints, history, inspecting, invocation, search, second_look
 from catalog.crashpoints import crashpoint
+from catalog.models import Run
 from catalog.models.runs import RunStatus
 from catalog.oauth import tokens
+
+# After that, what a reading left to do has been done by the tasks that run once a minute.
+LEFT_TO_OTHERS = timedelta(minutes=2)
 
 
 @shared_task
 def enumerate_endpoint(run_id: int) -> None:
     run = enumeration.perform(run_id)
-    if run.status == RunStatus.SUCCEEDED:
+    # A message that comes again much later finds nothing to do: a long queue shall not feed itself.
+    if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
         inspecting.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
         # Without the broker, the next reading sees to it.
         hints.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         crashpoint("done")
+
+
+def _has_just_ended(run: Run) -> bool:
+    return run.finished_at is not None and timezone.now() - run.finished_at < LEFT_TO_OTHERS
 
 
 @shared_task

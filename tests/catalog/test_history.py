@@ -1,9 +1,11 @@
 import json
 import threading
+from datetime import timedelta
 from itertools import count
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from catalog import enumeration, history, tasks
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
@@ -386,6 +388,19 @@ def test_task_sends_the_next_batch_on_its_way(archive, endpoint, monkeypatch):
 
     assert [len(message) for message in sent] == [1, 2, 2]
     assert ToolVersion.objects.count() == 36
+
+
+def test_a_message_that_comes_again_later_asks_nobody_and_sends_none(archive, endpoint, monkeypatch):
+    sent = []
+    monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
+    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    tasks.enumerate_endpoint(run.pk)
+    Run.objects.update(finished_at=timezone.now() - timedelta(minutes=5))
+    asked = len(archive.requests)
+
+    tasks.enumerate_endpoint(run.pk)
+
+    assert (len(sent), len(archive.requests)) == (1, asked)
 
 
 def test_failed_run_sends_nobody_into_history(archive, endpoint, monkeypatch):
