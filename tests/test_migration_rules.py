@@ -61,6 +61,8 @@ def trouble_with(operation: Operation, app: str, before: ProjectState, *, is_new
 def _of_a_new_column(field: models.Field) -> str:
     if field.many_to_many:
         return ""
+    if field.generated:
+        return "the table is written anew under a lock"
     if not field.null and field.db_default is NOT_PROVIDED:
         return "old code cannot add rows: give the field db_default, or null=True"
     if field.unique or field.db_index:
@@ -156,6 +158,13 @@ def _state() -> ProjectState:
 
 BREAKING = {
     "a column that old code does not fill": migrations.AddField("thing", "x", models.TextField(default="")),
+    "a column that the database computes": migrations.AddField(
+        "thing",
+        "x",
+        models.GeneratedField(
+            expression=models.F("size"), output_field=models.IntegerField(), db_persist=True
+        ),
+    ),
     "a column with an index": migrations.AddField(
         "thing", "x", models.TextField(db_default="", db_index=True)
     ),
