@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from soak import _summary
+from soak import _summary, clocks, upgrade
 from soak.frame import Field
 from tests.faults.warm import ROOT
 
@@ -72,6 +72,19 @@ def test_the_table_sums_up_what_all_storms_did(field):
     reports = [field.report(), missing.report()]
     assert "VIOLATION  clocks: a row was lost" in _summary.table(reports)
     assert _summary.status(reports) == 1
+
+
+def test_without_the_repositorys_history_the_upgrade_was_not_run(field, monkeypatch, tmp_path):
+    monkeypatch.setattr(upgrade, "ROOT", tmp_path)
+    upgrade.storm(field)
+    assert "history" in field.report()["not_run"]
+    assert "NOT RUN" in str(field)
+
+
+def test_without_faketime_no_clock_was_moved(field, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    clocks.storm(field)
+    assert "faketime" in field.report()["not_run"]
 
 
 def test_an_unknown_storm_is_refused_with_those_that_there_are():
