@@ -19,6 +19,7 @@ import catalog
 import designer
 import people
 from catalog import (
+    connecting,
     connections,
     custody,
     enumeration,
@@ -29,12 +30,18 @@ from catalog import (
     invocation,
     second_look,
 )
-from catalog.models import Call, Endpoint, Finding, Run, Tool
+from catalog.models import Call, Endpoint, Finding, Grant, Run, Tool
+from catalog.models import Vendor as Vendors
 from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import webhooks
-from designer import agents, pins, releases, tunings
+from catalog.oauth import tokens as oauth_tokens
+from catalog.protocols.errors import ProtocolError
+from designer import agents, calls, keys, pins, releases, tunings
+from designer.models import Agent
 from people import directory, teams, tokens, verification
 from people.models import AuditEntry, Role, User
+from tests.authorization_server import AuthorizationServer, scripted
+from tests.catalog.oauth_cases import make_client, sign, wear_out
 from tests.factories import PASSWORD, make_user
 from tests.vendor import Vendor, serving, tool, tools
 
@@ -68,15 +75,14 @@ WORKING = {
     "catalog_endpoint": ["memory", "next_due_at", "last_success_at", "failures", "error_message"],
     "catalog_tool": ["versions_read_at"],
     "catalog_credential": ["used_at", "refused_at"],
+    # Tokens and when to renew them. What went wrong, what was granted and by whom is told.
+    "catalog_grant": [
+        *("generation", "access_token", "access_key_id", "refresh_token", "refresh_key_id", "obtained_at"),
+        *("expires_at", "renew_at", "used_at", "lease", "lease_until", "started_at"),
+        *("failures", "retry_at", "failed_at", "error_message"),
+    ],
     "people_apitoken": ["last_used_at"],
     "people_user": ["last_login"],
-}
-# Operations that need an authorization server, with the tests that look at their rows of the trail.
-ELSEWHERE = {
-    "catalog.oauth.sign_in.begin",
-    "catalog.oauth.sign_in.complete",
-    "catalog.custody.update_credential",
-    "catalog.custody.sign_out",
 }
 # They take an `actor` and only read, or only pass it on.
 NO_OPERATIONS = {"people.audit.record", "people.audit.entries"}
@@ -145,7 +151,7 @@ def operations() -> dict[CodeType, str]:
                     and function.__module__ == module.name
                     and not name.startswith("_")
                     and "actor" in inspect.signature(function).parameters
-                    and path not in NO_OPERATIONS | ELSEWHERE
+                    and path not in NO_OPERATIONS
                 ):
                     found[inspect.unwrap(function).__code__] = path
     return found
@@ -235,6 +241,12 @@ def look_twice(ada: User, endpoint: Endpoint, vendor: Vendor) -> None:
     vendor.script = None
 
 
+ASKS = (
+    '{"error":{"code":"INTERRUPT","message":"More."},'
+    '"asks":[{"id":"q","message":"Which?","schema":{"type":"string"}}],"resume":{}}'
+)
+
+
 def designers_work(bob: User, wanted: Tool) -> None:
     agent = agents.create_agent(actor=bob, name="Desk")
     below = agents.create_agent(actor=bob, name="Helper", parent=agent)
@@ -252,8 +264,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     Call.objects.filter(pk=call.pk).update(
         status="finished",
         outcome="needs_input",
-        result='{"error":{"code":"INTERRUPT","message":"More."},'
-        '"asks":[{"id":"q","message":"Which?","schema":{"type":"string"}}],"resume":{}}',
+        result=ASKS,
         finished_at=timezone.now(),
     )
     invocation.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
@@ -261,8 +272,19 @@ def designers_work(bob: User, wanted: Tool) -> None:
         for finding in Finding.objects.filter(tool=wanted).exclude(state="accepted"):
             findings.resolve(finding, actor=bob, decision="accept")
         pins.move_pin(pin, actor=bob, ordinal=other.ordinal)
+    a_runtime_works(bob, agent)
     pins.remove_pin(pin, actor=bob)
     agents.remove_agent(below, actor=bob)
+
+
+def a_runtime_works(bob: User, agent: Agent) -> None:
+    key, _ = keys.issue(bob, actor=bob, name="runtime", scopes=["runtime", "invoke"], agents=[agent])
+    release = agent.releases.get()
+    sealed = calls.find_tool(release, "ask")
+    call = calls.call(release, sealed, actor=bob, key=key, arguments={"city": "Oslo"}, is_confirmed=True)
+    Call.objects.filter(pk=call.pk).update(status="finished", outcome="needs_input", result=ASKS)
+    calls.go_on(Call.objects.get(pk=call.pk), release, actor=bob, key=key, answers={"q": "it"})
+    calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
 
 
 def somebody_is_told(ada: User, url: str) -> None:
@@ -275,15 +297,56 @@ def somebody_is_told(ada: User, url: str) -> None:
     webhooks.remove(hook, actor=ada)
 
 
+def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
+    """Signed in for, renewed, in trouble, well again, refused, ended, forgotten; nothing of it unsaid."""
+    row = make_client(server, "oauth_code", actor=ada, name="Sign-in", revocation_url=f"{server.url}/revoke")
+    endpoint = connections.create_endpoint(
+        actor=ada, vendor=Vendors.objects.get(name="The shop"), protocol="a2t", url=server.url, credential=row
+    )
+    assert connecting.begin(endpoint, actor=ada) is None
+    sign(server, row, ada)
+    [run] = connecting.go_on(row, actor=ada)
+    assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
+    inspecting.inspect_pending(endpoint.pk)
+    told = AuditEntry.objects.count()
+    wear_out(row)
+    oauth_tokens.token_for(row)
+    assert AuditEntry.objects.count() == told, "a renewal that changes nothing is nobody's news"
+    for trouble in ("server_error", "server_error", "invalid_client"):
+        wear_out(row)
+        Grant.objects.update(retry_at=None)
+        server.scripts.append(scripted({"error": trouble}, status=400))
+        with pytest.raises(ProtocolError):
+            oauth_tokens.token_for(row)
+    Grant.objects.update(retry_at=None)
+    server.grants_scope = "read"
+    generation = oauth_tokens.token_for(row).generation
+    oauth_tokens.note_refusal(row, generation)
+    oauth_tokens.note_acceptance(row, generation)
+    wear_out(row)
+    server.grants_scope = "read admin"
+    oauth_tokens.token_for(row)
+    custody.update_credential(row, actor=ada, name="Another name", scope="read")
+    custody.sign_out(row, actor=ada)
+    sign(server, row, ada)
+    wear_out(row)
+    server.scripts.append(scripted({"error": "invalid_grant"}, status=400))
+    with pytest.raises(ProtocolError):
+        oauth_tokens.token_for(row)
+    connections.remove_endpoint(endpoint, actor=ada)
+    custody.remove_credential(row, actor=ada)
+
+
 def test_every_change_is_written_down_in_its_own_transaction(silent, called):
     ada = make_user(username="ada")
     silent()  # she came with the installation
-    with serving(Vendor(tools(4))) as vendor:
+    with serving(Vendor(tools(4))) as vendor, AuthorizationServer() as authorization:
         steps: list[tuple[str, Callable[[], object]]] = [
             ("people", lambda: people_come_and_go(ada)),
             ("vendor", lambda: a_vendor_does_what_it_likes(ada, vendor)),
             ("designer", lambda: designers_work(ada, Tool.objects.get(name="tool_1"))),
             ("webhooks", lambda: somebody_is_told(ada, vendor.url)),
+            ("credential", lambda: a_credential_lives(ada, authorization)),
         ]
         made = {}
         for name, step in steps:
@@ -300,9 +363,12 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
     left_out = [name for code, name in operations().items() if code not in called]
     assert left_out == []
     by_workers = set(AuditEntry.objects.filter(actor=None).values_list("action", flat=True))
-    assert by_workers == {"read", "inspect", "add older versions", "hold", "fail", "recover", "look again"}
+    about_tokens = {"renew", "refuse", "accept", "end sign-in"}
+    about_vendors = {"read", "inspect", "add older versions", "hold", "fail", "recover", "look again"}
+    assert by_workers == about_vendors | about_tokens
     assert not AuditEntry.objects.filter(actor=None, why="").exists()
-    assert AuditEntry.objects.filter(action="fail").count() == 1  # the second failure was the same
+    for kind in ("endpoint", "credential"):  # the second failure was the same
+        assert AuditEntry.objects.filter(action="fail", kind=kind).count() == 1
     assert verification.verify().broken == ""
 
 
