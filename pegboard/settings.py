@@ -132,6 +132,7 @@ DATABASES = {"default": _database(os.environ.get("DATABASE_URL", "postgresql://1
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 
 INSTALLED_APPS = [
+    "people",  # before Django's own, whose commands about people leave no trace
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -143,7 +144,6 @@ INSTALLED_APPS = [
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
-    "people",
     "catalog",
     "catalog.notifications",
     "designer",

@@ -1,5 +1,6 @@
 """Django's admin shows rows and changes none: changes go through the pages, where they are audited."""
 
+import django.contrib.auth.admin  # noqa: F401 - offers groups, which mean nothing here
 from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.db.models import Model

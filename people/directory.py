@@ -72,13 +72,13 @@ def _revoke_keys(user: User, actor: User | None) -> None:
         tokens.revoke(key, actor=actor, why=f"{user} was deactivated.")
 
 
-def set_password(user: User, *, actor: User | None, password: str) -> None:
+def set_password(user: User, *, actor: User | None, password: str, why: str = "") -> None:
     """Ends the sessions of that person. The audit trail says that it was set, never what it is."""
     _check(user, password)
     user.set_password(password)
     with transaction.atomic():
         user.save(update_fields=["password"])
-        audit.record(actor, "set password", user)
+        audit.record(actor, "set password", user, why=why)
 
 
 def facts(user: User) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from django.utils import timezone
 from designer import keys
 from people.errors import DomainError
 from people.models import Scope, User
+from people.prompts import sentences
 
 
 class Command(BaseCommand):
@@ -46,5 +47,5 @@ class Command(BaseCommand):
                 expires_at=timezone.now() + timedelta(days=min(options["days"], 100_000)),
             )
         except DomainError as error:
-            raise CommandError(" ".join(dict.fromkeys([error.message, *error.fields.values()]))) from error
+            raise CommandError(sentences(error)) from error
         self.stdout.write(plain)

@@ -1,0 +1,27 @@
+"""In the place of Django's own, which would leave no entry in the audit trail."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from people import directory
+from people.errors import DomainError
+from people.models import User
+from people.prompts import FROM_THE_COMMAND_LINE, ask_for_password, sentences
+
+
+class Command(BaseCommand):
+    help = "Sets somebody's password and ends their sessions."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("username", help="whose")
+
+    def handle(self, *args: Any, username: str, **options: Any) -> None:
+        user = User.objects.filter(username__iexact=username).first()
+        if user is None:
+            raise CommandError(f"Nobody signs in as {username}.")
+        try:
+            directory.set_password(user, actor=None, password=ask_for_password(), why=FROM_THE_COMMAND_LINE)
+        except DomainError as error:
+            raise CommandError(sentences(error)) from error
+        self.stdout.write(f"The password of {user} is set. Their sessions are over.")
