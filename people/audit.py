@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet, TextChoices
 from django.utils import timezone
 
 from people.chain import CONTENT, digest_of
@@ -15,6 +15,12 @@ ADMINISTRATORS_ONLY = ("team",)
 # Agents lie above people, so they say themselves who sees which.
 AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
 _agents_seen_by: list[AgentsSeenBy] = []
+
+
+class Doer(TextChoices):
+    PEOPLE = "people", "People"
+    WORKERS = "workers", "Workers and commands"
+
 
 # DISTINCT would read every row of a trail that only grows; this goes from one kind to the next in the index.
 KINDS = """
@@ -90,11 +96,15 @@ def visible_to(user: User) -> QuerySet[AuditEntry]:
     )
 
 
-def entries(reader: User, *, actor: User | None = None, kind: str = "", q: str = "") -> QuerySet[AuditEntry]:
-    """Those that `reader` may see: by one person, of one kind, with `q` in their label."""
+def entries(
+    reader: User, *, actor: User | None = None, by: str = "", kind: str = "", q: str = ""
+) -> QuerySet[AuditEntry]:
+    """Those that `reader` may see: by one person, or by a `Doer`; of one kind, with `q` in their label."""
     rows = visible_to(reader)
     if actor:
         rows = rows.filter(actor=actor)
+    if by:
+        rows = rows.filter(actor__isnull=by == Doer.WORKERS)
     if kind:
         rows = rows.filter(kind=kind)
     return rows.filter(label__icontains=q) if q else rows

@@ -8,6 +8,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, QueryDict
 
 from people import signin
+from people.audit import Doer
 from people.errors import DomainError
 from people.late_edits import ANY_STATE, Difference, Facts, LateEditError, etag
 from people.models import Role, User
@@ -180,13 +181,28 @@ class OwnPasswordForm(LinkForm):
         self.fields["old"].label = "Password now"
 
 
+DOER = ":"  # no name that somebody signs in with begins with it
+
+
 class AuditFilterForm(OperationForm):
+    """Who did it is one field: somebody, or all people, or all workers."""
+
     q = forms.CharField(required=False, max_length=200)
-    actor = forms.ModelChoiceField(
-        queryset=User.objects.all(), required=False, to_field_name="username", empty_label="Anybody"
-    )
+    actor = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(required=False)
 
     def __init__(self, *args: Any, kinds: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["kind"].choices = [("", "Anything"), *kinds]  # type: ignore[attr-defined]
+        people = [(user.username, str(user)) for user in User.objects.all()]
+        doers = [(f"{DOER}{doer.value}", doer.label) for doer in Doer]
+        actors = [("", "Anybody"), ("All together", doers), ("One person", people)]
+        self.fields["actor"].choices = actors  # type: ignore[attr-defined]
+
+    def asked(self) -> dict[str, Any]:
+        """For `audit.entries`."""
+        given = dict(self.cleaned_data)
+        who: str = given.pop("actor")
+        if who.startswith(DOER):
+            return given | {"by": who.removeprefix(DOER)}
+        return given | {"actor": User.objects.filter(username=who).first() if who else None}

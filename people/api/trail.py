@@ -18,6 +18,11 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
         error_messages={"does_not_exist": "Nobody signs in with this name."},
         help_text="The name somebody signs in with.",
     )
+    by = serializers.ChoiceField(
+        choices=audit.Doer.choices,
+        required=False,
+        help_text="What people did, or what workers and commands did by themselves.",
+    )
     kind = serializers.CharField(max_length=30, required=False, allow_blank=True)
     q = serializers.CharField(
         max_length=200, required=False, allow_blank=True, help_text="Part of what was changed."

@@ -40,12 +40,15 @@ def test_rows_hold_only_what_differs():
 @pytest.mark.parametrize(
     ("query", "labels"),
     [
-        ("", ["Hotel agent", "Weather agent"]),
+        ("", ["Train agent", "Hotel agent", "Weather agent"]),
         ("?q=weath", ["Weather agent"]),
-        ("?kind=user", ["Hotel agent", "Weather agent"]),
+        ("?kind=user", ["Train agent", "Hotel agent", "Weather agent"]),
         ("?kind=pin", []),
         ("?actor=bob", ["Hotel agent"]),
         ("?actor=bob&q=weather", []),
+        ("?by=workers", ["Train agent"]),
+        ("?by=workers&actor=bob", []),
+        ("?by=people&kind=user", ["Hotel agent", "Weather agent"]),
     ],
 )
 def test_trail_is_filtered_over_rest(program, query, labels):
@@ -53,6 +56,7 @@ def test_trail_is_filtered_over_rest(program, query, labels):
     client = program(admin)
     record(admin, label="Weather agent")
     record(make_user(username="bob"), label="Hotel agent")
+    record(None, label="Train agent")
     found = client.get(f"/api/v1/audit/{query}").json()["results"]
     assert [row["label"] for row in found if row["kind"] != "apitoken"] == labels
 
@@ -92,3 +96,31 @@ def test_odd_filters_on_the_page_find_nothing_and_say_so(client):
     page = client.get("/audit/?kind=nonsense&actor=nobody")
     assert page.status_code == 200
     assert "Nothing matches" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("who", "labels"),
+    [
+        ("", {"Weather agent", "Train agent"}),
+        (":workers", {"Train agent"}),
+        (":people", {"Weather agent"}),
+        ("workers", {"Weather agent"}),  # somebody may be called so
+    ],
+)
+def test_page_shows_what_workers_did_by_themselves(client, who, labels):
+    user = make_user(username="workers")
+    client.force_login(user)
+    record(user, label="Weather agent")
+    record(None, label="Train agent")
+    page = client.get("/audit/", {"actor": who, "kind": "user"})
+    assert {entry.label for entry in page.context["page"].rows} == labels
+    assert "Workers and commands" in page.content.decode()
+
+
+def test_who_is_neither_a_person_nor_workers_is_refused(client, program):
+    admin = make_user()
+    client.force_login(admin)
+    page = client.get("/audit/?actor=:robots")
+    assert list(page.context["page"].rows) == []
+    assert page.context["form"].errors["actor"]
+    assert program(admin).get("/api/v1/audit/?by=robots").json()["fields"].keys() == {"by"}

@@ -11,7 +11,20 @@ from people.models import Role
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
-SPOOFS = ("X-Forwarded-For", "X-Real-Ip", "Forwarded", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip")
+# Headers in which somebody may say that they are somebody else; the number makes it another one each time.
+SPOOFS = {
+    "X-Forwarded-For": "10.0.0.{}",
+    "x-forwarded-for": "2001:db8::{}",
+    "X-Forwarded-For ": "10.0.0.{}, 203.0.113.9",
+    "X-Forwarded": "10.0.0.{}",
+    "Forwarded-For": "10.0.0.{}",
+    "Forwarded": "for=10.0.0.{};proto=https",
+    "X-Real-Ip": "10.0.0.{}",
+    "X-Client-Ip": "10.0.0.{}",
+    "True-Client-Ip": "10.0.0.{}",
+    "Cf-Connecting-Ip": "10.0.0.{}",
+    "X-Cluster-Client-Ip": "10.0.0.{}",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -79,10 +92,13 @@ def test_browser_counts_with_its_person(program):
 
 
 @pytest.mark.parametrize("header", SPOOFS)
-def test_pretended_address_changes_nothing(program, header):
+@pytest.mark.parametrize("proxies", [0, 1])
+def test_pretended_address_changes_nothing(program, settings, header, proxies):
+    settings.NUM_PROXIES = proxies
     client = program(make_user())
     pretended = [
-        client.get("/api/v1/keys/", headers={header: f"10.0.0.{number}"}).status_code for number in range(7)
+        client.get("/api/v1/keys/", headers={header.strip(): SPOOFS[header].format(number)}).status_code
+        for number in range(7)
     ]
     assert pretended == [200] * 5 + [429] * 2
 

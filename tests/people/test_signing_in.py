@@ -8,6 +8,7 @@ from django.utils import timezone
 from people import signin
 from people.models import FailedSignIn, Role
 from tests.factories import PASSWORD, make_user
+from tests.people.test_limits import SPOOFS
 
 pytestmark = pytest.mark.django_db
 
@@ -83,6 +84,21 @@ def test_forwarded_header_does_not_help_somebody_who_guesses(client):
     for number in range(10):
         sign_in(client, "ada", "wrong", HTTP_X_FORWARDED_FOR=f"10.1.1.{number}")
     assert sign_in(client, "ada", HTTP_X_FORWARDED_FOR="10.9.9.9").status_code == 429
+
+
+@pytest.mark.parametrize("proxies", [0, 1])
+def test_ten_disguises_are_one_address(client, settings, proxies):
+    """With a proxy of ours in front, whom it says that it heard is all that counts."""
+    settings.NUM_PROXIES = proxies
+    make_user(username="ada")
+    heard = "203.0.113.9"
+    for number, (header, value) in enumerate(SPOOFS.items()):
+        said = {"x-forwarded-for": heard} if proxies else {}
+        name, text = header.strip().lower(), value.format(number)
+        said[name] = f"{text}, {heard}" if proxies and name == "x-forwarded-for" else text
+        sign_in(client, "ada", "wrong", headers=said)
+    assert len(set(FailedSignIn.objects.values_list("address", flat=True))) == 1
+    assert sign_in(client, "ada", headers={"x-forwarded-for": heard}).status_code == 429
 
 
 def test_right_password_forgets_the_wrong_ones(client):
