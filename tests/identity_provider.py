@@ -34,6 +34,7 @@ def jwk(key: Any, kid: str, **members: str) -> dict[str, Any]:
 
 class IdentityProvider:
     def __init__(self) -> None:
+        self.secret = SECRET
         self.claims: dict[str, Any] = {"sub": "ada-1", "preferred_username": "ada", "name": "Ada Berger"}
         self.keys = [jwk(RSA_KEY, "r1"), jwk(EC_KEY, "e1")]
         self.sign: Callable[[dict[str, Any]], str] = self.signed
@@ -120,9 +121,9 @@ class IdentityProvider:
         } | self.metadata
 
     def _token(self, sent: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        pair = urlencode({"": CLIENT})[1:] + ":" + urlencode({"": SECRET})[1:]
+        pair = urlencode({"": CLIENT})[1:] + ":" + urlencode({"": self.secret})[1:]
         proof = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        posted = (sent.get("client_id"), sent.get("client_secret")) == (CLIENT, SECRET)
+        posted = (sent.get("client_id"), sent.get("client_secret")) == (CLIENT, self.secret)
         if authorization != proof and not posted:
             return 401, {"error": "invalid_client"}
         asked = self._codes.pop(sent.get("code", ""), None)

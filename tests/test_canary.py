@@ -1,8 +1,8 @@
 """K1: secrets are planted everywhere, everything is done and goes wrong, and no output holds one.
 
-Searched are the text of every table, every key of the broker, every log line down to DEBUG, every page and
-reply of REST, exports, dumpdata, mails, and reports of unexpected errors; each for every secret as it is, in
-base64 at any place, in an address, in JSON, in HTML, in hex and reversed.
+Searched are the text of every table, what pg_dump writes, every key of the broker, every log line down to
+DEBUG, every page and reply of REST, exports, dumpdata, mails and reports of unexpected errors; each for every
+secret as it is, in base64 at any place, in an address, in JSON, in HTML, in hex and reversed.
 """
 
 import html
@@ -10,13 +10,15 @@ import io
 import json
 import logging
 import secrets
+import tempfile
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote, quote_plus
 
 import pytest
+from django.conf import LazySettings
 from django.core import mail
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -35,7 +37,8 @@ from designer import releases
 from designer.errors import DesignerError
 from designer.exports import FORMATS
 from designer.models import Agent
-from pegboard import logs
+from pegboard import backups, logs
+from pegboard.sso import provider
 from people import broker
 from people.models import Role, User
 from tests import vendor as vendors
@@ -43,6 +46,7 @@ from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import wear_out
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, raw, reply
+from tests.identity_provider import CLIENT, FOREIGN_KEY, RSA_KEY, IdentityProvider
 from tests.test_roles import routes
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -186,6 +190,57 @@ def sign_in(planted: Planted) -> tuple[Client, APIClient]:
             answer = caller.get(API + path, headers={"Authorization": authorization})
             planted.put_out(f"key {path}", answer.content)
     return pages, api
+
+
+def sign_in_elsewhere(planted: Planted, settings: LazySettings) -> None:
+    """Single sign-on: once well, then with a forged token, then with a reply that says all it heard."""
+    with IdentityProvider() as idp:
+        idp.secret = planted.new("single sign-on secret", "/+= %:")
+        settings.OIDC = {
+            "issuer": idp.issuer,
+            "client_id": CLIENT,
+            "client_secret": idp.secret,
+            "name": "Example ID",
+            "scopes": "openid profile email",
+            "roles_claim": "",
+            "roles": {},
+            "default_role": "viewer",
+            "domains": [],
+        }
+
+        def signed(key: object, name: str) -> Callable[[dict[str, object]], str]:
+            def sign(claims: dict[str, object]) -> str:
+                planted.secrets[name] = idp.signed(claims | {"name": "Kn4ry " + name}, key=key)
+                return planted.secrets[name]
+
+            return sign
+
+        def telling(sent: dict[str, str], authorization: str) -> tuple[int, dict[str, str]]:
+            heard = f"{authorization} {sent}"
+            planted.secrets |= {"verifier": sent["code_verifier"], "code": sent["code"]}
+            return 400, {
+                "error": heard,
+                "error_description": heard,
+                "error_uri": f"https://x.example/?{heard}",
+            }
+
+        honest = idp._token
+        for name, key, answer in (
+            ("id token", RSA_KEY, honest),
+            ("forged id token", FOREIGN_KEY, honest),
+            ("code", RSA_KEY, telling),
+        ):
+            browser = Client(raise_request_exception=False)
+            idp.sign, idp._token = signed(key, name), answer
+            back = idp.authorize(browser.get("/accounts/single-sign-on/").headers["Location"])
+            back["code"] = planted.new("code of " + name)
+            idp._codes[back["code"]] = idp._codes.popitem()[1]
+            done = browser.get("/accounts/single-sign-on/done/", back)
+            assert (done.status_code == 302) == (name == "id token")
+            planted.put_out(f"single sign-on: {name}", done.content)
+            planted.put_out("sessions", str(browser.session.items()) if name == "id token" else "")
+    provider.forget()
+    settings.OIDC = None
 
 
 def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -> list[Credential]:
@@ -365,6 +420,10 @@ def dump(planted: Planted) -> None:
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f'SELECT t::text FROM "{table}" t')
             planted.put_out(f"table {table}", "\n".join(text for (text,) in cursor.fetchall()))
+    with tempfile.TemporaryFile() as file:
+        backups._run("pg_dump", "--format=plain", "--no-owner", output=file.fileno())
+        file.seek(0)
+        planted.put_out("pg_dump", file.read())
     planted.put_out("broker", repr(held_by_the_broker()))
     planted.put_out("mail", "\n".join(message.message().as_string() for message in mail.outbox))
     planted.put_out("mail", "\n".join(message.body for message in mail.outbox))
@@ -429,8 +488,9 @@ def no_second_tries(monkeypatch):
     monkeypatch.setattr(credentials, "open_session", once)
 
 
-def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, monkeypatch):
+def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, monkeypatch, settings):
     pages, api = sign_in(planted)
+    sign_in_elsewhere(planted, settings)
     with HostileVendor(echoing) as vendor:
         rows = add_credentials(planted, api, pages, f"{vendor.url}/")
         codes = read_echoes(planted, api, rows, vendor)
@@ -446,6 +506,8 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
     assert len(planted.secrets) >= 20
     assert len(planted.outputs) > 150
     assert any("export mcp" in name for name in planted.outputs)
+    assert any(b"COPY public.catalog_credential" in content for content in planted.outputs.values())
+    assert {"single sign-on secret", "id token", "forged id token", "verifier"} <= planted.secrets.keys()
     assert b"a bug with 2 things" in b"".join(planted.outputs.values())
     assert planted.hits() == []
 
