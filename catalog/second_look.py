@@ -209,6 +209,7 @@ class _Looking:
         self.ours = {tool: held for tool, held in current.items() if held.is_active}
         told = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
         self.told = set(told.values_list("tool_id", "subject"))
+        self.seen: set[tuple[int, str]] = set()
         self.guises = tuple(Guise) if self.endpoint.credential else (Guise.CLIENT,)
         self.ends = 0.0
         self.extended = time.monotonic()
@@ -227,20 +228,24 @@ class _Looking:
                 sight.error, found = error, []
             sights.append(sight)
             every += found
-            self.told |= {(each.version.tool_id, each.subject) for each in found}
+            self.seen |= {(each.version.tool_id, each.subject) for each in found}
         return sights, every
 
     def _differing(self, guise: Guise, sight: Sight) -> list[Found]:
         shown = self._list(guise)
         sight.shown = len(shown.keys() & self.ours.keys())
         differing = {tool: item for tool, item in shown.items() if self._differs(tool, item)}
-        fresh = {tool: item for tool, item in differing.items() if not self._is_told(tool, item)}
-        sight.known = len(differing) - len(fresh)
+        subjects = {tool: self._subject(tool, item) for tool, item in differing.items()}
+        sight.known = sum(subject in self.told for subject in subjects.values())
+        sight.fresh = sum(subject in self.seen for subject in subjects.values())
+        told = self.told | self.seen
+        fresh = {tool: item for tool, item in differing.items() if subjects[tool] not in told}
         every = list(self._compared(guise, fresh, sight))
         suspects = every[:MOST_TOLD]
         sight.left = len(every) - len(suspects)
         steady = self._steady(guise, suspects)
-        sight.fresh, sight.unsteady = len(steady), len(suspects) - len(steady)
+        sight.fresh += len(steady)
+        sight.unsteady = len(suspects) - len(steady)
         return steady
 
     def _differs(self, tool: str, item: Item) -> bool:
@@ -248,9 +253,9 @@ class _Looking:
         held = self.ours.get(tool)
         return held is not None and item.label == held.label and item.digest != held.digest
 
-    def _is_told(self, tool: str, item: Item) -> bool:
+    def _subject(self, tool: str, item: Item) -> tuple[int, str]:
         held = self.ours[tool]
-        return (held.pk, cloaking.subject(held.digest, item.digest)) in self.told
+        return held.pk, cloaking.subject(held.digest, item.digest)
 
     def _compared(self, guise: Guise, fresh: Mapping[str, Item], sight: Sight) -> Iterator[Found]:
         """Without what is written otherwise and says the same."""
