@@ -47,8 +47,9 @@ def cursor_of_url(value: str, parameter: str, root: str, member: str) -> str:
     except ValueError:
         return cursor(None, member)
     if is_foreign:
+        where = printable(url.netloc.rpartition("@")[2]) or f"{url.scheme}:"
         raise ProtocolViolationError(
-            "FOREIGN_NEXT", f"The list goes on at {printable(url.netloc)}; other servers are not asked."
+            "FOREIGN_NEXT", f"The list goes on at {where}; other servers are not asked."
         )
     return cursor(parse_qs(url.query).get(parameter, [None])[0], member)
 

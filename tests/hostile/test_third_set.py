@@ -6,7 +6,7 @@ import pytest
 
 from catalog.addresses import Policy
 from catalog.outbound import Session
-from catalog.protocols import openapi_document
+from catalog.protocols import openapi_document, paging
 from catalog.protocols.errors import ProtocolError
 from tests.hostile_vendor import HostileVendor, raw
 
@@ -40,3 +40,13 @@ def test_a_header_that_is_none_is_refused_at_once_and_the_key_stays_out_of_the_l
 def test_white_space_before_a_document_is_not_its_end():
     document = b" \n" * 2_000 + b'{"openapi": "3.1.0", "paths": {}}'
     assert openapi_document.parse(document).operations == []
+
+
+@pytest.mark.parametrize(
+    ("cursor", "where"),
+    [("file:///etc/passwd", "file:"), ("https://us:secret@evil.example/x", "evil.example")],
+)
+def test_a_list_that_goes_on_elsewhere_is_told_by_its_host_alone(cursor, where):
+    with pytest.raises(ProtocolError) as caught:
+        paging.cursor_of_url(cursor, "pageCursor", "https://vendor.example", "paging.next")
+    assert caught.value.message == f"The list goes on at {where}; other servers are not asked."
