@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
 from django.db import IntegrityError, transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from django.utils.text import slugify
 
@@ -203,7 +203,7 @@ def update_endpoint(
     if after == before:
         return endpoint
     if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:
-        endpoint.next_due_at = timezone.now()
+        endpoint.next_due_at = Now()  # what is due is asked of the database's clock
         endpoint.memory = {}
         pacing.note_answer(endpoint)
     endpoint.save(
@@ -213,6 +213,7 @@ def update_endpoint(
             *REACH,
         ]
     )
+    endpoint.refresh_from_db(fields=["next_due_at"])
     _keep_documents(endpoint)
     audit.record(actor, "edit", endpoint, before=before, after=after)
     return endpoint

@@ -2,14 +2,18 @@
 
 import os
 import secrets
+from datetime import datetime, timedelta
 from itertools import pairwise
 from random import Random
 
 import pytest
+import time_machine
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import invariants
 from catalog.models import Endpoint, Run
+from tests.factories import make_endpoint
 from tests.faults.rounds import KillRounds, claim, tick_together
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults]
@@ -36,6 +40,16 @@ def test_three_schedulers_with_three_clocks_start_each_endpoint_once(worker):
     """R3. What is due is asked of the database's clock; theirs are right, a day ahead and a day behind."""
     assert tick_together(worker, (0, 1, -1), endpoints=20) == [1] * 20
     assert not Endpoint.objects.filter(next_due_at__lt=timezone.now()).exists()
+
+
+def test_what_was_changed_on_a_server_half_a_day_ahead_is_read_at_once(admin_api):
+    """R3. The web server's clock has no say in what is due, either."""
+    endpoint = make_endpoint(is_paused=True, next_due_at=timezone.now() + timedelta(days=9))
+    with time_machine.travel(timezone.now() + timedelta(hours=12)):
+        reply = admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", {"is_paused": False})
+    assert reply.status_code == 200, reply.content
+    assert datetime.fromisoformat(reply.json()["next_due_at"]) <= timezone.now()
+    assert Endpoint.objects.filter(pk=endpoint.pk, next_due_at__lte=Now()).exists()
 
 
 def test_after_three_hours_without_a_scheduler_there_is_no_storm(worker):
