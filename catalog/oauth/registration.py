@@ -81,7 +81,10 @@ def register(address: str, *, redirect_uri: str, authentication: str, scope: str
 
 
 def read_registration(reply: Reply, redirect_uri: str) -> Registered:
-    """RFC 7591 section 3.2. What is not said is as it was asked for; what is said has to fit."""
+    """RFC 7591 section 3.2. What is not said is as it was asked for; what is said has to fit.
+
+    Some servers write null or "" where they say nothing.
+    """
     host = urlsplit(reply.url).netloc
     if reply.status not in (200, 201):
         raise _refusal(reply, host)
@@ -90,6 +93,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
         raise _odd("SHAPE", host, "sent something else than an object")
     if document.get("error") is not None:
         raise _error_of(document, host)
+    document = {name: value for name, value in document.items() if value not in (None, "")}
     _check_promises(document, redirect_uri, host)
     way = _way(document, host)
     secret = _secret(document, way, host)

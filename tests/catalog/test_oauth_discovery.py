@@ -226,3 +226,48 @@ def test_looking_ends(server, monkeypatch):
 )
 def test_challenge_is_read_as_http_writes_it(challenge, found):
     assert metadata.challenged(challenge, "resource_metadata") == found
+
+
+@pytest.mark.parametrize(
+    ("stated", "way"),
+    [
+        (["client_secret_post", "client_secret_basic"], "post"),
+        (["client_secret_basic", "client_secret_post"], "basic"),
+        (["none", "private_key_jwt", "client_secret_post"], "post"),
+        (["none"], "none"),
+        (["private_key_jwt"], ""),
+        ([], "basic"),
+    ],
+)
+def test_server_says_in_which_order_it_likes_proofs(stated, way):
+    document = {"token_endpoint": "https://as.example/t", "token_endpoint_auth_methods_supported": stated}
+    assert metadata.server_of(document, "https://as.example").client_authentication == way
+
+
+@pytest.mark.parametrize(
+    ("address", "is_taken"),
+    [
+        ("https://as.example/r", True),
+        ("https://tokens.example:444/r", True),
+        ("https://evil.example/r", False),
+        ("http://as.example/r", False),
+        ("https://as.example.evil.example/r", False),
+        (7, False),
+        (None, False),
+    ],
+)
+def test_registration_and_revocation_happen_beside_the_server_or_not_at_all(address, is_taken):
+    document = {"token_endpoint": "https://tokens.example:444/t", "registration_endpoint": address}
+    found = metadata.server_of(document | {"revocation_endpoint": address}, "https://as.example")
+    assert bool(found.registration_url) == is_taken
+    assert bool(found.revocation_url) == (is_taken and "tokens" in address), "the client secret goes there"
+
+
+def test_scope_that_keeps_a_sign_in_alive_is_asked_for_where_it_is_known():
+    offline = {
+        "authorization_endpoint": "https://as.example/a",
+        "scopes_supported": ["read", "offline_access"],
+    }
+    assert metadata.server_of(offline, "https://as.example").wanted("read") == "read offline_access"
+    assert metadata.server_of(offline, "https://as.example").wanted("offline_access x") == "offline_access x"
+    assert metadata.server_of({}, "https://as.example").wanted("read") == "read"

@@ -72,6 +72,10 @@ TAKEN = {
         ("post", SECRET),
     ),
     "a secret for a public client": (FINE | {"token_endpoint_auth_method": "none"}, ("none", None)),
+    "null for what is not said": (
+        FINE | dict.fromkeys(("client_secret_expires_at", "redirect_uris", "grant_types", "error")),
+        ("basic", SECRET),
+    ),
     "no end": (without("client_secret_expires_at"), ("basic", SECRET)),
 }
 
