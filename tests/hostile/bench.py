@@ -58,6 +58,13 @@ class Bench:
         assert run.status == "succeeded", run.error_message
         make_pin(make_agent(), Tool.objects.filter(endpoint=self.endpoint).order_by("pk")[0])
 
+    def widen(self) -> None:
+        """Two hundred tools a page, for long lists."""
+        self.shop.page_size = 200
+        if self.dialect.name in ("a2t", "acp"):
+            self.endpoint.settings = dict(self.endpoint.settings) | {"page_size": 200}
+            self.endpoint.save()
+
     @property
     def host(self) -> str:
         return f"127.0.0.1:{self.vendor.port}"

@@ -1,4 +1,7 @@
-"""One letter changed in any member of a published tool is seen in the same reading, and moves no pin (V2)."""
+"""One letter changed in any member of a published tool is seen in the same reading, and moves no pin (V2).
+
+At least 40 kinds of member in each of the five protocols, those that we do not know included.
+"""
 
 import pytest
 
@@ -52,7 +55,40 @@ PARAMETERS = [
         "x-note": "own words",
     },
     {"id": "p4", "name": "exact", "type": "boolean", "description": "To the grade", "required": False},
+    {
+        "id": "p5",
+        "name": "scale",
+        "type": "number",
+        "description": "How fine",
+        "default": 0.5,
+        "title": "Scale",
+    },
 ]
+RESULTS = [
+    {"id": "o1", "name": "sky", "type": "string", "description": "The sky", "max-length": 80, "title": "Sky"},
+    {
+        "id": "o2",
+        "name": "wind",
+        "type": "enum",
+        "description": "From where",
+        "allowed-values": [{"name": "N", "description": "North"}],
+        "x-note": "own words",
+    },
+    {"id": "o3", "name": "warmth", "type": "number", "description": "In grades", "min": 1, "max": 50},
+]
+OWN = {
+    "note": "words",
+    "number": 3,
+    "list": ["a"],
+    "flag": True,
+    "deep": {"er": {"still": "here", "count": 0.5}, "rows": [{"cell": "a"}]},
+}
+MARKS = {
+    "x-rows": [{"cell": "a"}],
+    "annotations": {"readOnlyHint": True, "title": "Weather", "audience": ["user"]},
+    "x-team": "sky",
+}
+KINDS = 40
 # What says which tool and which version it is; changing it makes another tool, or another version.
 IDENTITY = {"toolId", "version", "currentVersion", "agent_id", "id", "operationId"}
 
@@ -60,11 +96,12 @@ IDENTITY = {"toolId", "version", "currentVersion", "agent_id", "id", "operationI
 def rich(dialect, number):
     tool = dialect.tool(number)
     if dialect.name == "a2t":
-        return tool | {"input_parameters": altered(PARAMETERS), "img": "https://vendor.example/a.png"}
+        said = {"input_parameters": PARAMETERS, "output_parameters": RESULTS, "x-own": OWN, **MARKS}
+        return tool | altered(said) | {"img": "https://vendor.example/a.png"}
     schema = altered(SCHEMA)
     if dialect.name == "openapi":  # where a reference starts at the top of the whole document
         del schema["properties"]["to"]
-    return dialect.taking(tool, schema) | {"x-own": {"note": "words", "number": 3, "list": ["a"]}}
+    return dialect.taking(tool, schema) | {"x-own": altered(OWN)}
 
 
 def leaves(value, path=()):
@@ -76,6 +113,11 @@ def leaves(value, path=()):
             yield from leaves(each, (*path, number))
     else:
         yield path, value
+
+
+def kind_of(path):
+    """Where in a tool, whichever of several parameters or values it is."""
+    return tuple("*" if isinstance(step, int) else step for step in path)
 
 
 def changed_by_a_letter(tool, path):
@@ -109,13 +151,9 @@ def test_one_letter_anywhere_is_found_and_moves_no_pin(protocol):
     with HostileVendor(reply()) as vendor:
         bench = Bench(vendor, dialect, as_admin())
         paths = [path for path, value in leaves(rich(dialect, 7)) if is_pullable(dialect, path, value)]
-        assert len(paths) >= 25
-        bench.shop.page_size = 200
+        assert len({kind_of(path) for path in paths}) >= KINDS
+        bench.widen()
         bench.shop.tools += [rich(dialect, number) for number in range(7, 7 + len(paths))]
-        bench.endpoint.settings = dict(bench.endpoint.settings) | (
-            {"page_size": 200} if protocol in ("acp", "a2t") else {}
-        )
-        bench.endpoint.save()
         assert bench.read().added == len(paths)
         agent = make_agent()
         ids = [dialect.id_of(tool) for tool in bench.shop.tools[6:]]

@@ -1,0 +1,33 @@
+"""One bad tool among 300 good ones, of forty kinds and more, in every protocol: it costs itself alone."""
+
+from soak.frame import Field
+from tests.hostile.bad_tools import Bad, bad_ones
+from tests.hostile.bench import Bench, as_admin, rejections
+from tests.hostile.dialects import DIALECTS
+from tests.hostile_vendor import HostileVendor, reply
+
+GOOD = 300
+
+
+def storm(field: Field) -> None:
+    for protocol, dialect in DIALECTS.items():
+        with HostileVendor(reply()) as vendor:
+            bench = Bench(vendor, dialect, as_admin(), count=GOOD)
+            bench.widen()
+            bench.read()
+            before = bench.dump(pages=False)
+            for number, kind in enumerate(list(bad_ones(dialect))[:: field.times(short=10, long=1)], 1_001):
+                play(field, bench, number, kind)
+                field.fault(f"{protocol}: one bad tool of {GOOD + 1}", kind.name)
+            field.expect(bench.dump(pages=False) == before, f"{protocol}: what was known has changed")
+
+
+def play(field: Field, bench: Bench, number: int, kind: Bad) -> None:
+    good = bench.shop.tools
+    tool = bench.dialect.tool(number)
+    bench.shop.tools = [*good, kind.spoil(bench.dialect, tool)]
+    run = bench.read()
+    told = [(str(each), code) for each, code in rejections(run)]
+    is_so = (run.unchanged, run.added, told) == (GOOD, 0, [(str(bench.dialect.id_of(tool)), kind.code)])
+    field.expect(is_so, f"{bench.dialect.name}, {kind.name}: {run.unchanged} unchanged, rejected {told}")
+    bench.shop.tools = good

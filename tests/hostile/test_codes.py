@@ -1,0 +1,96 @@
+"""Every code that the product gives is explained once, in words, with what to do about it (H8)."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from catalog.oauth.replies import SENTENCES
+
+ROOT = Path(settings.BASE_DIR)
+CODE = re.compile(r"[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*_?")
+# Said for what is no code of a run: a list that was entered by hand is never read twice.
+NO_RUN = {"BY_HAND"}
+# Who gives a code: whatever is called so has it as its first argument, or names it.
+GIVERS = re.compile(r"\w+Error|_fail|note|_note|complain|refused?|_refused|wrong|_wrong|_odd|_end|__init__")
+HEADING = re.compile(r"^#+ (.*)$")
+
+
+def given(path: Path) -> set[str]:
+    """Codes in one module, with a `_` at the end for the beginning of many (`HTTP_`)."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            told = node.args[:1] if GIVERS.fullmatch(name) else []
+            told += [each.value for each in node.keywords if each.arg in ("code", "error_code")]
+            is_registering = name == "_odd" and path.name == "registration.py"
+            before = "REGISTRATION_" if is_registering else ""
+            found |= {before + code for each in told for code in _constants(each)}
+    return found
+
+
+def _constants(node: ast.expr) -> set[str]:
+    if isinstance(node, ast.IfExp):
+        return _constants(node.body) | _constants(node.orelse)
+    if isinstance(node, ast.JoinedStr):
+        node = node.values[0]
+    value = getattr(node, "value", None)
+    return {value} if isinstance(value, str) and CODE.fullmatch(value) else set()
+
+
+MODULES = sorted(
+    path for path in (ROOT / "catalog").rglob("*.py") if not {"migrations", "inspection"} & set(path.parts)
+)
+GIVEN = {code: path.relative_to(ROOT) for path in MODULES for code in given(path) - NO_RUN}
+
+
+def rows() -> list[tuple[str, str, list[str]]]:
+    """Document and heading, code, and the other cells of each row of a table that begins with codes."""
+    found = []
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        heading = ""
+        for line in path.read_text().splitlines():
+            if named := HEADING.match(line):
+                heading = named[1]
+            if line.startswith("| `"):
+                first, *others = [cell.strip() for cell in line.strip("|").split("|")]
+                codes = re.findall(r"`([A-Z][A-Za-z0-9_]+)`", first)
+                found += [(f"{path.name}, {heading}", code, others) for code in codes]
+    return found
+
+
+ROWS = rows()
+RUN, TOKEN = "Why a run failed", "When no token was to be had"
+
+
+def test_there_are_as_many_as_we_say():
+    assert len(GIVEN) >= 80
+
+
+@pytest.mark.parametrize("code", sorted(GIVEN))
+def test_every_code_is_explained_in_words(code):
+    explained = [
+        cells for _, told, cells in ROWS if told == code or (code[-1] == "_" and told.startswith(code))
+    ]
+    assert explained, f"{GIVEN[code]} gives {code}, which no table of docs/ explains"
+    assert all(cell.endswith((".", "…", ":")) for cells in explained for cell in cells if len(cell) > 40)
+
+
+def test_no_table_explains_a_code_twice():
+    counts = Counter((where, code) for where, code, _ in ROWS if CODE.fullmatch(code))
+    assert [each for each, count in counts.items() if count > 1] == []
+
+
+def test_whatever_ends_a_run_says_what_to_do():
+    told = {
+        code: cells
+        for where, code, cells in ROWS
+        if where == f"protocols.md, {RUN}" or where == f"protocols.md, {TOKEN}"
+    }
+    assert len(told) >= 70
+    assert {f"TOKEN_{name.upper()}" for name in SENTENCES} <= told.keys()
+    assert [code for code, cells in told.items() if len(cells) != 2 or not all(cells)] == []
