@@ -8,7 +8,7 @@ from django.db import connection
 from django.utils import timezone
 
 from catalog import enumeration, second_look
-from catalog.models import Circuit, Endpoint, Finding, Run, SecondLook
+from catalog.models import Circuit, Credential, Endpoint, Finding, Run, SecondLook
 from catalog.models.runs import Trigger
 from people.models import AuditEntry, Role
 from tests.factories import make_endpoint
@@ -256,14 +256,31 @@ def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
     assert "Nobody has looked yet." in text_of(admin.get(path))
     assert "Look now" in text_of(admin.get(path))
     admin.post(f"{path}second-look/")
-    assert "Looking. Come back in a moment." in text_of(admin.get(path))
+    assert "Looking. This takes a moment." in text_of(admin.get(path))
+    assert f'hx-get="{path}" hx-trigger="every 2s"' in admin.get(path).content.decode()
     second_look.perform(endpoint.pk)
-    assert "The same for others" in text_of(admin.get(path))
+    page = admin.get(path)
+    assert "The same for others" in text_of(page)
+    assert "every 2s" not in page.content.decode()
     admin.post(f"{path}second-look/", {"is_off": "1"})
     assert "only when you ask. Do it every week" in text_of(admin.get(path))
     admin.post(f"{path}second-look/", {"is_off": "0"})
     assert "Only when I ask" in text_of(admin.get(path))
     assert "Only when I ask" not in text_of(signed_in(Role.VIEWER).get(path))
+
+
+def test_without_its_credential_nothing_is_asked(endpoint, vendor):
+    """A secret that cannot be opened could come back in a reply and not be known again."""
+    elsewhere = Credential.objects.create(name="Key", kind="bearer", origin="https://elsewhere.example")
+    Endpoint.objects.update(credential=elsewhere)
+    due(endpoint)
+    second_look.perform(endpoint.pk)
+    look = SecondLook.objects.get()
+    assert (look.result, vendor.requests) == ("failed", [])
+    assert look.says.startswith(
+        "“Key” was entered for https://elsewhere.example and is not sent anywhere else."
+    )
+    assert look.due_at < timezone.now() + timedelta(days=2)
 
 
 def test_a_list_that_was_entered_by_hand_is_shown_to_nobody(sent):
