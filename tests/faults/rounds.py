@@ -73,11 +73,13 @@ class KillRounds:
     def play(self, point: str = "") -> float:
         """Killed at this point, or at any moment: seconds from the kill to the end of the run.
 
-        What is wrong afterwards is for `wrong` to say.
+        Every other reading counts as a long one, which leaves its replies to the next. What is wrong
+        afterwards is for `wrong` to say.
         """
         self._change()
         run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
-        child = self.worker.start("task", run.pk, crash=point)
+        deed = self.random.choice(("task", "long_task"))
+        child = self.worker.start(deed, run.pk, crash=point)
         if not point:
             time.sleep(self.random.uniform(0, self.longest))
             child.kill()
