@@ -19,7 +19,7 @@ _agents_seen_by: list[AgentsSeenBy] = []
 
 class Doer(TextChoices):
     PEOPLE = "people", "People"
-    WORKERS = "workers", "Workers and commands"
+    WORKERS = "workers", "Pegboard itself"
 
 
 # DISTINCT would read every row of a trail that only grows; this goes from one kind to the next in the index.

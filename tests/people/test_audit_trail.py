@@ -114,7 +114,7 @@ def test_page_shows_what_workers_did_by_themselves(client, who, labels):
     record(None, label="Train agent")
     page = client.get("/audit/", {"actor": who, "kind": "user"})
     assert {entry.label for entry in page.context["page"].rows} == labels
-    assert "Workers and commands" in page.content.decode()
+    assert "Pegboard itself" in page.content.decode()
 
 
 def test_who_is_neither_a_person_nor_workers_is_refused(client, program):
