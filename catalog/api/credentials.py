@@ -104,7 +104,7 @@ class ClientOutput(serializers.ModelSerializer[Grant]):
 
     class Meta:
         model = Grant
-        fields = list(clients.DETAILS)
+        fields = [*clients.DETAILS, *clients.REGISTERED]
         read_only_fields = fields
 
 
@@ -214,6 +214,13 @@ class ServerOutput(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
     client_authentication = serializers.CharField(help_text="The way of ours that it takes; empty for none.")
     states_issuer = serializers.BooleanField()
+    registration_url = serializers.CharField(
+        help_text="Where clients register themselves (RFC 7591), or empty."
+    )
+    revocation_url = serializers.CharField(help_text="Where tokens are ended (RFC 7009), or empty.")
+    takes_documents = serializers.BooleanField(
+        help_text="Whether a client id may be the address of a document about the client."
+    )
     problem = serializers.CharField(help_text="Why it cannot be used, or empty.")
 
 

@@ -96,7 +96,7 @@ def why_not_server(document: object, issuer: str) -> str:
 
 def server_of(document: Mapping[str, Any], issuer: str) -> Server:
     ways = _texts(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
-    # In the server's own order: some name a way last that they take only half. Without a secret if it must be.
+    # In the order of the server, since some take half of what they name last; without a secret if it must be.
     known = sorted([_OURS[theirs] for theirs in ways if theirs in _OURS], key=lambda way: way == "none")
     token_url = _text(document, "token_endpoint")
     return Server(

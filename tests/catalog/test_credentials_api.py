@@ -184,3 +184,63 @@ def test_list_pages_and_costs_the_same_however_long(admin_api, django_assert_max
     rows = first["results"] + second["results"]
     assert [row["name"] for row in rows] == ["A", "B", "B", "C", "D"]
     assert {row["id"] for row in rows} == set(made)
+
+
+EDITED = {
+    "bearer": ({}, {}, {}),
+    "header": ({"header": "X-Key"}, {"header": "X-Api-Key"}, {"header": "Host"}),
+    "query": ({"parameter": "key"}, {"parameter": "api_key"}, {"parameter": "a b"}),
+    "basic": ({"username": "us"}, {"username": "pegboard"}, {"username": "a:b"}),
+    "jwt": ({"issuer": "us"}, {"issuer": "", "lifetime_seconds": 60}, {"subject": "x" * 200 + "\u0007"}),
+}
+
+
+@pytest.mark.parametrize("kind", EDITED)
+def test_name_and_details_are_changed_and_the_secret_stays(admin_api, kind):
+    given, changed, wrong = EDITED[kind]
+    made = admin_api.post(URL, GIVEN | {"kind": kind} | given).json()
+    path, before = f"{URL}{made['id']}/", Credential.objects.get()
+    Credential.objects.update(refused_at=before.set_at)
+
+    answer = admin_api.patch(path, {"name": "Sandbox key"} | changed)
+    assert answer.status_code == 200
+    assert {name: answer.json()[name] for name in ("name", *changed)} == {"name": "Sandbox key"} | changed
+    after = Credential.objects.get()
+    assert (after.sealed, after.fingerprint, after.origin) == (
+        before.sealed,
+        before.fingerprint,
+        before.origin,
+    )
+    assert (after.refused_at is None) == bool(changed), "nobody has seen the new details yet"
+    row = AuditEntry.objects.get(action="edit")
+    assert (row.before["name"], row.after["name"]) == ("Main key", "Sandbox key")
+    assert GIVEN["secret"] not in f"{row.before}{row.after}{answer.content.decode()}"
+
+    if wrong:
+        assert refusal(admin_api.patch(path, wrong)) == (400, "invalid", {*wrong})
+    assert refusal(admin_api.patch(path, {"name": "\u200b"}))[0] == 400
+    assert Credential.objects.get().name == "Sandbox key"
+
+
+def test_what_a_kind_does_not_have_is_refused_rather_than_dropped(admin_api):
+    path = f"{URL}{admin_api.post(URL, GIVEN).json()['id']}/"
+    assert refusal(admin_api.patch(path, {"header": "X-Key"})) == (400, "invalid", {"header"})
+    assert refusal(admin_api.patch(path, {"client": {"scope": "read"}})) == (400, "invalid", {"client"})
+    assert refusal(admin_api.patch(path, {"url": "https://evil.example/"}))[0] == 400
+    assert not AuditEntry.objects.filter(action="edit").exists()
+
+
+def test_later_of_two_edits_is_told_what_the_first_one_wrote(admin_api):
+    path = f"{URL}{admin_api.post(URL, GIVEN).json()['id']}/"
+    seen = admin_api.get(path).headers["ETag"]
+    assert admin_api.patch(path, {"name": "First"}, headers={"If-Match": seen}).status_code == 200
+
+    late = admin_api.patch(path, {"name": "Second", "secret": "an0ther"}, headers={"If-Match": seen})
+
+    assert refusal(late)[:2] == (409, "changed_meanwhile")
+    assert [row["theirs"] for row in late.json()["differences"] if row["path"] == "name"] == ["First"]
+    assert Credential.objects.get().name == "First"
+    row = Credential.objects.get()
+    assert credentials.unseal(row).reveal() == GIVEN["secret"]
+    assert admin_api.patch(path, {"secret": "an0ther"}).status_code == 200
+    assert credentials.unseal(Credential.objects.get()).reveal() == "an0ther"
