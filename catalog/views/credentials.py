@@ -206,7 +206,11 @@ def callback(request: HttpRequest) -> HttpResponse:
         messages.error(request, error.message)
         return redirect("credential-list")
     messages.success(request, f"Signed in. “{row}” can be used now.")
-    runs = connecting.go_on(row, actor=actor)
+    try:
+        runs = connecting.go_on(row, actor=actor)
+    except DomainError as error:  # somebody removed what was waiting for it
+        messages.error(request, error.message)
+        return redirect("credential", row.pk)
     return redirect("run", runs[0].pk) if len(runs) == 1 else redirect("credential", row.pk)
 
 

@@ -57,9 +57,8 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
     """As it was typed, with what a button of an offer says in its place."""
     data = request.POST.copy() if request.method == "POST" else None
     if data is not None and (chosen or ENTER in data):
-        signs_in = bool(chosen.get("authorization_url"))
-        kind = CredentialKind.OAUTH_CODE if signs_in else CredentialKind.OAUTH_CLIENT
-        data["credential"], data["kind"] = NEW, kind if chosen else request.POST.get(ENTER, "")
+        data["kind"] = _kind_for(request, chosen) if chosen else request.POST.get(ENTER, "")
+        data["credential"] = NEW
         if not (data.get("vendor") or data.get("vendor_name")):
             data["vendor_name"] = _host_of(request.POST.get("url", ""))
     initial = {"vendor": request.GET.get("vendor", "")}
@@ -71,6 +70,14 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
     elif ENTER in request.POST:
         form.fields["secret"].widget.attrs["autofocus"] = True
     return form, client
+
+
+def _kind_for(request: HttpRequest, chosen: dict[str, Any]) -> str:
+    """The kind that somebody chose before the settings were filled in, or else the usual one there."""
+    stated = request.POST.get("kind", "") if request.POST.get("credential") == NEW else ""
+    if offers.FILL in request.POST and stated in clients.KINDS:
+        return stated
+    return CredentialKind.OAUTH_CODE if chosen.get("authorization_url") else CredentialKind.OAUTH_CLIENT
 
 
 def _host_of(address: str) -> str:
