@@ -171,7 +171,6 @@ def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
             actor,
             "sign in",
             grant.credential,
-            before={"scope": now.granted_scope},
             after={
                 "server": grant.issuer or urlsplit(grant.token_url).netloc,
                 "asked": grant.scope,

@@ -83,7 +83,8 @@ def test_sign_in_asks_for_everything_and_keeps_what_comes(server, credential, ad
     assert (stands.state, stands.signed_in_by) == (states.State.OK, str(ada))
     assert stands.granted == ["read", "write"]
     entry = AuditEntry.objects.latest("pk")
-    assert (entry.action, entry.actor, entry.after) == ("sign in", ada, {"scope": "read write"})
+    told = {"server": server.url, "asked": "read write", "scope": "read write"}
+    assert (entry.action, entry.actor, entry.after) == ("sign in", ada, told)
 
 
 def test_what_the_address_and_the_settings_say_goes_along(server, ada):

@@ -10,7 +10,8 @@ from django.db.models.functions import Now
 from catalog import custody, enumeration
 from catalog.models import Grant
 from catalog.models.runs import Trigger
-from catalog.oauth import discovery, sign_in
+from catalog.oauth import discovery, registration, revocation, sign_in
+from catalog.protocols.errors import ProtocolError
 from demo import VENDORS
 from demo.membership import CLIENT_ID, CLIENT_SECRET
 from tests.demo.conftest import running
@@ -125,3 +126,33 @@ def test_wrong_question_gets_no_consent_page(weather, wrong):
     }
     answer = weather.get(f"/authorize?{urlencode(fields | wrong)}")
     assert (weather.status, answer["error"]) == (400, "invalid_request")
+
+
+def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
+    found = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
+    [server] = found.servers
+    asked = {"redirect_uri": BACK, "authentication": server.client_authentication, "scope": found.scope}
+    ours = registration.register(server.registration_url, **asked)
+    ada = make_user()
+    credential = custody.create_credential(
+        actor=ada,
+        name="Guest",
+        kind="oauth_code",
+        url=found.resource,
+        registered=ours,
+        token_url=server.token_url,
+        authorization_url=server.authorization_url,
+        revocation_url=server.revocation_url,
+        issuer=server.issuer,
+        resource=found.resource,
+    )
+    allow(weather, ada, credential)
+    endpoint = make_endpoint(url=found.resource, credential=credential)
+    assert read(endpoint).status == "succeeded"
+    told = revocation.prepare(Grant.objects.select_related("credential").get())
+    assert told._told() == ""
+    Grant.objects.update(expires_at=Now(), renew_at=Now())
+    assert read(endpoint).error_code == "NEEDS_SIGN_IN", "what was ended there is over here too"
+    asked["redirect_uri"] = "https://evil.example/"
+    with pytest.raises(ProtocolError, match="does not let Pegboard come back"):
+        registration.register(server.registration_url, **asked)
