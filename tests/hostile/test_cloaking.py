@@ -12,7 +12,7 @@ from catalog.models import Circuit, Credential, Endpoint, Finding, OtherAnswer, 
 from designer.models import Pin
 from people.models import AuditEntry
 from tests.hostile.bench import SECRET, Bench, as_admin, as_json
-from tests.hostile.dialects import DIALECTS, schema
+from tests.hostile.dialects import DIALECTS
 from tests.hostile.shop import Shop
 from tests.hostile_vendor import HostileVendor, reply
 from tests.pages import text_of
@@ -38,6 +38,7 @@ class Mask:
     def __init__(self, bench, is_fooled):
         self.bench, self.is_fooled = bench, is_fooled
         self.honest = Shop(bench.dialect, list(bench.shop.tools))
+        self.honest.page_size = bench.shop.page_size
         self.for_strangers = None
         bench.vendor.script = self
 
@@ -50,7 +51,9 @@ class Mask:
 @pytest.fixture
 def bench(request):
     with HostileVendor(reply()) as vendor:
-        yield Bench(vendor, DIALECTS[request.param], as_admin())
+        bench = Bench(vendor, DIALECTS[request.param], as_admin())
+        bench.shop.page_size = 10
+        yield bench
 
 
 def on(*protocols):
@@ -110,10 +113,7 @@ def cloaked(bench):
 
 @pytest.mark.parametrize(
     ("bench", "is_fooled", "who"),
-    [
-        *((name, is_stranger, STRANGER) for name in DIALECTS),
-        *((n, is_other_client, CLIENT) for n in ("mcp", "oxp")),
-    ],
+    [*((name, is_stranger, STRANGER) for name in DIALECTS), ("mcp", is_other_client, CLIENT)],
     indirect=["bench"],
 )
 def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who):
@@ -211,18 +211,19 @@ def test_a_refused_or_broken_look_leaves_all_as_it_was(bench):
     assert found(bench) == []
 
 
-@on("a2t", "mcp")
+@on("a2t")
 def test_less_of_a_tool_may_be_the_plan_and_is_accepted_once(bench):
-    first_tool = bench.dialect.taking(bench.shop.tools[0], schema(a={"type": "string"}, b={"type": "string"}))
-    if bench.dialect.name == "a2t":
-        optional = [each | {"required": False} for each in first_tool["input_parameters"]]
-        first_tool |= {"input_parameters": optional, "version": 2, "currentVersion": 2}
-        less = first_tool | {"input_parameters": optional[:1]}
-    else:
-        less = bench.dialect.taking(first_tool, schema(a={"type": "string"}))
-    bench.shop.tools[0] = first_tool
+    tool = bench.dialect.versioned(bench.shop.tools[0], 2)
+    plan = {
+        "id": "plan",
+        "name": "plan",
+        "type": "string",
+        "description": "For those who pay",
+        "required": False,
+    }
+    bench.shop.tools[0] = tool | {"input_parameters": [*tool["input_parameters"], plan]}
     assert bench.read().changed == 1
-    Mask(bench, is_stranger).honest.tools[0] = less
+    Mask(bench, is_stranger).honest.tools[0] = tool
 
     look(bench)
     (finding,) = found(bench)
@@ -268,8 +269,6 @@ def _described(bench, page, words):
 @on("mcp")
 @pytest.mark.parametrize("restless", [changes_for_all, differs_each_time, has_two_faces_in_turn])
 def test_a_list_that_just_changes_is_no_cloak(bench, restless):
-    bench.shop.page_size = 10
-    bench.read()
     restless(bench)
     told = look(bench)
     assert found(bench) == []
@@ -291,7 +290,7 @@ def test_another_order_another_version_or_the_same_in_other_words_is_no_cloak(be
 
 
 @on("a2t")
-def test_a_block_keeps_the_version_out_and_leaves_pins_alone(bench, cloaked):
+def test_a_block_keeps_the_version_out_and_neither_pins_nor_evidence_move(bench, cloaked):
     pinned = Pin.objects.get()
     was = first(bench).current
     cloaked(is_stranger)
@@ -304,11 +303,6 @@ def test_a_block_keeps_the_version_out_and_leaves_pins_alone(bench, cloaked):
     findings.resolve(finding, actor=bench.admin, decision="accept")
     assert first(bench).current == finding.version
 
-
-@on("a2t")
-def test_what_others_were_shown_is_kept_for_good(bench, cloaked):
-    cloaked(is_stranger)
-    look(bench)
     kept = OtherAnswer.objects.get()
     for attempt in (
         lambda: OtherAnswer.objects.update(raw="{}"),
@@ -322,10 +316,10 @@ def test_what_others_were_shown_is_kept_for_good(bench, cloaked):
 
 @on("mcp")
 def test_a_hundred_are_told_at_once_and_the_others_later(bench, monkeypatch):
-    monkeypatch.setattr(second_look, "MOST_TOLD", 2)
+    monkeypatch.setattr(second_look, "MOST_TOLD", 3)
     mask = Mask(bench, is_stranger)
     mask.honest.tools = [bench.dialect.described(each, "Something else.") for each in bench.shop.tools[:5]]
-    told = [look(bench) for _ in range(3)]
+    told = [look(bench) for _ in range(2)]
     assert len(found(bench)) == 5
-    assert "3 more seem to differ and are looked at tomorrow." in told[0]["says"]
-    assert "5 of them with other content (4 known from before)." in told[2]["says"]
+    assert "2 more seem to differ and are looked at tomorrow." in told[0]["says"]
+    assert "5 of them with other content (3 known from before)." in told[1]["says"]
