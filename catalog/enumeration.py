@@ -100,9 +100,14 @@ def _queue(
     *,
     is_late: bool = False,
 ) -> tuple[Run, bool]:
+    """Locks the endpoint before it writes the run, as `_start_due` does: neither waits for the other."""
     while True:
+        active = Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).first()
+        if active and (may_withdraw is None or _confirm_active(active, actor, may_withdraw)):
+            return active, False
         try:
             with transaction.atomic():
+                Endpoint.objects.filter(pk=endpoint.pk).update(next_due_at=_next_due(endpoint, is_late))
                 run = Run.objects.create(
                     endpoint=endpoint,
                     trigger=trigger,
@@ -111,15 +116,11 @@ def _queue(
                     # The command line performs its run itself; others need to be told only if it does not.
                     sent_at=Now() if trigger == Trigger.COMMAND else None,
                 )
-                Endpoint.objects.filter(pk=endpoint.pk).update(next_due_at=_next_due(endpoint, is_late))
                 _tell_audit(run, actor, may_withdraw)
                 return run, True
         except IntegrityError as exc:
             if "one_active_run_per_endpoint" not in str(exc):
                 raise
-            active = Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).first()
-            if active and (may_withdraw is None or _confirm_active(active, actor, may_withdraw)):
-                return active, False
 
 
 @transaction.atomic
@@ -303,7 +304,7 @@ def _claim(run_id: int) -> Run | None:
 
 
 class _Heartbeat:
-    """Keeps the lease, what was read, and shows the progress, from a thread and a connection of its own.
+    """Keeps the lease and what was read, and shows the progress, from a thread and a connection of its own.
 
     The main thread may wait for the vendor meanwhile. It learns from `is_lost` that another worker
     has taken the run up.

@@ -102,10 +102,10 @@ class Replies:
         rows = [self._row(heard.reader, request, reply) for request, reply in fresh.items()]
         with transaction.atomic():
             began = recording.lock(self._run)
+            found = KeptReply.objects.filter(endpoint=self._run.endpoint_id)
             if not heard.stored:
-                proven = heard.given - {heard.newest}
-                others = KeptReply.objects.filter(endpoint=self._run.endpoint_id)
-                others.exclude(request__in=proven).delete()
+                found.exclude(pk__in=[kept.pk for kept in heard.kept.values()]).delete()
+            found.filter(request__in=[heard.newest, *fresh]).delete()
             for row in rows:
                 row.since = min([began, *(kept.since for kept in heard.kept.values())])
             KeptReply.objects.bulk_create(rows, batch_size=AT_ONCE)

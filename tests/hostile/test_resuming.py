@@ -321,7 +321,7 @@ class OldServer:
     def __init__(self):
         self.sessions = []
         self.asked = []
-        self.is_away = False
+        self.is_away = self.is_gone = False
 
     def __call__(self, line, request):
         return self.answer(request)(line, request)
@@ -329,6 +329,8 @@ class OldServer:
     def answer(self, request):
         if request.method == "DELETE":
             return reply(b"", status=204)
+        if self.is_gone:
+            return FAILING
         asked = request.json()
         self.asked.append(asked["method"] + str(asked.get("params", {}).get("cursor", "")))
         if request.headers.get("mcp-session-id") not in self.sessions:
@@ -361,7 +363,12 @@ def test_a_session_is_opened_anew_and_the_list_goes_on():
         run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
         assert enumeration.perform(run.pk).error_code == "INCOMPLETE"
         assert "0f5b2c9e7d" not in str(list(KeptReply.objects.values("url", "headers")))
-        server.is_away, server.asked, server.sessions = False, [], []
+        server.is_gone, server.sessions = True, []
+        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+        assert enumeration.perform(run.pk).error_code == "HTTP_503"
+        assert KeptReply.objects.count() == 2, "who does not even get in loses nothing of it"
+        server.is_gone = server.is_away = False
+        server.asked.clear()
         run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
         run = enumeration.perform(run.pk)
     assert (run.status, run.pages, run.added) == ("succeeded", 3, 3)
