@@ -1,13 +1,20 @@
 """What a judge from outside tried, as far as it once did harm or was told wrongly."""
 
 import logging
+import threading
+import time
 
 import pytest
+from django.db import connection, transaction
 
+from catalog import enumeration
 from catalog.addresses import Policy
+from catalog.models import Endpoint
+from catalog.models.runs import Trigger
 from catalog.outbound import Session
 from catalog.protocols import openapi_document, paging
 from catalog.protocols.errors import ProtocolError
+from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, raw
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
@@ -50,3 +57,30 @@ def test_a_list_that_goes_on_elsewhere_is_told_by_its_host_alone(cursor, where):
     with pytest.raises(ProtocolError) as caught:
         paging.cursor_of_url(cursor, "pageCursor", "https://vendor.example", "paging.next")
     assert caught.value.message == f"The list goes on at {where}; other servers are not asked."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_person_and_the_scheduler_who_start_one_reading_do_not_stop_each_other():
+    endpoint, started = make_endpoint(), []
+
+    def ask() -> None:
+        try:
+            started.append(enumeration.request_run(endpoint, trigger=Trigger.PERSON))
+        finally:
+            connection.close()
+
+    person = threading.Thread(target=ask)
+    with transaction.atomic():
+        Endpoint.objects.select_for_update(no_key=True).get(pk=endpoint.pk)  # as `tick` does
+        person.start()
+        while not _somebody_waits_for_a_lock():
+            time.sleep(0.01)
+        run, is_new = enumeration._queue(endpoint, Trigger.SCHEDULE, None, None)
+    person.join(30)
+    assert (started, is_new) == ([run], True)
+
+
+def _somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot(), count(*) FROM pg_locks WHERE NOT granted")
+        return cursor.fetchone()[1] > 0
