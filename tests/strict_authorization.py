@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import parse_qsl, unquote_plus, urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
 from tests.vendor import tool
 
@@ -184,6 +184,10 @@ class StrictServer:
             return self._described(path)
         if path == "/mcp" or path.startswith("/tools"):
             return self._resource(handler, path, body)
+        if path == "/authorize":
+            back = self.visit(handler.path)
+            to = self._once(urlsplit(handler.path).query)["redirect_uri"]
+            return 302, None, {"Location": f"{to}?{urlencode(back, doseq=True)}"}
         if handler.command != "POST":
             raise RefusalError("invalid_request", "RFC 6749 3.2: only POST", 405)
         time.sleep(self.delay)

@@ -2,6 +2,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,7 +19,6 @@ from catalog.models import Credential
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, registration, sign_in
-from catalog.oauth.registration import Registered
 from catalog.oauth.revocation import Farewell
 from catalog.views import offers
 from catalog.views.offers import redirect_uri
@@ -67,11 +67,13 @@ def _created(
     request: HttpRequest, form: CredentialForm, client: ClientForm, chosen: dict[str, Any]
 ) -> Credential:
     given = form.cleaned_data | (client.given() if form.is_oauth else {})
-    registered: Registered | None = None
+    actor, registered = person(request), None
     if offers.REGISTER in request.POST and form.is_oauth:
-        custody.draft_credential(**given | offers.NOT_YET)
+        with transaction.atomic():
+            custody.create_credential(actor=actor, **given, registered=offers.NOT_YET)
+            transaction.set_rollback(True)
         registered = offers.register(request, chosen)
-    return custody.create_credential(actor=person(request), **given, registered=registered)
+    return custody.create_credential(actor=actor, **given, registered=registered)
 
 
 def _saved(row: Credential) -> str:

@@ -61,6 +61,8 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
         data["credential"] = NEW
         if not (data.get("vendor") or data.get("vendor_name")):
             data["vendor_name"] = _host_of(request.POST.get("url", ""))
+        if chosen and offers.FILL not in request.POST:
+            data["secret"] = ""  # the server makes one, or there is none
     initial = {"vendor": request.GET.get("vendor", "")}
     form = ConnectForm(data, request.FILES or None, initial=initial)
     client = ClientForm(data if form.is_oauth else None, prefix="client")
@@ -94,10 +96,9 @@ def _registered(
     """Only what could be saved with it leads to a client there: nobody would look after that one."""
     if offers.REGISTER not in request.POST:
         return None
-    given = form.cleaned_data
-    custody.draft_credential(name="new", **stated_credential(form, client) | offers.NOT_YET)
-    asked = {name: given[name] for name in ("protocol", "url", "authorities")}
-    connections.draft_endpoint(**asked, settings=form.settings())
+    with transaction.atomic():
+        _connect(form, client, offers.NOT_YET, person(request))
+        transaction.set_rollback(True)
     return offers.register(request, chosen)
 
 

@@ -23,8 +23,8 @@ from people.permissions import person
 # Buttons: to look, to fill the form in, to register us there, and to come as the document about us.
 LOOK, FILL, REGISTER, AS_DOCUMENT = "look-up", "found", "register", "as-document"
 TAKES = (FILL, REGISTER, AS_DOCUMENT)
-# In the place of what a registration will say, so that the rest can be judged before anybody is asked.
-NOT_YET = {"client_id": "not yet", "client_authentication": ClientAuthentication.NONE, "secret": ""}
+# In the place of what a registration will say, so that the rest can be tried before anybody is asked.
+NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
 
 
 def redirect_uri(request: HttpRequest) -> str:

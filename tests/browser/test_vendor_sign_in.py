@@ -1,10 +1,13 @@
 """From “New credential” to a token, in a browser: our policies let the way to the vendor and back pass."""
 
+import re
+
 import pytest
 
-from catalog.models import Grant
+from catalog.models import Endpoint, Grant, Run
 from people.models import Role
 from tests.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer
+from tests.strict_authorization import StrictServer
 
 pytestmark = pytest.mark.browser
 
@@ -37,4 +40,22 @@ def test_an_administrator_looks_up_a_vendor_and_signs_in_there(open_browser, com
         assert "code=" not in page.url
         assert Grant.objects.get().access_token
         assert [form["grant_type"] for form in server.forms] == ["authorization_code"]
+    assert heard == []
+
+
+def test_a_vendor_that_wants_a_sign_in_is_connected_in_one_go(open_browser, complaints):
+    page = open_browser(Role.ADMIN).new_page()
+    heard = complaints(page)
+    with StrictServer(client_id="") as server:
+        page.goto("/endpoints/new/")
+        page.get_by_label("Name of the new vendor").fill("Forecasts")
+        page.get_by_label("MCP").check()
+        page.get_by_label("Address").fill(server.resource)
+        page.get_by_role("button", name="Preview the tools").click()
+        page.get_by_role("heading", name="This vendor wants to know who asks").wait_for()
+        page.get_by_role("button", name=re.compile("register Pegboard at 127")).click()
+        page.get_by_text("can be used now.").wait_for()
+
+        assert page.url.endswith(f"/runs/{Run.objects.get().pk}/")
+        assert (server.faults, Endpoint.objects.get().is_paused) == ([], False)
     assert heard == []

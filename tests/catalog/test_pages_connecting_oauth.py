@@ -8,7 +8,7 @@ from catalog import custody
 from catalog.models import Credential, Endpoint, Grant, Run, Vendor
 from people.models import AuditEntry, Role
 from tests.catalog.oauth_cases import grant_of
-from tests.factories import make_user
+from tests.factories import make_user, make_vendor
 from tests.pages import signed_in, text_of
 from tests.strict_authorization import StrictServer
 
@@ -135,10 +135,14 @@ def test_form_that_is_not_complete_registers_nobody(admin, server):
     for wrong in ({"url": "nowhere"}, {"interval_minutes": "x"}):
         page = admin.post(NEW, typed(server, register=offer["register"]) | wrong)
         assert page.status_code == 200
+    make_vendor(name="Forecasts", slug="forecasts")
+    page = admin.post(NEW, typed(server, register=offer["register"]))
+    assert "There is a vendor “forecasts” already." in text_of(page)
     assert ("POST", "/register") not in server.calls
+    assert not Credential.objects.exists()
     # A vendor without a name is called by its address until somebody gives it one.
     admin.post(NEW, typed(server, register=offer["register"], vendor_name=""))
-    assert Vendor.objects.get().name == "127.0.0.1"
+    assert Vendor.objects.latest("pk").name == "127.0.0.1"
 
 
 def test_credential_that_still_waits_makes_the_next_endpoint_wait_too(admin, server):
