@@ -76,7 +76,7 @@ def scopes(method: str, cell: str) -> set[str]:
     """Those that get through: of the narrowest one and whatever holds it."""
     role, _, stated = cell.partition("/")
     usual = Scope.READ if method == "GET" else Scope.DESIGN if role == Role.DESIGNER else Scope.ADMIN
-    return SCOPES[stated or usual]
+    return SCOPES[stated or usual] | SCOPES[usual]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 from rest_framework.test import APIClient
 
-from designer import agents, pins, releases, tunings
+from catalog.models import Call
+from designer import agents, calls, pins, releases, tunings
 from designer.models import Agent, Pin, Release, Tuning
 from people import teams, tokens
 from people.models import AuditEntry, Role, Scope, Team, User
@@ -18,7 +19,10 @@ from tests.factories import make_tool, make_user
 from tests.test_roles import METHODS, routes
 
 TABLE = Path(__file__).with_name("teams.txt")
-NOTHING = {"slug": "no-such-thing", "pk": 2**40, "number": 987_654, "username": "nobody"}
+NOTHING = {
+    **{"slug": "no-such-thing", "pk": 2**40, "number": 987_654, "username": "nobody"},
+    **{"name": "no_such_tool", "call": 2**40},
+}
 MARK = "zebra"
 # Scopes of keys that name no agent.
 UNNAMED = [scope for scope in Scope.values if scope != Scope.INVOKE]
@@ -56,6 +60,7 @@ class World:
     agent: Agent
     pin: Pin
     release: Release
+    call: Call
     insider: User
     outsiders: list[User]
 
@@ -66,6 +71,8 @@ class World:
             "pk": entry.pk if name == "audit-entry" else self.pin.pk,
             "number": self.release.number,
             "username": self.insider.username,
+            "name": f"{MARK}_tool",
+            "call": self.call.pk,
         }
         if name == "team-member-remove":
             known["pk"] = self.insider.pk
@@ -90,7 +97,9 @@ def world(db) -> World:
     pin = pins.pin_tool(agent, actor=insider, tool=make_tool(name="shared_tool"), alias=f"{MARK}_tool")
     tunings.tune(pin, actor=insider, description=f"Ask the {MARK}.")
     release = releases.publish(agent, actor=insider, note=f"{MARK} release")
-    return World(zebra, agent, pin, release, insider, outsiders)
+    tool = calls.find_tool(release, f"{MARK}_tool")
+    call = calls.call(release, tool, actor=insider, key=None, arguments={"city": "Oslo"})
+    return World(zebra, agent, pin, release, call, insider, outsiders)
 
 
 def browser_of(user: User) -> Client:
