@@ -6,19 +6,18 @@ from tests.hostile.bench import Bench, as_admin, rejections
 from tests.hostile.dialects import DIALECTS
 from tests.hostile_vendor import HostileVendor, reply
 
-GOOD = 300
-
 
 def storm(field: Field) -> None:
+    good = field.times(short=30, long=300)
     for protocol, dialect in DIALECTS.items():
         with HostileVendor(reply()) as vendor:
-            bench = Bench(vendor, dialect, as_admin(), count=GOOD)
+            bench = Bench(vendor, dialect, as_admin(), count=good)
             bench.widen()
             bench.read()
             before = bench.dump(pages=False)
-            for number, kind in enumerate(list(bad_ones(dialect))[:: field.times(short=10, long=1)], 1_001):
+            for number, kind in enumerate(list(bad_ones(dialect))[:: field.times(short=20, long=1)], 1_001):
                 play(field, bench, number, kind)
-                field.fault(f"{protocol}: one bad tool of {GOOD + 1}", kind.name)
+                field.fault(f"{protocol}: one bad tool of {good + 1}", kind.name)
             field.expect(bench.dump(pages=False) == before, f"{protocol}: what was known has changed")
 
 
@@ -28,6 +27,6 @@ def play(field: Field, bench: Bench, number: int, kind: Bad) -> None:
     bench.shop.tools = [*good, kind.spoil(bench.dialect, tool)]
     run = bench.read()
     told = [(str(each), code) for each, code in rejections(run)]
-    is_so = (run.unchanged, run.added, told) == (GOOD, 0, [(str(bench.dialect.id_of(tool)), kind.code)])
+    is_so = (run.unchanged, run.added, told) == (len(good), 0, [(str(bench.dialect.id_of(tool)), kind.code)])
     field.expect(is_so, f"{bench.dialect.name}, {kind.name}: {run.unchanged} unchanged, rejected {told}")
     bench.shop.tools = good

@@ -14,9 +14,10 @@ from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.errors import ProtocolError
 from catalog.wire import DEFAULT_LIMITS, KIB, Limits
+from designer import pins
 from designer.models import Pin
 from people.models import Role, User
-from tests.factories import make_agent, make_endpoint, make_pin
+from tests.factories import make_agent, make_endpoint
 from tests.hostile.dialects import Dialect
 from tests.hostile.shop import Shop
 from tests.hostile_vendor import HostileVendor
@@ -56,7 +57,8 @@ class Bench:
         self.rest.force_login(admin)
         run = self.read()
         assert run.status == "succeeded", run.error_message
-        make_pin(make_agent(), Tool.objects.filter(endpoint=self.endpoint).order_by("pk")[0])
+        first = Tool.objects.filter(endpoint=self.endpoint).order_by("pk")[0]
+        pins.pin_tool(make_agent(), actor=admin, tool=first)
 
     def widen(self) -> None:
         """Two hundred tools a page, for long lists."""
