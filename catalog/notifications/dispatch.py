@@ -5,6 +5,7 @@ twice and die anywhere: what was committed is taken up by the next tick.
 """
 
 import logging
+import time
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -15,8 +16,8 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
-from kombu.exceptions import OperationalError as BrokerError
 
+from catalog import hints
 from catalog.notifications import events
 from catalog.notifications.models import (
     Delivery,
@@ -37,8 +38,11 @@ PER_TICK = 200
 GATHER = timedelta(seconds=45)
 KEPT = timedelta(days=30)
 AGAIN = timedelta(hours=1)
+MESSAGE_LIVES = 30.0  # seconds
 SEND_MAIL = "catalog.notifications.tasks.send_mail"
 SEND_DELIVERIES = "catalog.notifications.tasks.send_deliveries"
+# What this process has sent a message about, and when. Another scheduler may send one more.
+_woken: dict[tuple[UUID, datetime], float] = {}
 
 
 def tick() -> None:
@@ -47,23 +51,31 @@ def tick() -> None:
         pass
     mails = Mail.objects.filter(state=SendingState.WAITING, next_at__lte=Now())
     if settings.MAIL_IS_SET_UP:
-        for pk in mails.values_list("pk", flat=True)[:PER_TICK]:
-            _send(SEND_MAIL, str(pk))
+        for mail in mails.values_list("pk", "next_at")[:PER_TICK]:
+            _wake(SEND_MAIL, *mail)
     for webhook in _webhooks_due():
-        _send(SEND_DELIVERIES, str(webhook))
+        _wake(SEND_DELIVERIES, *webhook)
 
 
-def _webhooks_due() -> list[UUID]:
+def _webhooks_due() -> list[tuple[UUID, datetime]]:
     ready = Webhook.objects.filter(removed_at=None, is_paused=False, next_at__lte=Now())
     waiting = ready.filter(deliveries__state=SendingState.WAITING)
-    return list(waiting.order_by().distinct().values_list("pk", flat=True)[:PER_TICK])
+    return list(waiting.order_by().distinct().values_list("pk", "next_at")[:PER_TICK])
 
 
-def _send(task: str, pk: str) -> None:
-    try:
-        current_app.send_task(task, args=[pk], expires=30)
-    except (BrokerError, OSError) as exc:
-        logger.warning("notifications wait for the broker: %s", exc)
+def _wake(task: str, pk: UUID, due: datetime) -> None:
+    """Once for as long as the message lives: a worker that is slow shall not find thousands of them.
+
+    Whoever takes it up moves `due`, so what comes after that is told at once.
+    """
+    now = time.monotonic()
+    for old in [each for each, woken in _woken.items() if now - woken >= MESSAGE_LIVES]:
+        del _woken[old]
+    if (pk, due) in _woken:
+        return
+    send = partial(current_app.send_task, task, args=[str(pk)], expires=MESSAGE_LIVES)
+    if hints.give(send, "a notification"):
+        _woken[pk, due] = now
 
 
 def settle_due() -> int:

@@ -190,6 +190,29 @@ def test_a_flapping_endpoint_gives_one_pair_an_hour(broken, listener, hook):
     assert told() == ["endpoint.broken", "endpoint.recovered"]
 
 
+@with_threads
+def test_a_slow_worker_is_told_once_and_again_of_what_comes_later(broken, listener, hook, monkeypatch):
+    messages = []
+    monkeypatch.setattr(
+        dispatch.current_app, "send_task", lambda name, args, expires: messages.append((name, *args))
+    )
+    read(broken)
+    let_pass(timedelta(minutes=3))
+
+    for _ in range(5):
+        dispatch.tick()
+    assert messages == [(dispatch.SEND_DELIVERIES, str(hook.pk))]
+
+    webhooks.send_waiting(str(hook.pk))
+    dispatch.tick()
+    assert (len(messages), len(listener.requests)) == (1, 1)
+
+    with transaction.atomic():
+        outbox.recovered(broken)
+    dispatch.tick()
+    assert len(messages) == 2
+
+
 def test_trouble_that_stays_is_told_after_the_pause(broken, listener, hook):
     with transaction.atomic():
         outbox.broke(broken)
