@@ -7,6 +7,7 @@ from rest_framework.response import Response
 
 from catalog import second_look
 from catalog.models import Endpoint, SecondLook
+from catalog.models.second_looks import LookResult
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
@@ -15,6 +16,7 @@ from people.permissions import person
 class SecondLookOutput(serializers.ModelSerializer[SecondLook]):
     """`says` is what the last one showed, or why it failed. `due_at` is null while nothing is planned."""
 
+    result = serializers.ChoiceField(choices=LookResult.choices, allow_blank=True, read_only=True)
     is_under_way = serializers.BooleanField(read_only=True)
     due_at = serializers.DateTimeField(source="planned_at", read_only=True, allow_null=True)
 
