@@ -49,8 +49,8 @@ def test_a_vendor_that_wants_a_sign_in_is_connected_in_one_go(open_browser, comp
     with StrictServer(client_id="") as server:
         page.goto("/endpoints/new/")
         page.get_by_label("Name of the new vendor").fill("Forecasts")
-        page.get_by_label("MCP").check()
-        page.get_by_label("Address").fill(server.resource)
+        page.get_by_role("radio", name="MCP").check()
+        page.get_by_label("Address", exact=True).fill(server.resource)
         page.get_by_role("button", name="Preview the tools").click()
         page.get_by_role("heading", name="This vendor wants to know who asks").wait_for()
         page.get_by_role("button", name=re.compile("register Pegboard at 127")).click()
