@@ -20,8 +20,12 @@ from tests.test_roles import METHODS, routes
 
 TABLE = Path(__file__).with_name("teams.txt")
 NOTHING = {
-    **{"slug": "no-such-thing", "pk": 2**40, "number": 987_654, "username": "nobody"},
-    **{"name": "no_such_tool", "call": 2**40},
+    "slug": "no-such-thing",
+    "pk": 2**40,
+    "number": 987_654,
+    "username": "nobody",
+    "name": "no_such_tool",
+    "call": 2**40,
 }
 MARK = "zebra"
 # Scopes of keys that name no agent.
