@@ -167,6 +167,8 @@ class LocalProduct:
         self.logs = self.data / "log"
         self.supervisor = Supervisor(say)
         self.embedded: Embedded | None = None
+        # Kept as long as we run: the number that the web server inherits is free for others otherwise.
+        self.listener: socket.socket | None = None
         self.environment = dict(os.environ)
         self.demo_ports: tuple[str, ...] = ()
         self._is_told_to_stop: Callable[[], bool] = lambda: False
@@ -184,12 +186,14 @@ class LocalProduct:
             self.supervisor.stop()
             if self.embedded:
                 self.embedded.clean_up()
+            if self.listener:
+                self.listener.close()
             held.close()
         self.say("stopped; the data is kept")
 
     def _start(self) -> None:
         began = time.monotonic()
-        listener = listen(self.wishes.port)
+        self.listener = listen(self.wishes.port)
         if self.wishes.demo:
             self.demo_ports = ("--port-base", str(demo_ports(self.wishes)))
         self._start_servers()
@@ -197,7 +201,7 @@ class LocalProduct:
         if self.wishes.restore:
             self._step("restore", str(self.wishes.restore.resolve()))
         self._step("migrate", "--noinput", "-v0")
-        self._start_product(listener)
+        self._start_product(self.listener)
         self._wait_for("web", self._page_answers)
         if self.wishes.demo:
             self._fill_catalog()
