@@ -5,13 +5,14 @@ PEGBOARD_MUTATIONS=20000 tries so many instead of 200; `make soak ARGS=mutations
 
 import copy
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog import enumeration
-from catalog.models import Tool
+from catalog.models import Run, Tool
 from tests.hostile.bench import Bench, as_admin
 from tests.hostile.dialects import DIALECTS
 from tests.hostile_vendor import HostileVendor, reply
@@ -87,13 +88,13 @@ def applied(steps, document):
 class Mutant:
     """A bench whose vendor goes wrong in one page, or in what an agent's descriptor says."""
 
-    def __init__(self, bench):
+    def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.before = bench.dump(pages=False)
         self.shown = set()
         self.tools = {bench.dialect.id_of(tool) for tool in bench.shop.tools}
 
-    def goes_wrong(self, steps, page):
+    def goes_wrong(self, steps: Any, page: int) -> Run:
         dialect, shop = self.bench.dialect, self.bench.shop
         shop.turn = lambda number, document: (
             applied(steps, document) if number == page or not dialect.is_paged else document
@@ -125,7 +126,7 @@ class Mutant:
                 self.bench.pages.get(f"/runs/{run.pk}/reply/").status_code == 200
             )
 
-    def goes_right(self, wrong):
+    def goes_right(self, wrong: Run) -> None:
         self.bench.shop.well()
         if wrong.status == "failed":  # and nothing is to be put right again
             assert self.bench.dump(pages=False) == self.before
