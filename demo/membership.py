@@ -166,7 +166,7 @@ class Membership:
 
     def _form_of_a_client(self, request: Request) -> Mapping[str, str]:
         form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
-        if _client(request.headers.get("authorization", ""), form) not in self.clients.items():
+        if _client(request.headers.get("authorization", ""), form) not in set(self.clients.items()):
             description = "The client id or the secret is wrong."
             raise OAuthError("invalid_client", description, HTTPStatus.UNAUTHORIZED)
         return form

@@ -273,7 +273,12 @@ def test_settings_of_a_client_are_edited_and_a_late_edit_is_told(admin, server):
     form = admin.get(path).context["client"]
     assert set(form["parameters"].value().splitlines()) == {"tenant=acme", "org=7"}
     seen = {name: value for name, value in server.settings().items() if value is not False}
-    seen |= {"name": credential.name, "states_issuer": "on", "parameters": "tenant=acme", "expected": form.expected}
+    seen |= {
+        "name": credential.name,
+        "states_issuer": "on",
+        "parameters": "tenant=acme",
+        "expected": form.expected,
+    }
 
     assert admin.post(path, seen | {"scope": "read"}).status_code == 302
     credential.grant.refresh_from_db()
