@@ -10,22 +10,24 @@ from tests.hostile_vendor import HostileVendor, reply
 
 
 def storm(field: Field) -> None:
-    count = field.times(short=10, long=4_000)
     for protocol, dialect in DIALECTS.items():
         with HostileVendor(reply()) as vendor:
-            mutant = Mutant(Bench(vendor, dialect, as_admin()))
-
-            @seed(field.seed)
-            @given(steps=deeds, page=pages)
-            @settings(
-                max_examples=count, suppress_health_check=list(HealthCheck), database=None, deadline=None
-            )
-            def attempt(steps: object, page: int, mutant: Mutant = mutant, protocol: str = protocol) -> None:
-                field.fault(f"{protocol}: a list went wrong")
-                mutant.goes_right(mutant.goes_wrong(steps, page))
-
+            mutant = Mutant(Bench(vendor, dialect, as_admin(), through_the_product=True))
             try:
-                attempt()
+                mutate(field, mutant, protocol)
             except AssertionError as exc:
                 field.violation(f"{protocol}: {exc}")
         field.figure(f"{protocol}: ways to end", len(mutant.shown))
+
+
+def mutate(field: Field, mutant: Mutant, protocol: str) -> None:
+    count = field.times(short=10, long=4_000)
+
+    @seed(field.seed)
+    @given(steps=deeds, page=pages)
+    @settings(max_examples=count, suppress_health_check=list(HealthCheck), database=None, deadline=None)
+    def attempt(steps: object, page: int) -> None:
+        field.fault(f"{protocol}: a list went wrong")
+        mutant.goes_right(mutant.goes_wrong(steps, page))
+
+    attempt()

@@ -11,7 +11,7 @@ def storm(field: Field) -> None:
     good = field.times(short=30, long=300)
     for protocol, dialect in DIALECTS.items():
         with HostileVendor(reply()) as vendor:
-            bench = Bench(vendor, dialect, as_admin(), count=good)
+            bench = Bench(vendor, dialect, as_admin(), count=good, through_the_product=True)
             bench.widen()
             bench.read()
             before = bench.dump(pages=False)

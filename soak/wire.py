@@ -11,7 +11,7 @@ from tests.hostile_vendor import HostileVendor, reply
 def storm(field: Field) -> None:
     for protocol, dialect in DIALECTS.items():
         with HostileVendor(reply()) as vendor:
-            bench = Bench(vendor, dialect, as_admin())
+            bench = Bench(vendor, dialect, as_admin(), through_the_product=True)
             before = bench.dump()
             for name in list(WIRE)[:: field.times(short=10, long=1)]:
                 with stopwatch() as seconds:

@@ -17,7 +17,7 @@ from catalog.wire import DEFAULT_LIMITS, KIB, Limits
 from designer import pins
 from designer.models import Pin
 from people.models import Role, User
-from tests.factories import make_agent, make_endpoint
+from tests.factories import make_agent, make_endpoint, make_pin
 from tests.hostile.dialects import Dialect
 from tests.hostile.shop import Shop
 from tests.hostile_vendor import HostileVendor
@@ -31,9 +31,20 @@ KEPT = (Tool, ToolVersion, Finding, Withdrawal, KnownPage, Pin)
 
 
 class Bench:
-    """`shop` is what the vendor does; `endpoint` has been read well once."""
+    """`shop` is what the vendor does; `endpoint` has been read well once.
 
-    def __init__(self, vendor: HostileVendor, dialect: Dialect, admin: User, *, count: int = 6) -> None:
+    One tool is pinned: by a row, or `through_the_product` with all that follows, as invariants ask for.
+    """
+
+    def __init__(
+        self,
+        vendor: HostileVendor,
+        dialect: Dialect,
+        admin: User,
+        *,
+        count: int = 6,
+        through_the_product: bool = False,
+    ) -> None:
         self.vendor = vendor
         self.dialect = dialect
         self.admin = admin
@@ -57,8 +68,11 @@ class Bench:
         self.rest.force_login(admin)
         run = self.read()
         assert run.status == "succeeded", run.error_message
-        first = Tool.objects.filter(endpoint=self.endpoint).order_by("pk")[0]
-        pins.pin_tool(make_agent(), actor=admin, tool=first)
+        tools = Tool.objects.filter(endpoint=self.endpoint).order_by("pk")
+        if through_the_product:  # which holds a name that agents use from another vendor
+            pins.pin_tool(make_agent(), actor=admin, tool=tools.filter(stopped=None)[0])
+        else:
+            make_pin(make_agent(), tools[0])
 
     def widen(self) -> None:
         """Two hundred tools a page, for long lists."""
