@@ -31,7 +31,7 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.oauth import clients
 from catalog.wire import complaint_about_authorities
-from people import audit, late_edits
+from people import audit, clashes, late_edits
 from people.models import User
 
 LONGEST_INTERVAL = 7 * 24 * 60
@@ -50,6 +50,8 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
         with transaction.atomic():
             vendor.save()
     except IntegrityError as exc:
+        if not clashes.is_taken(exc):
+            raise
         way_out = "Choose another short name." if slug else "Choose that one, or give this one another name."
         message = f"There is a vendor “{vendor.slug}” already. {way_out}"
         raise CatalogError("slug_taken", message, fields={"slug": message}, status=409) from exc

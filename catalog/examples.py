@@ -4,7 +4,7 @@ from django.db import IntegrityError, transaction
 
 from catalog.errors import CatalogError
 from catalog.models import Call, Example
-from people import audit, names
+from people import audit, clashes, names
 from people.models import User
 
 LONGEST_NAME = 100
@@ -26,6 +26,8 @@ def save_example(call: Call, *, actor: User, name: str) -> Example:
                 tool=call.tool, name=name, arguments=call.arguments, created_by=actor, created_name=str(actor)
             )
     except IntegrityError as exc:
+        if not clashes.is_taken(exc):
+            raise
         message = f"There is an example “{name}” already. Choose another name."
         raise CatalogError("name_taken", message, fields={"name": message}, status=409) from exc
     audit.record(actor, "save", example, after={"tool": call.tool_id, "call": call.pk})

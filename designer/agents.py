@@ -10,7 +10,7 @@ from django.utils.text import slugify
 from designer.errors import DesignerError
 from designer.models import Agent
 from designer.texts import checked
-from people import audit, late_edits, names, teams
+from people import audit, clashes, late_edits, names, teams
 from people.models import Team, User
 
 LONGEST_NAME = 120
@@ -206,5 +206,7 @@ def _save(agent: Agent) -> None:
         with transaction.atomic():
             agent.save()
     except IntegrityError as exc:
+        if not clashes.is_taken(exc):
+            raise
         message = f"There is an agent at “{agent.slug}” already."
         raise DesignerError("slug_taken", message, fields={"slug": message}, status=409) from exc

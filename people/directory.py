@@ -6,7 +6,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from people import audit, late_edits, names, tokens
+from people import audit, clashes, late_edits, names, tokens
 from people.errors import DomainError
 from people.models import Role, User
 
@@ -32,6 +32,8 @@ def add_user(
             user.save()
             audit.record(actor, "add person", user, after=after, why=why)
     except IntegrityError as error:
+        if not clashes.is_taken(error):
+            raise
         taken = "Somebody already signs in with this name."
         raise DomainError("taken", taken, fields={"username": taken}, status=409) from error
     return user

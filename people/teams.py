@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from people import audit, late_edits, names
+from people import audit, clashes, late_edits, names
 from people.errors import DomainError
 from people.models import Membership, Team, User, everyone
 
@@ -30,6 +30,8 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
         with transaction.atomic():
             team.save()
     except IntegrityError as error:
+        if not clashes.is_taken(error):
+            raise
         message = f"There is a team “{team.slug}” already."
         raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from error
     audit.record(actor, "create", team, after=facts(team))

@@ -15,7 +15,7 @@ from django.db.models import F
 
 from pegboard.sso.errors import SignInError
 from pegboard.sso.provider import Provider
-from people import audit, directory
+from people import audit, clashes, directory
 from people.errors import DomainError
 from people.models import Identity, Role, User
 
@@ -63,6 +63,8 @@ def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identi
                 issuer=issuer, subject=subject, defaults={"user": user}
             )
     except IntegrityError as error:
+        if not clashes.is_taken(error):
+            raise
         raise _linked_already() from error
     if identity.user_id != user.pk:
         raise _linked_already()
