@@ -506,6 +506,8 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
     assert len(planted.secrets) >= 20
     assert len(planted.outputs) > 150
     assert any("export mcp" in name for name in planted.outputs)
+    messages = next(held for name, held in planted.outputs.items() if name.endswith(" broker"))
+    assert b'"task": "' in messages
     assert any(b"COPY public.catalog_credential" in content for content in planted.outputs.values())
     assert {"single sign-on secret", "id token", "forged id token", "verifier"} <= planted.secrets.keys()
     assert b"a bug with 2 things" in b"".join(planted.outputs.values())

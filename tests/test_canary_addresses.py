@@ -13,7 +13,11 @@ from rest_framework.test import APIClient
 from catalog import enumeration, inspecting, invocation
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
+from catalog.oauth import tokens
+from catalog.protocols.errors import RefusedError
 from people.models import Role
+from tests.authorization_server import AuthorizationServer
+from tests.catalog.oauth_cases import make_client, signed_in, wear_out
 from tests.factories import make_agent, make_endpoint, make_pin, make_user
 from tests.hostile.dialects import DIALECTS, Dialect, schema
 from tests.hostile.shop import Shop
@@ -162,6 +166,19 @@ def test_metadata_that_a_refusal_names_is_not_fetched(protocol, status, vendor, 
         lures(canary.url), status=status, headers={"WWW-Authenticate": challenge, "Location": canary.url}
     )
     assert read(endpoint) == "AUTH"
+
+
+@pytest.mark.parametrize("is_person", [True, False])
+@pytest.mark.parametrize("status", [302, 307, 308])
+def test_token_address_that_moved_gets_neither_secret_nor_refresh_token_there(is_person, status, canary):
+    with AuthorizationServer() as server:
+        credential = signed_in(server) if is_person else make_client(server)
+        wear_out(credential)
+        moved = reply(b"", status=status, headers={"Location": f"{canary.url}/token"})
+        server.scripts = [moved]
+        with pytest.raises(RefusedError) as refused:
+            tokens.token_for(credential)
+    assert refused.value.code == "TOKEN_REDIRECT"
 
 
 def called(endpoint: Endpoint) -> list[str]:

@@ -1,4 +1,5 @@
 import pytest
+from django.core.checks.registry import registry
 
 from pegboard import starting
 from pegboard.checks import crash_points, open_networks
@@ -16,12 +17,15 @@ def test_armed_crash_points_are_refused(monkeypatch):
         ("", 0),
         ("10.20.0.0/16:443 fd12::/16", 0),
         ("127.0.0.1/32", 1),
+        ("127.0.0.0/8:443", 1),
         ("::1/128:8000 0.0.0.0/0", 2),
+        ("::/0", 1),
     ],
 )
 def test_networks_for_one_machine_are_refused_in_production(settings, allow, refused):
     settings.OUTBOUND_ALLOW = allow
     assert len(open_networks(None)) == refused
+    assert open_networks in registry.get_checks(include_deployment_checks=True)
 
 
 @pytest.mark.parametrize(

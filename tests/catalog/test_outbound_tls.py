@@ -229,24 +229,30 @@ def test_limits_hold_under_tls(serve, authority, behaviour, code):
     assert time.monotonic() - started < QUICK.request + 1
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_server_of_yesterday_is_refused(serve, authority):
+def of_yesterday(context):
     """A real one: TLS 1.0 and nothing newer."""
-    context = serve()
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1
-    assert "no TLS version that is still safe (1.2 or newer)" in refusal(context, authority.pem)
+    return context
 
 
-def test_four_faults_read_differently(serve, authority):
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_server_of_yesterday_is_refused(serve, authority):
+    sentence = refusal(of_yesterday(serve()), authority.pem)
+    assert "no TLS version that is still safe (1.2 or newer)" in sentence
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_five_faults_read_differently(serve, authority):
     """What an administrator can do about each is something else."""
     said = {
         refusal(serve(signer=Authority("vendor")), authority.pem),
         refusal(serve([x509.DNSName("other.example")]), authority.pem),
         refusal(serve(days=(-9, -2)), authority.pem),
         refusal(serve(signer=Authority("Stranger")), authority.pem),
+        refusal(of_yesterday(serve()), authority.pem),
     }
-    assert len({sentence.partition(": ")[2] for sentence in said}) == 4
+    assert len({sentence.partition(": ")[2] for sentence in said}) == 5
 
 
 def test_nothing_in_the_product_skips_verification():

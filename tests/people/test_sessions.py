@@ -1,4 +1,5 @@
 from datetime import timedelta
+from itertools import permutations
 
 import pytest
 import time_machine
@@ -69,16 +70,18 @@ def test_changing_the_password_changes_the_key_of_the_session():
     assert is_in(client)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"role": Role.DESIGNER}, {"is_active": False}],
-    ids=["another role", "deactivated"],
-)
-def test_sessions_end_with_what_they_began_with(change):
-    admin, user = make_user(), make_user(Role.VIEWER)
+CHANGES = [
+    *((before, {"role": after}) for before, after in permutations(Role, 2)),
+    *((before, {"is_active": False}) for before in Role),
+]
+
+
+@pytest.mark.parametrize(("before", "change"), CHANGES)
+def test_sessions_end_with_what_they_began_with(before, change):
+    admin, user = make_user(), make_user(before)
     clients = [browser_of(user), browser_of(user)]
     directory.update_user(user, actor=admin, **change)
-    directory.update_user(user, actor=admin, role=Role.VIEWER, is_active=True)
+    directory.update_user(user, actor=admin, role=before, is_active=True)
     assert [is_in(client) for client in clients] == [False, False]
     assert is_in(browser_of(user))
 

@@ -1,6 +1,7 @@
 import io
 import re
 from datetime import timedelta
+from itertools import permutations
 
 import pytest
 import time_machine
@@ -8,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from people import tokens
+from people import directory, tokens
 from people.errors import DomainError
 from people.models import ApiToken, AuditEntry, Role, Scope
 from tests.factories import make_user
@@ -86,13 +87,23 @@ def test_token_of_somebody_who_left_is_refused(program):
     assert client.get("/api/v1/keys/").json()["code"] == "inactive_owner"
 
 
-def test_demoting_the_owner_narrows_the_token_at_the_next_call(program):
-    user = make_user(Role.ADMIN)
+# A call, and who may make it; its empty body is what a role that suffices gets to hear of.
+CALLS = {
+    "/api/v1/keys/": set(Role),
+    "/api/v1/agents/": {Role.DESIGNER, Role.ADMIN},
+    "/api/v1/users/": {Role.ADMIN},
+}
+
+
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize(("before", "after"), list(permutations(Role, 2)))
+def test_key_may_at_its_next_call_what_its_owners_new_role_may(program, before, after, path):
+    admin, user = make_user(), make_user(before)
     client = program(user, "admin")
-    body = {"username": "eve", "password": "a wholly new sentence"}
-    user.role = Role.DESIGNER
-    user.save()
-    assert client.post("/api/v1/users/", body).json()["code"] == "role_required"
+    answers = [client.post(path, {}).json()["code"]]
+    directory.update_user(user, actor=admin, role=after)
+    answers.append(client.post(path, {}).json()["code"])
+    assert answers == ["invalid" if role in CALLS[path] else "role_required" for role in (before, after)]
 
 
 @pytest.mark.parametrize(
