@@ -370,13 +370,14 @@ def _read(run: Run, heart: _Heartbeat, replies: resuming.Replies, on_progress: O
 
     reached: dict[str, str] = {}
     open_session = partial(credentials.open_session, endpoint, heart.heard, reached=reached)
-    read = partial(reading.read, run, endpoint.speak(), open_session, replies, progress)
+    ends = time.monotonic() + reading.MAX_SECONDS
+    read = partial(reading.read, run, endpoint.speak(), open_session, replies, progress, ends=ends)
     try:
         try:
             harvest = read()
         except (ProtocolViolationError, RefusedError):
             # A cursor may have died meanwhile, or what was kept cannot be read: the list itself decides.
-            if not replies.used:
+            if not replies.used or time.monotonic() > ends:
                 raise
             harvest = read()
     finally:

@@ -127,18 +127,24 @@ def current_tools(endpoint: Endpoint) -> dict[str, Current]:
 
 
 def read(
-    run: Run, protocol: Protocol, open_session: OpenSession, replies: Replies, progress: Progress
+    run: Run,
+    protocol: Protocol,
+    open_session: OpenSession,
+    replies: Replies,
+    progress: Progress,
+    *,
+    ends: float,
 ) -> Harvest:
     """All of the endpoint; `progress` hears after each page of pages, tools seen and tools refused.
 
     It begins where the run before broke off, as far as `replies` has kept what that one read. A list that
     seems to have changed while it was read is read until two readings agree. It seems so when tools stand
     twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError when the
-    listing cannot be read to its end.
+    listing cannot be read to its end, or not before `ends` on the monotonic clock.
     """
     reader = reader_of(run.endpoint, protocol)
     remembered = RememberedPages(run.endpoint, reader)
-    guard = _Guard()
+    guard = _Guard(ends)
     before: dict[str, str] | None = None
     for _ in range(MAX_READINGS):
         with open_session() as session, recording.Stage() as stage:
@@ -161,7 +167,7 @@ def read(
 class _Guard:
     """Stops listings that do not end."""
 
-    deadline: float = field(default_factory=lambda: time.monotonic() + MAX_SECONDS)
+    deadline: float
     cursors: dict[str | None, int] = field(default_factory=lambda: {None: 1})
 
     def start_over(self) -> None:

@@ -262,7 +262,7 @@ class _Looking:
         listed = [self.ours[tool] for tool in fresh]
         rows = ToolVersion.objects.filter(
             tool__in=[held.pk for held in listed], digest__in=[held.digest for held in listed]
-        )
+        ).defer("raw")
         versions = {(row.tool_id, row.label, row.digest): row for row in rows}
         for tool, item in fresh.items():
             held = self.ours[tool]
@@ -316,8 +316,9 @@ class _Looking:
         return {tool: item for tool, item in found.items() if tool not in twofold}
 
     def _may_go_on(self) -> None:
-        if Run.objects.filter(endpoint=self.endpoint, status__in=ACTIVE).exists():
-            raise _PutOffError
+        _make_way(self.endpoint)
+        if time.monotonic() > self.ends:
+            raise UnavailableError("DEADLINE", "The list could not be read often enough in time.")
         self._extend()
 
     def _end(self, page: Page, number: int, seen: int) -> None:
@@ -334,6 +335,11 @@ class _Looking:
             raise LostLeaseError
 
 
+def _make_way(endpoint: Endpoint) -> None:
+    if Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).exists():
+        raise _PutOffError
+
+
 def _is_as_before(found: Found, again: Item | None, *, is_other: bool) -> bool:
     digest = found.item.digest if is_other else found.version.digest
     return again is not None and (again.label, again.digest) == (found.version.label, digest)
@@ -344,6 +350,7 @@ def _record(look: SecondLook, sights: Sequence[Sight], found: Sequence[Found]) -
     """The findings with what both sides are shown; nothing if another worker has taken the look up."""
     if not _mine(look).select_for_update(no_key=True).values_list("pk"):
         raise LostLeaseError
+    _make_way(look.endpoint)  # it locks tools, too, in an order of its own
     still = _still_listed(found)
     told = _tell(look.endpoint, still)
     crashpoint("look-recorded")

@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection
@@ -196,6 +197,33 @@ def test_it_makes_way_for_a_reading(endpoint, vendor, monkeypatch):
     assert (look.result, look.tries, look.lease_until) == ("", 0, None)
     assert timezone.now() < look.due_at < timezone.now() + timedelta(minutes=2)
     assert not Finding.objects.filter(code="CLOAKING").exists()
+
+
+def test_it_makes_way_for_a_reading_that_began_while_it_compared(endpoint, vendor, monkeypatch):
+    """Both lock tools, a reading in an order of its own: each might wait for the other."""
+    is_good_for_others(vendor)
+    due(endpoint)
+
+    def meanwhile(passed):
+        if passed == "looked":
+            Run.objects.create(endpoint=endpoint)
+
+    monkeypatch.setattr(second_look, "crashpoint", meanwhile)
+    second_look.perform(endpoint.pk)
+    look = SecondLook.objects.get()
+    assert (look.result, look.tries, look.lease_until) == ("", 0, None)
+    assert not Finding.objects.filter(code="CLOAKING").exists()
+
+
+def test_a_slow_vendor_is_not_asked_for_longer_than_a_worker_has(endpoint, vendor, monkeypatch):
+    """A list of one page has no next page at which to look at the clock."""
+    is_good_for_others(vendor)
+    due(endpoint)
+    clock = SimpleNamespace(monotonic=lambda: 50.0 * len(vendor.requests))
+    monkeypatch.setattr(second_look, "time", clock)
+    second_look.perform(endpoint.pk)
+    assert len(vendor.requests) == 5
+    assert SecondLook.objects.get().result == "other"
 
 
 def test_nothing_is_told_of_an_endpoint_that_was_removed_meanwhile(endpoint, vendor, monkeypatch):

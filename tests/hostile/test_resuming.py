@@ -3,11 +3,12 @@
 import json
 import zlib
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.utils import timezone
 
-from catalog import custody, enumeration, recording, resuming
+from catalog import custody, enumeration, reading, recording, resuming
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.wire import Limits
@@ -198,6 +199,19 @@ def test_a_page_that_cannot_be_read_is_kept_for_nobody(bench):
     assert not KeptReply.objects.exists()
     bench.shop.well()
     assert reads(bench)[1][:3] == [1, 2, 3]
+
+
+@on("a2t")
+def test_reading_it_from_its_beginning_takes_no_second_time_of_its_own(bench, monkeypatch):
+    """Twice the time would be more than a worker has."""
+    breaks_off(bench)
+    before = len(bench.vendor.requests)
+    clock = SimpleNamespace(monotonic=lambda: 130.0 * (len(bench.vendor.requests) - before))
+    for module in (enumeration, reading):
+        monkeypatch.setattr(module, "time", clock)
+    bench.shop.turn = lambda number, document: b"{" if number == 3 else document
+    run, pages = reads(bench)
+    assert (run.error_code, pages) == ("DEADLINE", [3, 1, 2])
 
 
 @on("a2t")
