@@ -1,8 +1,8 @@
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib import messages
-from django.db import transaction
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -43,12 +43,16 @@ def credential_list(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("secret")
 @requires(Role.ADMIN)
 def credential_new(request: HttpRequest) -> HttpResponse:
-    form = CredentialForm(request.POST or None, initial={"url": request.GET.get("url", "")})
-    client = ClientForm(request.POST if form.is_oauth else None, prefix="client")
+    chosen = offers.taken(request)
+    data = request.POST.copy()
+    if offers.decides_kind(request, chosen):
+        data["kind"], data["secret"] = CredentialKind.OAUTH_CODE, ""
+    form = CredentialForm(data or None, initial={"url": request.GET.get("url", "")})
+    client = ClientForm(data if form.is_oauth else None, prefix="client")
     context = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
     if offers.LOOK in request.POST:
-        return _with_lookup(request, "catalog/credential_new.html", request.POST.get("url", ""), context)
-    chosen = offers.taken(request)
+        found = offers.look(request, request.POST.get("url", ""))
+        return _with_lookup(request, "catalog/credential_new.html", context | found)
     if chosen and form.is_oauth:
         client.take(chosen)
     is_ready = request.method == "POST" and offers.FILL not in request.POST
@@ -67,13 +71,8 @@ def _created(
     request: HttpRequest, form: CredentialForm, client: ClientForm, chosen: dict[str, Any]
 ) -> Credential:
     given = form.cleaned_data | (client.given() if form.is_oauth else {})
-    actor, registered = person(request), None
-    if offers.REGISTER in request.POST and form.is_oauth:
-        with transaction.atomic():
-            custody.create_credential(actor=actor, **given, registered=offers.NOT_YET)
-            transaction.set_rollback(True)
-        registered = offers.register(request, chosen)
-    return custody.create_credential(actor=actor, **given, registered=registered)
+    save = partial(custody.create_credential, actor=person(request), **given)
+    return save(registered=offers.registered(request, chosen, lambda tried: save(registered=tried)))
 
 
 def _saved(row: Credential) -> str:
@@ -92,11 +91,11 @@ def refuse(error: DomainError, form: OperationForm, client: ClientForm | None) -
     form.refuse(DomainError(error.code, error.message, fields=others, status=error.status))
 
 
-def _with_lookup(request: HttpRequest, template: str, asked: str, context: dict[str, Any]) -> HttpResponse:
-    """The page as it was filled in, with what the vendor at `asked` says; nothing is saved."""
+def _with_lookup(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+    """The page as it was filled in, with what the vendor says; nothing is saved."""
     if "HX-Request" in request.headers:
         template = "catalog/_discovery.html"
-    return render(request, template, context | offers.look(request, asked))
+    return render(request, template, context)
 
 
 @never_cache
@@ -150,8 +149,9 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     client.edits(custody.credential_facts(row))
     context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
     if offers.LOOK in request.POST:
-        asked = request.POST.get("resource") or row.origin
-        return _with_lookup(request, "catalog/credential_client.html", asked, context)
+        signs_in = row.kind == CredentialKind.OAUTH_CODE
+        found = offers.look(request, request.POST.get("resource") or row.origin, may_sign_in=signs_in)
+        return _with_lookup(request, "catalog/credential_client.html", context | found)
     if chosen := offers.taken(request):
         client.take(chosen)
     if request.method == "POST" and offers.FILL not in request.POST and client.is_valid():
@@ -168,11 +168,9 @@ def _is_changed(
     wanted: dict[str, Any],
     chosen: dict[str, Any] | None = None,
 ) -> bool:
+    save = partial(custody.update_credential, row, actor=person(request), expected=form.expected, **wanted)
     try:
-        registered = offers.register(request, chosen) if chosen and offers.REGISTER in request.POST else None
-        custody.update_credential(
-            row, actor=person(request), expected=form.expected, registered=registered, **wanted
-        )
+        save(registered=offers.registered(request, chosen or {}, lambda tried: save(registered=tried)))
     except DomainError as error:
         form.refuse(error)
         return False

@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,7 +46,8 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     is_ready = request.method == "POST" and not {offers.FILL, ENTER} & request.POST.keys()
     if is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            endpoint = _connect(form, client, _registered(request, form, client, chosen), person(request))
+            save = partial(_connect, form, client, person(request))
+            endpoint = save(offers.registered(request, chosen, save))
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
         else:
@@ -61,7 +63,7 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
         data["credential"] = NEW
         if not (data.get("vendor") or data.get("vendor_name")):
             data["vendor_name"] = _host_of(request.POST.get("url", ""))
-        if chosen and offers.FILL not in request.POST:
+        if offers.decides_kind(request, chosen):
             data["secret"] = ""  # the server makes one, or there is none
     initial = {"vendor": request.GET.get("vendor", "")}
     form = ConnectForm(data, request.FILES or None, initial=initial)
@@ -90,20 +92,8 @@ def _host_of(address: str) -> str:
         return ""
 
 
-def _registered(
-    request: HttpRequest, form: ConnectForm, client: ClientForm, chosen: dict[str, Any]
-) -> Registered | None:
-    """Only what could be saved with it leads to a client there: nobody would look after that one."""
-    if offers.REGISTER not in request.POST:
-        return None
-    with transaction.atomic():
-        _connect(form, client, offers.NOT_YET, person(request))
-        transaction.set_rollback(True)
-    return offers.register(request, chosen)
-
-
 @transaction.atomic
-def _connect(form: ConnectForm, client: ClientForm, registered: Registered | None, actor: User) -> Endpoint:
+def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Registered | None) -> Endpoint:
     """All of it or nothing, and the first reading once it is committed."""
     given = form.cleaned_data
     vendor: Vendor = given["vendor"] or connections.create_vendor(actor=actor, name=given["vendor_name"])

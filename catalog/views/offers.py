@@ -1,10 +1,12 @@
 """What an authorization server offers, on the pages that ask for a credential: found, shown, and taken up."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -38,18 +40,21 @@ def document_url(request: HttpRequest) -> str:
     return address if address.startswith("https:") else ""
 
 
-def look(request: HttpRequest, url: str) -> dict[str, Any]:
-    """For `catalog/_discovery.html` and `catalog/_sign_in_offers.html`."""
+def look(request: HttpRequest, url: str, *, may_sign_in: bool = True) -> dict[str, Any]:
+    """For `catalog/_discovery.html` and `catalog/_sign_in_offers.html`.
+
+    Not `may_sign_in`: it is for a credential that asks as itself, for which nobody signs in.
+    """
     try:
         found = discovery.discover(url.strip())
     except RefusedError as error:
         return {"found": None, "offers": [], "refused_address": error.message}
-    offers = [_offer(request, found, server) for server in found.servers]
+    offers = [_offer(request, found, server, may_sign_in) for server in found.servers]
     return {"found": found, "offers": offers, "refused_address": ""}
 
 
-def _offer(request: HttpRequest, found: Discovery, server: Server) -> dict[str, Any]:
-    signs_in = bool(server.authorization_url) and not server.problem
+def _offer(request: HttpRequest, found: Discovery, server: Server, may_sign_in: bool) -> dict[str, Any]:
+    signs_in = may_sign_in and bool(server.authorization_url) and not server.problem
     settings = {
         "token_url": server.token_url,
         "authorization_url": server.authorization_url,
@@ -86,7 +91,28 @@ def taken(request: HttpRequest) -> dict[str, Any]:
     return {name: value for name, value in given.items() if isinstance(value, str | bool)}
 
 
-def register(request: HttpRequest, chosen: dict[str, Any]) -> Registered:
+def decides_kind(request: HttpRequest, chosen: dict[str, Any]) -> bool:
+    """Whoever registers us, or reads about us, is a server where somebody signs in."""
+    return bool(chosen) and FILL not in request.POST
+
+
+def registered(
+    request: HttpRequest, chosen: dict[str, Any], save: Callable[[Registered], object]
+) -> Registered | None:
+    """What the chosen server made of us, if that button was pressed.
+
+    `save` is tried before: only what could be saved with it leads to a client there, as nobody would look
+    after that one.
+    """
+    if REGISTER not in request.POST:
+        return None
+    with transaction.atomic():
+        save(NOT_YET)
+        transaction.set_rollback(True)
+    return _register(request, chosen)
+
+
+def _register(request: HttpRequest, chosen: dict[str, Any]) -> Registered:
     """Has the chosen server make a client of us. Raises CatalogError with what it says against that."""
     way = chosen.get("client_authentication")
     try:

@@ -241,3 +241,49 @@ def test_details_of_a_plain_credential_are_edited(admin):
     wrong = admin.post(path, {"name": "", "header": "Host"})
     assert wrong.context["form"].errors
     assert Credential.objects.get().name == "Main key"
+
+
+def chosen_of(admin, server, path: str, form: dict[str, str]) -> dict:
+    page = admin.post(path, form | {"look-up": "1"})
+    [offer] = page.context["offers"]
+    return offer
+
+
+def entered(server, kind: str) -> Credential:
+    addresses = {"token_url": f"{server.url}/token", "authorization_url": f"{server.url}/authorize"}
+    return custody.create_credential(
+        actor=make_user(),
+        name="Forecasts",
+        kind=kind,
+        url=server.resource,
+        secret=server.secret,
+        client_id=server.client_id,
+        client_authentication="basic",
+        **addresses if kind == "oauth_code" else {"token_url": addresses["token_url"]},
+    )
+
+
+def test_whoever_edits_too_late_registers_nobody(admin, server):
+    row = entered(server, "oauth_code")
+    path = f"/credentials/{row.pk}/edit/"
+    client = admin.get(path).context["client"]
+    seen = {name: client[name].value() or "" for name in client.fields} | {"parameters": ""}
+    offer = chosen_of(admin, server, path, seen)
+    custody.update_credential(row, actor=make_user(), name="Renamed meanwhile")
+
+    late = admin.post(path, seen | {"expected": client.expected, "register": offer["register"]})
+    assert late.status_code == 409
+    assert ("POST", "/register") not in server.calls
+
+
+def test_whoever_registers_signs_in_whatever_kind_was_chosen_before(admin, server):
+    form = {"name": "Forecasts", "url": server.resource, "kind": "oauth_client", "secret": ""}
+    offer = chosen_of(admin, server, "/credentials/new/", form)
+    assert admin.post("/credentials/new/", form | {"register": offer["register"]}).status_code == 302
+    assert Credential.objects.get().kind == "oauth_code"
+
+
+def test_what_asks_as_itself_is_not_offered_a_sign_in(admin, server):
+    row = entered(server, "oauth_client")
+    offer = chosen_of(admin, server, f"/credentials/{row.pk}/edit/", {"resource": server.resource})
+    assert not {"register", "as_document"} & offer.keys()
