@@ -17,6 +17,7 @@ from catalog.crashpoints import crashpoint
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
+from catalog.oauth import clients
 from catalog.protocols import base, paging, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, Reply, UnreadableItemError, identity
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
@@ -98,9 +99,11 @@ class RememberedPages:
 
 
 def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
-    """Who asked whom, and how. Another address, setting or credential may bring another list."""
+    """Who asked whom, and how. Another address, setting, credential or sign-in may bring another list."""
     credential = endpoint.credential
     asked = [endpoint.url, protocol.values, credential and [str(credential.pk), credential.set_at]]
+    if credential and clients.uses_oauth(credential):
+        asked.append([clients.facts(credential.grant), credential.grant.signed_in_at])
     return f"{protocol.name}:{protocol.revision}:{base.digest(asked)[:12]}"
 
 

@@ -12,7 +12,9 @@ from catalog import custody, enumeration, reading, recording, resuming
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.wire import Limits
-from tests.factories import make_endpoint
+from tests.authorization_server import AuthorizationServer
+from tests.catalog.oauth_cases import sign, signed_in
+from tests.factories import make_endpoint, make_user
 from tests.hostile.bench import SECRET, SHORT, Bench, as_admin
 from tests.hostile.dialects import DIALECTS, PAGE
 from tests.hostile_vendor import HostileVendor, json_reply, reply, then_waits
@@ -256,6 +258,23 @@ def test_what_another_reader_read_is_not_used(bench, change):
     bench.read()
     assert len(bench.vendor.requests) >= asked + 3
     assert not KeptReply.objects.exists()
+
+
+def test_whoever_signs_in_anew_reads_a_list_of_their_own():
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        endpoint = make_endpoint(url=f"{server.url}/", credential=credential)
+
+        def reader():
+            found = Endpoint.objects.get(pk=endpoint.pk)
+            return reading.reader_of(found, found.speak())
+
+        before = reader()
+        assert reader() == before
+        sign(server, credential, make_user())
+        after = reader()
+        custody.update_credential(credential, actor=make_user(), scope="write")
+        assert len({before, after, reader()}) == 3
 
 
 @on("a2t")
