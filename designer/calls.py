@@ -30,8 +30,10 @@ from designer.sealed import SealedTool
 from people import audit
 from people.models import ApiToken, AuditEntry, User
 
-# A key that asks all day for what is not its own is written down once an hour for each thing it asks for.
+# A key that asks all day for what is not its own is written down once an hour for each thing it asks for,
+# and for so many things at most.
 REFUSAL_AGAIN = timedelta(hours=1)
+MOST_REFUSALS = 50
 
 
 def find_tool(release: Release, name: str) -> SealedTool | None:
@@ -119,10 +121,12 @@ def sealed_tool(release: Release, tool_pk: int) -> SealedTool | None:
 def note_refusal(key: ApiToken, *, actor: User, agent: str, tool: str) -> None:
     """A key that runs tools asked for one that is none of its own, whether or not it is anybody's."""
     asked = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
-    before = AuditEntry.objects.filter(
-        kind=key._meta.model_name, object_id=str(key.pk), action="refuse call", after=asked
+    entries = AuditEntry.objects.filter(
+        kind=key._meta.model_name, object_id=str(key.pk), action="refuse call"
     )
-    if not before.filter(at__gt=timezone.now() - REFUSAL_AGAIN).exists():
+    lately = entries.filter(at__gt=timezone.now() - REFUSAL_AGAIN)
+    told = list(lately.order_by("-id").values_list("after", flat=True)[:MOST_REFUSALS])
+    if asked not in told and len(told) < MOST_REFUSALS:
         with transaction.atomic():
             why = "This key does not reach such a tool. Nothing was sent."
             audit.record(actor, "refuse call", key, after=asked, why=why)

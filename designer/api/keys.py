@@ -25,6 +25,7 @@ class KeyInput(Input):
     agents = serializers.ListField(
         child=serializers.SlugField(max_length=LONGEST_SLUG),
         required=False,
+        allow_empty=False,
         max_length=keys.MOST_AGENTS,
         help_text=(
             "Slugs of agents: the key reaches these alone. For keys of the scopes `runtime` and `invoke`; "

@@ -157,7 +157,8 @@ def test_over_rest_a_key_is_made_for_agents_and_says_which(owner, desk, other):
     [
         ({"agents": ["nobody"]}, "There is no agent “nobody”."),
         ({"agents": ["desk"], "scopes": ["read"]}, "no other scopes"),
-        ({"agents": [], "scopes": ["invoke"]}, "names the agents"),
+        ({"scopes": ["invoke"]}, "names the agents"),
+        ({"agents": []}, "empty"),
         ({"agents": "desk"}, "list"),
         ({"agents": ["desk"] * 51}, "50"),
     ],

@@ -10,7 +10,7 @@ from catalog import findings, invocation
 from catalog.api import calls as call_api
 from catalog.models import Call, Finding
 from catalog.protocols.signature import Annotations, Requirements
-from designer import agents, keys, pins, releases, tunings
+from designer import agents, calls, keys, pins, releases, tunings
 from people import directory, teams, tokens
 from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
@@ -187,6 +187,14 @@ def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner,
         {"agent": slug, "tool": "theirs"} for slug in ("other", "desk", "nowhere")
     ]
     assert {(entry.kind, entry.actor) for entry in told} == {("apitoken", owner)}
+
+
+def test_key_that_asks_for_ever_other_things_does_not_fill_the_trail(owner, desk, monkeypatch):
+    monkeypatch.setattr(calls, "MOST_REFUSALS", 3)
+    client = runtime(owner, desk[0])
+    asked = [client.post(url(name=f"theirs-{number}"), GIVEN).status_code for number in range(5)]
+    assert asked == [404] * 5
+    assert AuditEntry.objects.filter(action="refuse call").count() == 3
 
 
 def test_only_what_is_live_runs(owner, vendor, desk):
