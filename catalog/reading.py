@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from catalog import breaches, diff, inspection, policy, promises, recording
+from catalog import breaches, custody, diff, inspection, policy, promises, recording
 from catalog.crashpoints import crashpoint
-from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
+from catalog.models import Credential, Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
 from catalog.oauth import clients
@@ -101,10 +101,14 @@ class RememberedPages:
 def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
     """Who asked whom, and how. Another address, setting, credential or sign-in may bring another list."""
     credential = endpoint.credential
-    asked = [endpoint.url, protocol.values, credential and [str(credential.pk), credential.set_at]]
-    if credential and clients.uses_oauth(credential):
-        asked.append([clients.facts(credential.grant), credential.grant.signed_in_at])
+    asked = [endpoint.url, protocol.values, credential and _who_asks(credential)]
     return f"{protocol.name}:{protocol.revision}:{base.digest(asked)[:12]}"
+
+
+def _who_asks(credential: Credential) -> list[object]:
+    signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
+    facts = custody.credential_facts(credential)
+    return [str(credential.pk), credential.set_at, signed_in_at, facts]
 
 
 def current_tools(endpoint: Endpoint) -> dict[str, Current]:

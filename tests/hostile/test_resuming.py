@@ -277,6 +277,17 @@ def test_whoever_signs_in_anew_reads_a_list_of_their_own():
         assert len({before, after, reader()}) == 3
 
 
+def test_another_user_name_reads_a_list_of_its_own():
+    url, actor = "http://127.0.0.1:9/", make_user()
+    details = {"name": "Ours", "kind": "basic", "url": url, "secret": "s3cret", "username": "ada"}
+    credential = custody.create_credential(actor=actor, **details)
+    endpoint = make_endpoint(url=url, credential=credential)
+    before = reading.reader_of(endpoint, endpoint.speak())
+    custody.update_credential(credential, actor=actor, username="bob")
+    endpoint = Endpoint.objects.get(pk=endpoint.pk)
+    assert reading.reader_of(endpoint, endpoint.speak()) != before
+
+
 @on("a2t")
 def test_a_held_list_is_read_from_its_beginning_when_a_person_has_confirmed(bench):
     breaks_off(bench)
