@@ -26,6 +26,9 @@ def issue(
 ) -> tuple[ApiToken, str]:
     """The row and the token itself, which is not kept anywhere. With `agents` it reaches these alone."""
     named = list(dict.fromkeys(agents))
+    if len(named) > MOST_AGENTS:
+        message = f"Name at most {MOST_AGENTS} agents."
+        raise DesignerError("invalid", message, fields={"agents": message})
     key, plain = tokens.issue(
         owner, actor=actor, name=name, scopes=scopes, expires_at=expires_at, is_narrowed=bool(named)
     )
@@ -41,9 +44,6 @@ def choose(owner: User, slugs: Iterable[str]) -> list[Agent]:
     found = {agent.slug: agent for agent in Agent.objects.live().visible_to(owner).filter(slug__in=wanted)}
     if missing := [slug for slug in wanted if slug not in found]:
         message = f"There is no agent “{missing[0]}”."
-        raise DesignerError("invalid", message, fields={"agents": message})
-    if len(wanted) > MOST_AGENTS:
-        message = f"Name at most {MOST_AGENTS} agents."
         raise DesignerError("invalid", message, fields={"agents": message})
     return [found[slug] for slug in wanted]
 

@@ -214,6 +214,14 @@ def test_page_offers_ones_agents_and_makes_a_key_for_those_that_are_ticked(owner
     assert 'value="desk" checked' in page.post("/keys/new/", form | {"name": ""}).content.decode()
 
 
+def test_page_makes_no_key_for_more_agents_than_rest_does(owner, desk, other, monkeypatch):
+    monkeypatch.setattr(keys, "MOST_AGENTS", 1)
+    form = {"name": "ci", "scope": "runtime", "days": "90", "agents": ["desk", "other"]}
+    refused = signed_in().post("/keys/new/", form)
+    assert "Name at most 1 agents." in text_of(refused)
+    assert not ApiToken.objects.exists()
+
+
 def test_narrowed_key_asks_as_few_questions_as_any(owner, desk, django_assert_num_queries):
     client = program(owner, desk)
     address = "/api/v1/agents/desk/releases/live/bundle/"
