@@ -90,8 +90,8 @@ def keep_out(tool: Tool, version: ToolVersion) -> None:
         return
     if tool.stopped_id is None:
         tool.stopped = version
-    stopping = Finding.objects.filter(_STOPPING, tool=tool, subject=OuterRef("digest"))
-    earlier = tool.versions.exclude(pk=version.pk).exclude(Exists(stopping))
+    others = with_standing(tool.versions.exclude(pk=version.pk))
+    earlier = others.filter(standing=Standing.OFFERED)
     if before := earlier.filter(ordinal__lt=version.ordinal).first() or earlier.first():
         _make_current(tool, before)
     tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])

@@ -328,7 +328,8 @@ MERGE_CHANGED = (
     UPDATE staged_tool s SET stop = coalesce(
         (SELECT CASE WHEN bool_or(f.state = 'blocked') THEN 'blocked'
             WHEN bool_or(f.code = 'HELD' AND f.state = 'accepted') THEN '' ELSE 'open' END
-        FROM catalog_finding f WHERE f.tool_id = s.tool_pk AND f.subject = s.digest
+        FROM catalog_finding f
+        WHERE f.tool_id = s.tool_pk AND (f.subject = s.digest OR f.version_id = s.version_pk)
         HAVING bool_or(f.code = 'HELD' OR f.state = 'blocked')),
         CASE WHEN s.is_stored THEN '' ELSE s.stop END)
     WHERE s.tool_pk IS NOT NULL

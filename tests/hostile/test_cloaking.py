@@ -314,6 +314,31 @@ def test_a_block_keeps_the_version_out_and_neither_pins_nor_evidence_move(bench,
     assert OtherAnswer.objects.get().raw == kept.raw
 
 
+@on("mcp", "openapi")
+def test_what_was_blocked_comes_back_by_no_way(bench, cloaked):
+    good = first(bench).current
+    cloaked(is_stranger)
+    look(bench)
+    (finding,) = found(bench)
+    findings.resolve(finding, actor=bench.admin, decision="block")
+    blocked = bench.shop.tools[0]
+    bench.shop.tools[0] = bench.dialect.described(blocked, "Does thing 1, and well.")
+    bench.read()
+    later = first(bench).current
+    assert later not in (good, finding.version)
+
+    bench.shop.tools[0] = blocked
+    bench.read()
+    assert first(bench).current == later, "the vendor lists what is blocked once more"
+
+    drift = Finding.objects.create(
+        endpoint=bench.endpoint, tool=later.tool, version=later, code="HELD", severity="high",
+        subject=later.digest, message="Held.", state="accepted",
+    )  # fmt: skip
+    findings.resolve(drift, actor=bench.admin, decision="block")
+    assert first(bench).current == good, "the next in line is blocked as well"
+
+
 @on("mcp")
 def test_a_hundred_are_told_at_once_and_the_others_later(bench, monkeypatch):
     monkeypatch.setattr(second_look, "MOST_TOLD", 3)
