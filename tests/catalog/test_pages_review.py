@@ -1,4 +1,8 @@
+import re
+
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Finding
 from people.models import AuditEntry, Role
@@ -59,6 +63,16 @@ def test_many_findings_are_decided_at_once(admin):
 
     assert Finding.objects.filter(state="blocked").count() == 3
     assert "3 findings were blocked." in text_of(response)
+
+
+def test_many_decisions_lock_tools_in_the_order_of_a_reading(admin):
+    """Else each might wait for the other."""
+    findings = [make_finding(f"tool_{n}") for n in range(3)]
+    with CaptureQueriesContext(connection) as asked:
+        admin.post("/review/", {"finding": [row.pk for row in findings], "decision": "block"})
+    locks = [each["sql"] for each in asked if each["sql"].endswith("FOR NO KEY UPDATE")]
+    locked = [re.search(r'"catalog_tool"."id" = (\d+)', sql) for sql in locks]
+    assert [int(found[1]) for found in locked if found] == [row.tool_id for row in findings]
 
 
 def test_nothing_ticked_decides_nothing(admin):
