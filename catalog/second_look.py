@@ -20,7 +20,7 @@ from functools import partial
 from celery import current_app
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
 from catalog import cloaking, credentials, diff, hints, reading, trail
@@ -179,7 +179,7 @@ def perform(endpoint_id: int) -> None:
         except LostLeaseError:
             logger.warning("the second look was taken up by another worker; nothing written")
         except _PutOffError:
-            _mine(look).update(due_at=Now() + PUT_OFF, lease_until=None, tries=F("tries") - 1)
+            _mine(look).update(due_at=Now() + PUT_OFF, lease_until=None, tries=Greatest(F("tries") - 1, 0))
         except (ProtocolError, CatalogError) as exc:
             _conclude(look, LookResult.FAILED, exc.message, AGAIN)
 

@@ -215,6 +215,20 @@ def test_it_makes_way_for_a_reading_that_began_while_it_compared(endpoint, vendo
     assert not Finding.objects.filter(code="CLOAKING").exists()
 
 
+def test_it_makes_way_although_somebody_asked_anew_meanwhile(endpoint, vendor, monkeypatch):
+    is_good_for_others(vendor)
+    due(endpoint)
+
+    def meanwhile(passed):
+        if passed == "looked":
+            SecondLook.objects.update(tries=0)
+            Run.objects.create(endpoint=endpoint)
+
+    monkeypatch.setattr(second_look, "crashpoint", meanwhile)
+    second_look.perform(endpoint.pk)
+    assert SecondLook.objects.values_list("tries", "lease_until").get() == (0, None)
+
+
 def test_a_slow_vendor_is_not_asked_for_longer_than_a_worker_has(endpoint, vendor, monkeypatch):
     """A list of one page has no next page at which to look at the clock."""
     is_good_for_others(vendor)
