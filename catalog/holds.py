@@ -61,10 +61,15 @@ class Standing(TextChoices):
     BLOCKED = "blocked", "Blocked"
 
 
+def _stopping() -> QuerySet[Finding]:
+    """What keeps out the version of the query around it."""
+    theirs = Finding.objects.filter(Q(version=OuterRef("pk")) | Q(subject=OuterRef("digest")))
+    return theirs.filter(_STOPPING, tool=OuterRef("tool"))
+
+
 def with_standing(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
     """Each with its `standing`, for lists."""
-    theirs = Finding.objects.filter(Q(version=OuterRef("pk")) | Q(subject=OuterRef("digest")))
-    stopping = theirs.filter(_STOPPING, tool=OuterRef("tool"))
+    stopping = _stopping()
     return versions.annotate(
         standing=Case(
             When(Exists(stopping.filter(state=FindingState.BLOCKED)), then=Value(Standing.BLOCKED)),
@@ -90,8 +95,7 @@ def keep_out(tool: Tool, version: ToolVersion) -> None:
         return
     if tool.stopped_id is None:
         tool.stopped = version
-    others = with_standing(tool.versions.exclude(pk=version.pk))
-    earlier = others.filter(standing=Standing.OFFERED)
+    earlier = tool.versions.exclude(pk=version.pk).exclude(Exists(_stopping()))
     if before := earlier.filter(ordinal__lt=version.ordinal).first() or earlier.first():
         _make_current(tool, before)
     tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
