@@ -1,6 +1,6 @@
 """What an administrator says about an OAuth client, and what a change of it does to the tokens.
 
-Each operation is one change by one person; `connections` writes the audit row in the same transaction.
+Each operation is one change by one person; `custody` writes the audit row in the same transaction.
 """
 
 import re
