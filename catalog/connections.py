@@ -28,7 +28,7 @@ from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.oauth import clients
 from catalog.wire import complaint_about_authorities
 from people import audit, clashes, late_edits
@@ -242,9 +242,9 @@ def remove_endpoint(
     )
     endpoint.removed_at = now
     endpoint.save(update_fields=["removed_at"])
-    Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE).update(
-        status=ToolStatus.WITHDRAWN, changed_at=now
-    )
+    active = Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE)
+    lock_in_order(active)
+    active.update(status=ToolStatus.WITHDRAWN, changed_at=now)
     Finding.objects.filter(endpoint=endpoint, state=FindingState.OPEN).update(state=FindingState.NOTED)
     audit.record(actor, "remove", endpoint, before=endpoint_facts(endpoint), why=why)
     credential = endpoint.credential

@@ -20,7 +20,7 @@ from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.runs import RunStatus
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Page, UnreadableItemError
@@ -187,7 +187,10 @@ class _Reader:
         """A vendor that offers no history for several tools in a row offers none at all."""
         if not self.failed:
             others = _pending(self.endpoint).filter(pk__gt=last.pk)
-            Tool.objects.filter(pk__in=others.values("pk")).update(versions_read_at=timezone.now())
+            tools = Tool.objects.filter(pk__in=list(others.values_list("pk", flat=True)))
+            with transaction.atomic():
+                lock_in_order(tools)
+                tools.update(versions_read_at=timezone.now())
 
     def _fail(self, whose: str, reason: str, *, is_final: bool) -> None:
         again = "" if is_final else " Pegboard asks again after the next reading."

@@ -23,6 +23,7 @@ from catalog.inspection.sinks import free_text
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
+from catalog.models.tools import lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import signature as normal_form
 from catalog.protocols.errors import printable
@@ -114,9 +115,8 @@ def _inspected(
 
 @transaction.atomic
 def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may_stop: bool) -> None:
-    # In the order in which the recording of a run locks them, so that neither waits for the other for ever.
-    tools = Tool.objects.filter(pk__in={each.tool for each in rows}).order_by("pk")
-    list(tools.select_for_update(no_key=True).values_list("pk"))
+    tools = Tool.objects.filter(pk__in={each.tool for each in rows})
+    lock_in_order(tools)
     by_version = {each.version: each for each in rows}
     told = Finding.objects.filter(version__in=by_version)
     known, kept_out = told.count(), tools.filter(stopped__isnull=False).count()

@@ -179,6 +179,7 @@ def record(run: Run, harvest: Harvest) -> None:
     with transaction.atomic():
         lock(run)
         crashpoint("record-locked")
+        _lock_tools(harvest)
         if harvest.added or harvest.changed:
             _merge(run, harvest)
         crashpoint("record-versions")
@@ -211,6 +212,21 @@ def lock(run: Run) -> datetime:
     if began is None:
         raise LostLeaseError
     return began
+
+
+def _lock_tools(harvest: Harvest) -> None:
+    """All that are about to change, in the order in which everybody locks tools."""
+    listed_before = [*harvest.missing, *harvest.returned, *harvest.unread]
+    changed = "UNION SELECT tool_pk FROM staged_tool" if harvest.changed else ""
+    if listed_before or changed:
+        with connection.cursor() as cursor:
+            cursor.execute(LOCK_TOOLS.format(changed=changed), [listed_before])
+
+
+LOCK_TOOLS = """
+SELECT id FROM catalog_tool WHERE id IN (SELECT unnest(%s::bigint[]) {changed})
+ORDER BY id FOR NO KEY UPDATE
+"""
 
 
 def _succeed(run: Run, harvest: Harvest) -> None:
@@ -305,11 +321,6 @@ MERGE_ADDED = (
     """,
 )
 MERGE_CHANGED = (
-    # Versions that another reader of the same tool is adding wait here.
-    """
-    SELECT t.id FROM catalog_tool t JOIN staged_tool s ON s.tool_pk = t.id ORDER BY t.id
-    FOR NO KEY UPDATE OF t
-    """,
     # The vendor went back to bytes that we already hold: that version becomes current again.
     """
     UPDATE staged_tool s SET version_pk = v.id, is_stored = true FROM catalog_toolversion v

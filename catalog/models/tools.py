@@ -76,6 +76,11 @@ class Tool(models.Model):
         return self.name
 
 
+def lock_in_order(tools: models.QuerySet[Tool]) -> None:
+    """By their numbers, as every transaction that locks several: so none waits for another for ever."""
+    list(tools.order_by("pk").select_for_update(no_key=True).values_list("pk"))
+
+
 class ToolVersion(models.Model):
     """One signature of a tool, frozen: a trigger refuses UPDATE and DELETE.
 

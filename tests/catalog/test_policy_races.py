@@ -3,12 +3,13 @@
 import threading
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from catalog import enumeration, findings, inspecting
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint, make_user
+from tests.faults.stand import wait_for
 from tests.vendor import tool, tools
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,3 +74,40 @@ def test_two_inspections_of_one_run_raise_each_finding_once(vendor):
 
     assert Finding.objects.filter(code="BIDI_CONTROL").count() == 20
     assert Finding.objects.filter(code="HELD").count() == 20
+
+
+def test_what_a_reading_withdraws_is_locked_in_the_order_of_everybody(vendor):
+    """Somebody who locks tools by their number holds the first, and comes to the last while a run records."""
+    vendor.listed = tools(10)
+    endpoint = make_endpoint(url=vendor.url)
+    read(endpoint)
+    first, *_, last = Tool.objects.order_by("pk").values_list("pk", flat=True)
+    # Written anew, the first one lies behind the others in the table.
+    Tool.objects.filter(pk=first).update(title="moved")
+    vendor.listed = tools(10)[1:-1]
+    is_held = threading.Event()
+
+    def inspect():
+        with transaction.atomic():
+            list(Tool.objects.filter(pk=first).select_for_update(no_key=True))
+            is_held.set()
+            wait_for(somebody_waits, 30)
+            list(Tool.objects.filter(pk=last).select_for_update(no_key=True))
+
+    def record():
+        is_held.wait(30)
+        with connection.cursor() as cursor:  # as the planner does with many rows
+            cursor.execute("SET enable_indexscan = off; SET enable_bitmapscan = off")
+        read(endpoint)
+
+    assert at_once(inspect, record) == []
+    assert list(Run.objects.order_by("pk").values_list("status", "withdrawn")) == [
+        ("succeeded", 0),
+        ("succeeded", 2),
+    ]
+
+
+def somebody_waits() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return cursor.fetchone()[0] > 0
