@@ -83,7 +83,8 @@ def test_a_slow_line_to_the_database_gives_a_page_or_a_sentence_in_time(stand):
     stand.database.latency, stand.database.jitter = 0.3, 0.1
     answers = ask_all(stand, [*PAGES, EXPORT, "/tools/"], times=2)
     assert all(map(is_clean, answers))
-    assert stand.database.open_lines <= 8
+    # One for each thread of the web server. A worker that a test before has killed may still be hanging up.
+    wait_for(lambda: stand.database.open_lines <= 8, 20, "no more lines than threads")
     stand.database.heal()
     assert stand.ask(EXPORT).status == 200
 
