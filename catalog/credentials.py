@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import quote
 
 from django.db import transaction
@@ -32,6 +33,27 @@ LONGEST_LIFE = 900  # seconds that a signed token may live
 USUAL_LIFE = 600  # longer than the longest conversation with a vendor
 NOTE_USE_EVERY = timedelta(minutes=10)
 FIELD = "catalog.credential.sealed"
+# What somebody enters beside the secret, for each kind.
+DETAILS: dict[str, tuple[str, ...]] = {
+    CredentialKind.HEADER: ("header",),
+    CredentialKind.BASIC: ("username",),
+    CredentialKind.QUERY: ("parameter",),
+    CredentialKind.JWT: ("issuer", "subject", "audience", "lifetime_seconds"),
+}
+
+
+def facts(credential: Credential) -> dict[str, Any]:
+    """All that may be shown of it."""
+    details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
+    if clients.uses_oauth(credential):
+        details |= clients.facts(credential.grant)
+    return {
+        "name": credential.name,
+        "kind": credential.kind,
+        "origin": credential.origin,
+        **{name: value for name, value in details.items() if value},
+        "fingerprint": credential.fingerprint,
+    }
 
 
 def seal(credential: Credential, secret: Secret) -> None:

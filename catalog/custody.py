@@ -26,12 +26,6 @@ from people.models import User
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 RESERVED_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"}
 QUERY_NAME = re.compile(r"[A-Za-z0-9._~\[\]$-]{1,64}")
-DETAILS: dict[str, tuple[str, ...]] = {
-    CredentialKind.HEADER: ("header",),
-    CredentialKind.BASIC: ("username",),
-    CredentialKind.QUERY: ("parameter",),
-    CredentialKind.JWT: ("issuer", "subject", "audience", "lifetime_seconds"),
-}
 
 
 @transaction.atomic
@@ -47,9 +41,9 @@ def create_credential(
 ) -> Credential:
     """`url` is any address of the origin that the secret may be sent to; it goes nowhere else.
 
-    Of `details`, those that DETAILS lists for the kind are kept. With OAuth those of `clients.DETAILS`; there
-    `secret` is the client's, goes to the token endpoint alone, and is "" for a public client. What was
-    `registered` says both.
+    Of `details`, those that `credentials.DETAILS` lists for the kind are kept. With OAuth those of
+    `clients.DETAILS`; there `secret` is the client's, goes to the token endpoint alone, and is "" for a
+    public client. What was `registered` says both.
     """
     if registered:
         said, secret = clients.from_registration(registered)
@@ -59,7 +53,7 @@ def create_credential(
     credential.save()
     if clients.uses_oauth(credential):
         credential.grant.save()
-    audit.record(actor, "enter", credential, after=credential_facts(credential))
+    audit.record(actor, "enter", credential, after=credentials.facts(credential))
     return credential
 
 
@@ -68,7 +62,7 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
     credential = Credential(
         name=name.strip(),
         kind=kind,
-        **{name: details[name] for name in DETAILS.get(kind, ()) if details.get(name)},
+        **{name: details[name] for name in credentials.DETAILS.get(kind, ()) if details.get(name)},
         origin=origin_of(in_ascii(url.strip())),
     )
     _check_credential(credential)
@@ -98,14 +92,14 @@ def update_credential(
     if registered:
         said, secret = clients.from_registration(registered)
         changes |= said
-    before = credential_facts(_with_grant(credential))
+    before = credentials.facts(_with_grant(credential))
     _check_asked(credential, changes)
     credential.name = changes.get("name", credential.name).strip()
     farewell = _change_details(credential, changes, has_new_secret=bool(secret))
     if secret:
         _enter(credential, secret, actor)
     _check_credential(credential)
-    after = credential_facts(credential)
+    after = credentials.facts(credential)
     late_edits.check(credential, expected, now=before, wanted=after)
     if after != before:
         credential.save(update_fields=[*("name", "used_at", "refused_at"), *_columns_of(credential)])
@@ -121,7 +115,7 @@ def details_of(credential: Credential) -> tuple[str, ...]:
 
 
 def _columns_of(credential: Credential) -> tuple[str, ...]:
-    return DETAILS.get(credential.kind, ())
+    return credentials.DETAILS.get(credential.kind, ())
 
 
 def _with_grant(credential: Credential) -> Credential:
@@ -174,12 +168,12 @@ def sign_out(credential: Credential, *, actor: User) -> Farewell | None:
 @transaction.atomic
 def replace_secret(credential: Credential, *, actor: User, secret: str) -> Credential:
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
-    before = credential_facts(credential)
+    before = credentials.facts(credential)
     if clients.uses_oauth(credential) and credential.grant.secret_expires_at:
         credential.grant.secret_expires_at = None
         credential.grant.save(update_fields=["secret_expires_at"])
     _enter(credential, secret, actor)
-    audit.record(actor, "replace", credential, before=before, after=credential_facts(credential))
+    audit.record(actor, "replace", credential, before=before, after=credentials.facts(credential))
     return credential
 
 
@@ -204,7 +198,7 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
             f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
             status=409,
         )
-    before = credential_facts(credential)
+    before = credentials.facts(credential)
     farewell = revocation.prepare(credential.grant) if clients.uses_oauth(credential) else None
     credential.removed_at, credential.sealed = timezone.now(), ""
     credential.save(update_fields=["removed_at", "sealed"])
@@ -260,16 +254,3 @@ def _takes_no_secret(credential: Credential, secret: str) -> bool:
     if secret:
         raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
     return True
-
-
-def credential_facts(credential: Credential) -> dict[str, Any]:
-    details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
-    if clients.uses_oauth(credential):
-        details |= clients.facts(credential.grant)
-    return {
-        "name": credential.name,
-        "kind": credential.kind,
-        "origin": credential.origin,
-        **{name: value for name, value in details.items() if value},
-        "fingerprint": credential.fingerprint,
-    }

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from catalog import breaches, custody, diff, inspection, policy, promises, recording
+from catalog import breaches, credentials, diff, inspection, policy, promises, recording
 from catalog.crashpoints import crashpoint
 from catalog.models import Credential, Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
@@ -107,7 +107,7 @@ def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
 
 def _who_asks(credential: Credential) -> list[object]:
     signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
-    facts = custody.credential_facts(credential)
+    facts = credentials.facts(credential)
     return [str(credential.pk), credential.set_at, signed_in_at, facts]
 
 

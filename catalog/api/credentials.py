@@ -9,7 +9,7 @@ from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import custody, standing
+from catalog import credentials, custody, standing
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address
 from catalog.credentials import LONGEST_LIFE
@@ -304,7 +304,7 @@ class CredentialDetail(GenericAPIView[Credential]):
 
     def _answer(self, pk: Any) -> Response:
         row = self._row(pk)
-        return Response(CredentialOutput(row).data, headers=etag_of(custody.credential_facts(row)))
+        return Response(CredentialOutput(row).data, headers=etag_of(credentials.facts(row)))
 
 
 def _changes(row: Credential, given: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog import connecting, custody, standing
+from catalog import connecting, credentials, custody, standing
 from catalog.client_fields import ClientChangeForm, ClientForm
 from catalog.forms import CredentialChangeForm, CredentialForm, SecretForm
 from catalog.models import Credential
@@ -135,7 +135,7 @@ def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
     if clients.uses_oauth(row):
         return _client_edit(request, row)
     form = CredentialChangeForm(request.POST or None, credential=row)
-    form.edits(custody.credential_facts(row))
+    form.edits(credentials.facts(row))
     if request.method == "POST" and form.is_valid() and _is_changed(request, row, form, form.cleaned_data):
         return redirect("credential", row.pk)
     context = {"credential": row, "form": form}
@@ -146,7 +146,7 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     """The settings of an OAuth client."""
     held = {name: getattr(row.grant, name) for name in clients.DETAILS} | {"name": row.name}
     client = ClientChangeForm(request.POST or None, initial=held)
-    client.edits(custody.credential_facts(row))
+    client.edits(credentials.facts(row))
     context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
     if offers.LOOK in request.POST:
         signs_in = row.kind == CredentialKind.OAUTH_CODE
