@@ -44,7 +44,7 @@ class VendorForm(OperationForm):
 
 def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
     """The usual intervals, and the one in use when somebody set another over REST."""
-    choices = {minutes: f"Every {minutes} minutes"} | INTERVALS
+    choices = {minutes: "Every minute" if minutes == 1 else f"Every {minutes} minutes"} | INTERVALS
     return forms.TypedChoiceField(
         choices=sorted(choices.items()),
         coerce=int,
