@@ -37,6 +37,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         print(*faults, sep="\n")  # noqa: T201 - there is no test left to fail
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the fault tests did, as storms say it, too."""
+    from tests.faults import tally
+
+    every = [each for of_kind in terminalreporter.stats.values() for each in of_kind]
+    if lines := tally.summary(each for each in every if isinstance(each, pytest.TestReport)):
+        terminalreporter.section("faults")
+        terminalreporter.write_line("\n".join(lines))
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if report := os.environ.pop(one_door.REPORT, ""):
         Path(report).unlink(missing_ok=True)

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.faults import tally
+
 CHUNK = 65_536
 RESET = struct.pack("ii", 1, 0)  # linger for no time: close() sends RST
 
@@ -32,11 +34,15 @@ class Wire:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def heal(self) -> None:
+        if self.latency or self.rate or self.is_silent or self.is_down:
+            tally.fault("line slow, silent or down")
         self.latency = self.jitter = self.rate = 0.0
         self.is_silent = self.is_down = False
 
     def cut(self) -> None:
         """Every line ends at once, as when a firewall resets them."""
+        if not self.is_down:
+            tally.fault("lines cut")
         for line in list(self._lines):
             with contextlib.suppress(OSError):
                 line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)

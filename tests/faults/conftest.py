@@ -8,9 +8,18 @@ from rest_framework.test import APIClient
 from pegboard.embedded import Embedded
 from people.models import Role
 from tests.factories import make_user
+from tests.faults import tally
 from tests.faults.stand import NO_LIMITS, Stand, wait_for
 from tests.faults.warm import Warm
 from tests.vendor import Vendor, serving, tools
+
+
+@pytest.fixture(autouse=True)
+def _tally(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Begun first, so that it ends last and misses nothing."""
+    tally.take()
+    yield
+    request.node.user_properties.append((tally.PROPERTY, tally.take()))
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from catalog import enumeration
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint
+from tests.faults import tally
 from tests.faults.catalog import housekeeping, let_the_lease_run_out
 from tests.faults.warm import Child, Warm
 from tests.vendor import Vendor, tool
@@ -93,7 +94,9 @@ class KillRounds:
         for each in children:
             each.wait()
         housekeeping()
-        return time.monotonic() - began
+        took = time.monotonic() - began
+        tally.recovery("worker killed", took)
+        return took
 
     def wrong(self) -> str:
         """What differs from what the vendor lists; empty when nothing does."""

@@ -25,10 +25,12 @@ import redis
 from pegboard.embedded import SOCKET, Embedded
 from pegboard.local import BEAT, WORKER
 from tests.factories import PASSWORD
+from tests.faults import tally
 from tests.faults.warm import ROOT, Warm
 from tests.vendor import Vendor
 from tests.wire_faults import Wire
 
+KILLED = {"postgres": "database killed", "valkey": "broker killed"}
 # A test asks more often than a person.
 NO_LIMITS = {"PEGBOARD_CALLS_PER_MINUTE": "100000", "PEGBOARD_WRITES_PER_MINUTE": "100000"}
 
@@ -168,6 +170,7 @@ class Stand:
 
     def kill(self, name: str) -> None:
         """The main process; PostgreSQL's others end by themselves when they notice."""
+        tally.fault(KILLED[name])
         process = self.service(name).process
         process.kill()
         process.wait()
@@ -177,10 +180,14 @@ class Stand:
         began = time.monotonic()
         self.service(name).begin()
         self.servers.wait()
-        return time.monotonic() - began
+        took = time.monotonic() - began
+        tally.recovery(KILLED[name], took)
+        return took
 
     def limit_files(self, size: int) -> None:
         """No file of PostgreSQL may grow beyond `size` bytes: its disk is full, as far as it can tell."""
+        if size >= 0:
+            tally.fault("disk full")
         top = psutil.Process(self.service("postgres").process.pid)
         for process in [top, *top.children(recursive=True)]:
             with contextlib.suppress(psutil.NoSuchProcess):

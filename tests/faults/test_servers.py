@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from tests.faults import tally
 from tests.faults.catalog import change
 from tests.faults.stand import Answer, Clients, Stand, wait_for
 from tests.vendor import Vendor, serving, tools
@@ -211,13 +212,15 @@ def test_without_a_scheduler_a_run_is_taken_up_within_a_minute_of_its_workers_de
     def script(number: int, document: object) -> None:
         if number == 2:
             stand.vendor.script = None
+            tally.fault("worker killed")
             stand.end("worker", signal.SIGKILL)
 
     stand.vendor.script = script
     run = request(stand)
     wait_for(lambda: stand.vendor.script is None, 30, "the death of the worker")
     stand.begin_worker()
-    assert wait_for(lambda: status_of(stand, run) == "succeeded", 60, "the run") < 60
+    took = wait_for(lambda: status_of(stand, run) == "succeeded", 60, "the run")
+    tally.recovery("worker killed", took)
     assert stand.query("SELECT attempt FROM catalog_run WHERE id = %s", run) == [(2,)]
 
 

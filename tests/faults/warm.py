@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tests.faults import tally
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -34,9 +36,14 @@ class Child:
     def wait(self, seconds: float = 60) -> Ended:
         answer = self.warm.ask({"wait": self.pid, "seconds": seconds})
         assert answer, f"{self.pid} did not end within {seconds:g} s; it said: {self.warm.words()}"
-        return Ended(**answer)
+        ended = Ended(**answer)
+        if ended.status == -signal.SIGKILL:
+            tally.fault("worker killed")
+        return ended
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+        if how == signal.SIGCONT:
+            tally.fault("worker asleep beyond its lease")
         os.kill(self.pid, how)
 
     def is_stopped(self) -> bool:

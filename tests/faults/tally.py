@@ -1,0 +1,51 @@
+"""What the tests of this directory did to the product, for the last lines of `make test`.
+
+The helpers that do it note it here. A fixture hands it to the report of its test, and so to the process that
+prints, whichever worker ran the test.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+PROPERTY = "faults"
+_faults: list[str] = []
+_recoveries: list[tuple[str, float]] = []
+
+
+def fault(kind: str) -> None:
+    _faults.append(kind)
+
+
+def recovery(kind: str, seconds: float) -> None:
+    """From the fault's end, or from the kill, until all was well again."""
+    _recoveries.append((kind, seconds))
+
+
+def take() -> dict[str, list]:
+    """What has been noted since the last time."""
+    taken = {"faults": _faults.copy(), "recoveries": _recoveries.copy()}
+    _faults.clear()
+    _recoveries.clear()
+    return taken
+
+
+def summary(reports: Iterable[Any]) -> list[str]:
+    """Of pytest's reports: faults by kind, how long until all was well, how many of these tests failed."""
+    from soak.frame import Recovery, is_kill  # children that are forked by the dozen import this module, too
+
+    reports = list(reports)
+    noted = [value for report in reports for name, value in report.user_properties if name == PROPERTY]
+    faults = Counter(kind for each in noted for kind in each["faults"])
+    if not faults:
+        return []
+    failed = {
+        report.nodeid for report in reports if report.failed and report.nodeid.startswith("tests/faults/")
+    }
+    kills = sum(count for kind, count in faults.items() if is_kill(kind))
+    lines = [f"{faults.total()} faults, {kills} of them kill -9, {len(failed)} violations"]
+    for kind, count in faults.most_common():
+        seconds = [took for each in noted for of, took in each["recoveries"] if of == kind]
+        well = f"; well again: {Recovery.of(seconds, None)}" if seconds else ""
+        lines.append(f"{count:5} x {kind}{well}")
+    return lines
