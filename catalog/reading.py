@@ -5,24 +5,23 @@ memory stays flat however long the listing is. A listing that loops, never ends 
 read raises, and the catalog is left as it was.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from catalog import breaches, credentials, diff, inspection, policy, promises, recording
+from catalog import breaches, diff, inspection, policy, promises, recording, remembering
 from catalog.crashpoints import crashpoint
-from catalog.models import Credential, Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
+from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
-from catalog.oauth import clients
 from catalog.protocols import base, paging, signature
-from catalog.protocols.base import Item, Note, Page, Protocol, Reply, UnreadableItemError, identity
+from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.protocols.signature import Signature
 from catalog.recording import Harvest, StagedTool
+from catalog.remembering import FirstPage, RememberedPages
 from catalog.resuming import Replies
 from catalog.tokens import tokens_of
 
@@ -50,65 +49,6 @@ class Current:
     label: str
     label_key: list[int]
     digest: str
-
-
-class FirstPage:
-    """The first page as this very run has read it, to ask whether it is still the same."""
-
-    count = 1
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-
-    def etag(self, cursor: str) -> str:
-        return "" if cursor else self.page.etag
-
-    def recall(self, cursor: str, reply: Reply) -> Page | None:
-        digest = self.page.body_digest
-        is_same = reply.status == 304 or (digest and hashlib.sha256(reply.body).hexdigest() == digest)
-        return self.page if is_same and not cursor else None
-
-
-class RememberedPages:
-    """The pages of the last complete run of this endpoint; see `KnownPage`."""
-
-    def __init__(self, endpoint: Endpoint, reader: str) -> None:
-        self.reader = reader
-        rows = KnownPage.objects.filter(endpoint=endpoint, reader=reader)
-        self.pages = {page.cursor: page for page in rows}
-        self.count = len(self.pages)
-
-    def etag(self, cursor: str) -> str:
-        page = self.pages.get(cursor)
-        return page.etag if page else ""
-
-    def recall(self, cursor: str, reply: Reply) -> Page | None:
-        page = self.pages.get(cursor)
-        if page is None:
-            return None
-        if reply.status != 304 and hashlib.sha256(reply.body).hexdigest() != page.body_digest:
-            return None
-        return Page(
-            items=[Item(tool_id, "", (), "") for tool_id in page.tool_ids],
-            next=page.next_cursor,
-            cursor=cursor,
-            etag=page.etag,
-            body_digest=page.body_digest,
-            is_known=True,
-        )
-
-
-def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
-    """Who asked whom, and how. Another address, setting, credential or sign-in may bring another list."""
-    credential = endpoint.credential
-    asked = [endpoint.url, protocol.values, credential and _who_asks(credential)]
-    return f"{protocol.name}:{protocol.revision}:{base.digest(asked)[:12]}"
-
-
-def _who_asks(credential: Credential) -> list[object]:
-    signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
-    facts = credentials.facts(credential)
-    return [str(credential.pk), credential.set_at, signed_in_at, facts]
 
 
 def current_tools(endpoint: Endpoint) -> dict[str, Current]:
@@ -149,7 +89,7 @@ def read(
     twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError when the
     listing cannot be read to its end, or not before `ends` on the monotonic clock.
     """
-    reader = reader_of(run.endpoint, protocol)
+    reader = remembering.reader_of(run.endpoint, protocol)
     remembered = RememberedPages(run.endpoint, reader)
     guard = _Guard(ends)
     before: dict[str, str] | None = None

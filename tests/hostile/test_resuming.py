@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
-from catalog import custody, enumeration, reading, recording, resuming
+from catalog import custody, enumeration, reading, recording, remembering, resuming
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.wire import Limits
@@ -267,7 +267,7 @@ def test_whoever_signs_in_anew_reads_a_list_of_their_own():
 
         def reader():
             found = Endpoint.objects.get(pk=endpoint.pk)
-            return reading.reader_of(found, found.speak())
+            return remembering.reader_of(found, found.speak())
 
         before = reader()
         assert reader() == before
@@ -282,10 +282,10 @@ def test_another_user_name_reads_a_list_of_its_own():
     details = {"name": "Ours", "kind": "basic", "url": url, "secret": "s3cret", "username": "ada"}
     credential = custody.create_credential(actor=actor, **details)
     endpoint = make_endpoint(url=url, credential=credential)
-    before = reading.reader_of(endpoint, endpoint.speak())
+    before = remembering.reader_of(endpoint, endpoint.speak())
     custody.update_credential(credential, actor=actor, username="bob")
     endpoint = Endpoint.objects.get(pk=endpoint.pk)
-    assert reading.reader_of(endpoint, endpoint.speak()) != before
+    assert remembering.reader_of(endpoint, endpoint.speak()) != before
 
 
 @on("a2t")

@@ -1,0 +1,68 @@
+"""Which pages of a list are as they were, and who has read them: a page that is known is not read again."""
+
+import hashlib
+
+from catalog import credentials
+from catalog.models import Credential, Endpoint, KnownPage
+from catalog.oauth import clients
+from catalog.protocols import base
+from catalog.protocols.base import Item, Page, Protocol, Reply
+
+
+class FirstPage:
+    """The first page as this very run has read it, to ask whether it is still the same."""
+
+    count = 1
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def etag(self, cursor: str) -> str:
+        return "" if cursor else self.page.etag
+
+    def recall(self, cursor: str, reply: Reply) -> Page | None:
+        digest = self.page.body_digest
+        is_same = reply.status == 304 or (digest and hashlib.sha256(reply.body).hexdigest() == digest)
+        return self.page if is_same and not cursor else None
+
+
+class RememberedPages:
+    """The pages of the last complete run of this endpoint; see `KnownPage`."""
+
+    def __init__(self, endpoint: Endpoint, reader: str) -> None:
+        self.reader = reader
+        rows = KnownPage.objects.filter(endpoint=endpoint, reader=reader)
+        self.pages = {page.cursor: page for page in rows}
+        self.count = len(self.pages)
+
+    def etag(self, cursor: str) -> str:
+        page = self.pages.get(cursor)
+        return page.etag if page else ""
+
+    def recall(self, cursor: str, reply: Reply) -> Page | None:
+        page = self.pages.get(cursor)
+        if page is None:
+            return None
+        if reply.status != 304 and hashlib.sha256(reply.body).hexdigest() != page.body_digest:
+            return None
+        return Page(
+            items=[Item(tool_id, "", (), "") for tool_id in page.tool_ids],
+            next=page.next_cursor,
+            cursor=cursor,
+            etag=page.etag,
+            body_digest=page.body_digest,
+            is_known=True,
+        )
+
+
+def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
+    """Who asked whom, and how. Another address, setting, credential or sign-in may bring another list."""
+    credential = endpoint.credential
+    asked = [endpoint.url, protocol.values, credential and _who_asks(credential)]
+    return f"{protocol.name}:{protocol.revision}:{base.digest(asked)[:12]}"
+
+
+def _who_asks(credential: Credential) -> list[object]:
+    signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
+    facts = credentials.facts(credential)
+    return [str(credential.pk), credential.set_at, signed_in_at, facts]
