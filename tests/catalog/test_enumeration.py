@@ -307,6 +307,21 @@ def test_a_list_that_changes_while_it_is_read_is_read_again(endpoint, vendor):
     assert counts(run) == {"pages": 3, "seen": 24, "unchanged": 24, "withdrawn": 1}
 
 
+def test_a_tool_missing_from_one_reading_of_a_list_of_two_pages_is_not_withdrawn(endpoint, vendor):
+    vendor.listed = tools(15)
+    read(endpoint)
+    left_out = []
+
+    def script(number, document):
+        if number == 2 and not left_out:
+            left_out.append(document["items"].pop())
+
+    vendor.script = script
+    run = read(endpoint)
+    assert counts(run) == {"pages": 2, "seen": 15, "unchanged": 15}
+    assert not Tool.objects.filter(status="withdrawn").exists()
+
+
 def test_a_list_that_changes_whenever_it_is_read_ends_the_run(endpoint, vendor):
     read(endpoint)
 
