@@ -18,9 +18,10 @@ def variables_read():
     return sorted(found - {"", "DJANGO_SETTINGS_MODULE"})
 
 
-@pytest.mark.parametrize("name", variables_read())
-def test_every_variable_that_is_read_is_explained(name):
-    assert f"`{name}`" in (ROOT / "docs" / "operations.md").read_text()
+def test_every_variable_that_is_read_is_explained():
+    text, names = (ROOT / "docs" / "operations.md").read_text(), variables_read()
+    assert len(names) > 40, "the pattern that finds them still matches"
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_every_variable_of_the_containers_is_explained():
