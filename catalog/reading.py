@@ -188,7 +188,6 @@ class _Reading:
             if len(self.waiting) >= CHUNK:
                 self._stage()
         self._stage()
-        self.stage.settle()
         crashpoint("staged")
         self._conclude()
         return self.harvest
@@ -231,7 +230,6 @@ class _Reading:
     @cached_property
     def current(self) -> dict[str, Current]:
         """Not read at all when every page is known from the last complete run."""
-        self.stage.settle()
         return current_tools(self.run.endpoint)
 
     def _take(self, page: Page, number: int) -> None:
@@ -337,7 +335,10 @@ class _Reading:
         )
 
     def _stage(self) -> None:
-        """Decode what is waiting. The database takes in a few tools while the next few are decoded."""
+        """Decode what is waiting. The database takes in a few tools while the next few are decoded.
+
+        Nothing is left open at the end: who knows how long the vendor takes with its next page.
+        """
         waiting = list(self.waiting.items())
         self.waiting = {}
         changed: list[tuple[str, StagedTool]] = []
@@ -346,6 +347,7 @@ class _Reading:
             changed += [(tool, each) for tool, each in staged if each.tool_pk is not None]
             self.staged |= {tool: each.tool_id for tool, each in staged}
             self.stage.put([each for _, each in staged])
+        self.stage.settle()
         self._judge(changed)
 
     def _decoded(self, items: Sequence[tuple[str, Item]]) -> Iterator[tuple[str, StagedTool]]:
@@ -381,7 +383,6 @@ class _Reading:
         """What a changed tool breaks is told; what the endpoint's policy does not let through is stopped."""
         if not changed:
             return
-        self.stage.settle()
         held = [pk for tool, _ in changed if (pk := self.current[tool].in_effect)]
         before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=held)}
         for tool, each in changed:

@@ -103,8 +103,9 @@ CREATE TEMP TABLE staged_tool (
 class Stage:
     """The staging table of this connection, made for the first tools that are put there.
 
-    Rows go into one open COPY, so that the database works on them while the next ones are read. Leave
-    the connection alone between `put` and `settle`.
+    Rows go into one open COPY, so that the database works on them while the next ones are decoded. Leave
+    the connection alone between `put` and `settle`, and settle before the vendor is asked for more: the
+    server ends a statement that waits for a slow vendor.
     """
 
     def __init__(self) -> None:
