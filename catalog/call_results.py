@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from catalog.models.calls import Asked, Attempt, Result, Sent
+from catalog.models.calls import Asked, Attempt, Result, Retry, Sent
 from catalog.outbound import Exchange
 from catalog.protocols import json_schema, outcomes
 from catalog.protocols.base import Ask, Outcome, UnreadableItemError, canonical
@@ -39,8 +39,8 @@ BETWEEN_TWO = {
 }
 
 
-def kept(outcome: Outcome, attempts: Sequence[Attempt]) -> str:
-    """The `Result` as JSON."""
+def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False) -> str:
+    """The `Result` as JSON. `is_safe`: the vendor promises that running the tool twice does no harm."""
     outputs, parsed = _sound(dict(outcome.outputs)), _sound(dict(outcome.parsed))
     written = msgspec.json.encode(outputs)
     is_long = len(written) > LARGEST_OUTPUTS
@@ -50,6 +50,7 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt]) -> str:
         parsed={} if is_long or len(msgspec.json.encode(parsed)) > LARGEST_OUTPUTS else parsed,
         cut=written[:LONGEST_CUT].decode(errors="ignore") if is_long else "",
         error=_error(outcome.error),
+        retry=retry(outcome, is_safe=is_safe),
         notes=[
             {"code": _line(note.code), "message": _line(note.message)} for note in outcome.notes[:MOST_LINES]
         ],
@@ -58,6 +59,20 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt]) -> str:
         attempts=list(attempts),
     )
     return msgspec.json.encode(result).decode()
+
+
+def retry(outcome: Outcome, *, is_safe: bool) -> Retry | None:
+    """None for what worked, and for what another try of the same call would not help."""
+    is_away, wait = outcome.outcome == "unavailable", outcome.retry_after
+    has_failed = is_away or outcome.outcome == "tool_error"
+    if not has_failed and wait is None and not outcome.can_retry:
+        return None
+    return Retry(
+        can_retry=(is_away and is_safe) if outcome.can_retry is None else outcome.can_retry,
+        after_ms=None if wait is None else round(wait * 1000),
+        is_transient=is_away or wait is not None,
+        hint=_sound(outcome.hint)[:LONGEST_QUESTION],
+    )
 
 
 def attempt(

@@ -252,11 +252,11 @@ def sweep(calls: QuerySet[Call] | None = None) -> None:
     """End what nobody took up and what died half-way; send again what no worker has heard of."""
     calls = Call.objects.all() if calls is None else calls
     late = calls.filter(gives_up_at__lt=Now())
-    for status, code, message in (
-        (CallStatus.QUEUED, "NO_WORKER", call_results.NO_WORKER),
-        (CallStatus.RUNNING, "WORKER_LOST", call_results.WORKER_LOST),
+    for status, code, message, can_retry in (
+        (CallStatus.QUEUED, "NO_WORKER", call_results.NO_WORKER, True),
+        (CallStatus.RUNNING, "WORKER_LOST", call_results.WORKER_LOST, None),
     ):
-        outcome = outcomes.failed("unavailable", code, message)
+        outcome = replace(outcomes.failed("unavailable", code, message), can_retry=can_retry)
         late.filter(status=status).update(**_ending(outcome, []))
     waiting = calls.filter(status=CallStatus.QUEUED)
     unheard = waiting.filter(sent_at=None) | waiting.filter(sent_at__lt=Now() - RESEND_AFTER)
@@ -303,7 +303,8 @@ def perform(call_id: int, pauses: Sequence[float] = PAUSES) -> None:
     crashpoint("call-answered")
     duration = round((time.monotonic() - began) * 1000)
     running = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
-    if not running.update(duration_ms=duration, **_ending(outcome, attempts)):
+    ending = _ending(outcome, attempts, is_safe=is_safe(call.version.decoded()))
+    if not running.update(duration_ms=duration, **ending):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
 
 
@@ -404,11 +405,11 @@ def _limits(call: Call) -> Limits:
     )
 
 
-def _ending(outcome: Outcome, attempts: list[Attempt]) -> dict[str, Any]:
+def _ending(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) -> dict[str, Any]:
     return {
         "status": CallStatus.FINISHED,
         "finished_at": Now(),
         "outcome": outcome.outcome,
         "error_code": printable(str((outcome.error or {}).get("code", "")), 50),
-        "result": call_results.kept(outcome, attempts),
+        "result": call_results.kept(outcome, attempts, is_safe=is_safe),
     }

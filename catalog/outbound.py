@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
@@ -34,6 +32,7 @@ from catalog.protocols.errors import (
     UnavailableError,
     printable,
 )
+from catalog.protocols.retry_after import DAY, retry_after
 from catalog.wire import (
     DEFAULT_LIMITS,
     Budget,
@@ -47,7 +46,6 @@ from catalog.wire import (
     system_resolver,
 )
 
-DAY = 86_400
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
 _REDIRECTS = {300, 301, 302, 303, 305, 307, 308}
 _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
@@ -435,7 +433,7 @@ class Session:
 
     def _later(self, answered: str, status: int, header: str) -> UnavailableError:
         code = "RATE_LIMITED" if status == HTTPStatus.TOO_MANY_REQUESTS else f"HTTP_{status}"
-        asked = _retry_after(header)
+        asked = retry_after(header)
         if asked is None:
             return UnavailableError(code, f"{answered}.")
         wait = min(asked, float(DAY))
@@ -503,16 +501,6 @@ def _phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return ""
-
-
-def _retry_after(header: str) -> float | None:
-    if re.fullmatch(r"[0-9]{1,12}", header):
-        return float(header)
-    try:
-        when = parsedate_to_datetime(header)
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _duration(seconds: float) -> str:

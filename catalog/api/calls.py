@@ -20,7 +20,7 @@ from catalog.api.versions import LARGEST_ORDINAL, version_at
 from catalog.errors import CatalogError
 from catalog.invocation import ArgumentsError
 from catalog.models import Call, Example, Tool, ToolVersion
-from catalog.models.calls import OUTCOMES, Attempt, CallStatus
+from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person
@@ -64,6 +64,16 @@ class CallErrorOutput(serializers.Serializer[Any]):
     fields = serializers.DictField(  # type: ignore[assignment]
         child=serializers.CharField(), required=False, help_text="Why, by input."
     )
+
+
+class RetryOutput(serializers.Serializer[Any]):
+    can_retry = serializers.BooleanField(
+        help_text="The same call may be sent again: the vendor says so, or the tool is known not to have run, or "
+        "to do no harm by running twice."
+    )
+    after_ms = serializers.IntegerField(allow_null=True, help_text="How long the vendor asks to wait first.")
+    is_transient = serializers.BooleanField(help_text="What failed is expected to pass by itself.")
+    hint = serializers.CharField(help_text="What a model should read before it tries again; may be empty.")
 
 
 class AskOutput(serializers.Serializer[Any]):
@@ -115,6 +125,7 @@ class CallOutput(CallRow):
 
     outputs = serializers.DictField()
     error = CallErrorOutput(allow_null=True)
+    retry = RetryOutput(allow_null=True, help_text="Null where another try of the same call would not help.")
     parsed = serializers.DictField()
     outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
@@ -153,6 +164,10 @@ def _start_of(value: Any) -> Any:
     return value if len(text) <= LONGEST_IN_A_LIST else f"{text[:LONGEST_IN_A_LIST]}…"
 
 
+def retry_document(result: Result) -> dict[str, Any] | None:
+    return None if result.retry is None else msgspec.structs.asdict(result.retry)
+
+
 def call_document(call: Call, request: Request) -> dict[str, Any]:
     result = call.decoded()
     asks = [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks]
@@ -162,6 +177,7 @@ def call_document(call: Call, request: Request) -> dict[str, Any]:
         **call_row(call),
         "outputs": result.outputs,
         "error": result.error,
+        "retry": retry_document(result),
         "parsed": result.parsed,
         "outputs_cut": bool(result.cut),
         "notes": result.notes,
@@ -184,6 +200,7 @@ def refused_document(error: ArgumentsError, version: ToolVersion, request: Reque
         "arguments": {},
         "outputs": {},
         "error": dict(error.outcome.error or {}),
+        "retry": None,
         "parsed": {},
         "outputs_cut": False,
         "notes": [],

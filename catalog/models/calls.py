@@ -57,6 +57,18 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str = ""
 
 
+class Retry(msgspec.Struct, frozen=True):
+    """Whether the same call may be sent again, after how long, and what a model should read before.
+
+    `is_transient`: what failed is expected to pass by itself.
+    """
+
+    can_retry: bool
+    after_ms: int | None
+    is_transient: bool
+    hint: str
+
+
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of a call, bounded. `cut` holds the beginning of outputs that were too long to keep."""
 
@@ -64,6 +76,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     parsed: dict[str, Any] = {}
     cut: str = ""
     error: dict[str, Any] | None = None
+    retry: Retry | None = None
     notes: list[dict[str, str]] = []
     asks: list[Asked] = []
     resume: dict[str, Any] | None = None

@@ -207,12 +207,18 @@ class Outcome:
     `parsed` adds, for values that are JSON in a text, what the text says. `error` is {"code",
     "message"} and, for arguments, {"fields": {name: why}}; `notes` lists what was odd and tolerated.
     `asks` says what is missing to go on, `resume` is what `Protocol.resume` wants back (JSON, as it came).
+
+    `can_retry` says whether the same call may be sent again: the vendor's own word, or True where it is known
+    that the tool did not run; None where neither is known. `retry_after` is in seconds, and `hint` is what the
+    vendor wants a model to read before it tries again.
     """
 
     outcome: OutcomeKind
     outputs: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] | None = None
     retry_after: float | None = None
+    can_retry: bool | None = None
+    hint: str = ""
     notes: Sequence[Note] = ()
     parsed: Mapping[str, Any] = field(default_factory=dict)
     asks: Sequence[Ask] = ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from catalog.protocols import members, strict_json
@@ -14,6 +15,7 @@ from catalog.protocols.errors import (
     UnavailableError,
     printable,
 )
+from catalog.protocols.retry_after import DAY, retry_after
 from catalog.protocols.signature import Parameter, Signature
 
 LONGEST_EXPLANATION = 500
@@ -24,6 +26,8 @@ _FIELDS = ("fields", "parameter_errors", "detail", "validation")
 
 # The request had left when these happened.
 _CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
+# So did these, to somewhere behind the one who answers. Of 503 HTTP says that it was not handled.
+_PERHAPS_RUN = (*_CUT_OFF, *(f"HTTP_{status}" for status in (408, *range(500, 600)) if status != 503))
 _NO_ACCESS = ("AUTH", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -58,7 +62,8 @@ def after(error: ProtocolError) -> Outcome:
         case UnavailableError():
             doubt = " It is not known whether the tool ran." if error.code in _CUT_OFF else ""
             failure = {"code": error.code, "message": error.message + doubt}
-            return Outcome("unavailable", error=failure, retry_after=error.retry_after)
+            can_retry = None if error.code in _PERHAPS_RUN else True
+            return Outcome("unavailable", error=failure, retry_after=error.retry_after, can_retry=can_retry)
         case RefusedError():
             kind: OutcomeKind = "needs_authorization" if error.code in _NO_ACCESS else "refused"
             return failed(kind, error.code, error.message)
@@ -66,8 +71,18 @@ def after(error: ProtocolError) -> Outcome:
     return failed("tool_error", error.code, message)
 
 
+def with_wait(outcome: Outcome, reply: Reply) -> Outcome:
+    """A vendor that says when to come back says that the same call may be sent then."""
+    asked = retry_after(reply.headers.get("retry-after", ""))
+    return outcome if asked is None else replace(outcome, retry_after=min(asked, DAY), can_retry=True)
+
+
 def complaint(reply: Reply) -> Outcome:
     """A reply from 400 up to which the protocol gives no meaning of its own. Its explanation is passed on."""
+    return with_wait(_complaint(reply), reply)
+
+
+def _complaint(reply: Reply) -> Outcome:
     why, fields = explanation(reply)
     said = f": {why}" if why else "."
     match reply.status:

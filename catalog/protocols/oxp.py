@@ -170,7 +170,7 @@ def _called(session: Session, signature: Signature, request: dict[str, Any]) -> 
     error = outcome.error or {}
     if error.get("code") == "NOT_RUN" and _is_gone(session, request["tool_id"]):
         return outcomes.failed("refused", "NOT_FOUND", "The vendor has no such tool or version any more.")
-    if outcome.outcome == "unavailable" or outcome.resume is not None or error.get("can_retry"):
+    if outcome.outcome == "unavailable" or outcome.resume is not None or outcome.can_retry:
         return replace(outcome, resume={"request": request, **(outcome.resume or {})})
     return outcome
 

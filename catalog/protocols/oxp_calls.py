@@ -12,13 +12,13 @@ from catalog.protocols import arguments as judged
 from catalog.protocols import outcomes, strict_json
 from catalog.protocols.base import Ask, Outcome, Reply, Session
 from catalog.protocols.errors import ProtocolViolationError, printable
+from catalog.protocols.retry_after import DAY
 from catalog.protocols.signature import Signature
 
 VERSION_HEADER = {"OXP-Version": "1.0"}
 LONGEST_HINT = 4000
 LONGEST_URL = 2048
 MOST_CHALLENGES = 20
-LONGEST_WAIT = 86_400
 
 # 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those.
 _ANSWERS = (200, *(status for status in range(400, 500) if status not in (401, 408, 425, 429)))
@@ -104,14 +104,15 @@ def _tool_error(error: dict[str, Any]) -> Outcome:
     if isinstance(error.get("missing_requirements"), dict):
         return _needs(error["missing_requirements"], _text(error, "message"))
     message = _text(error, "message") or "The tool failed and did not say why."
-    failure: dict[str, Any] = {"code": "TOOL_ERROR", "message": message}
-    failure["can_retry"] = error.get("can_retry") is True
-    if hint := _text(error, "additional_prompt_content", LONGEST_HINT):
-        failure["additional_prompt_content"] = hint
     wait = error.get("retry_after_ms")
     is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
-    seconds = min(max(wait / 1000, 0.0), LONGEST_WAIT) if wait is not None and is_number else None
-    return Outcome("tool_error", error=failure, retry_after=seconds)
+    return Outcome(
+        "tool_error",
+        error={"code": "TOOL_ERROR", "message": message},
+        retry_after=min(max(wait / 1000, 0.0), DAY) if wait is not None and is_number else None,
+        can_retry=error.get("can_retry") is True,
+        hint=_text(error, "additional_prompt_content", LONGEST_HINT),
+    )
 
 
 def _not_run(reply: Reply) -> Outcome:
@@ -119,7 +120,8 @@ def _not_run(reply: Reply) -> Outcome:
     said = outcomes.explanation(reply)[0]
     if isinstance(missing, dict):
         return _needs(missing, said)
-    return outcomes.failed("refused", "NOT_RUN", f"The vendor did not run the tool{_quoted(said)}")
+    refused = outcomes.failed("refused", "NOT_RUN", f"The vendor did not run the tool{_quoted(said)}")
+    return outcomes.with_wait(refused, reply)
 
 
 def _needs(missing: Mapping[str, Any], said: str) -> Outcome:

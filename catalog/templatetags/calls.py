@@ -8,9 +8,9 @@ from django import template
 from django.utils.safestring import SafeString
 
 from catalog.models import Call
-from catalog.models.calls import Sent
+from catalog.models.calls import Retry, Sent
 from catalog.protocols.signature import Parameter
-from catalog.templatetags.display import shown
+from catalog.templatetags.display import milliseconds, shown
 
 register = template.Library()
 
@@ -28,7 +28,7 @@ NEXT_STEPS = {
     "invalid_arguments": "Correct the inputs above and run it again.",
     "unavailable": "Try again later. If it stays, look at the vendor's endpoint.",
     "refused": "Trying again will not help. An administrator can look at the endpoint and its credential.",
-    "needs_authorization": "Somebody has to let the tool act, then it can go on.",
+    "needs_authorization": "A person has to let the tool act, then it can go on.",
     "needs_input": "Answer below, and the call goes on where it stopped.",
 }
 LONGEST_TEXT = 4_000
@@ -52,9 +52,15 @@ def outcome_word(outcome: str) -> str:
 
 
 @register.filter
-def next_step(call: Call) -> str:
+def next_step(call: Call, retry: Retry | None = None) -> str:
     if call.error_code == "AUTH":
         return "An administrator can look at the endpoint's credential, and enter it again if it is wrong."
+    after = "" if retry is None or not retry.after_ms else f", after {milliseconds(retry.after_ms)}"
+    if retry and retry.can_retry and call.outcome == "tool_error":
+        return f"The vendor says that it may be tried again{after}."
+    if retry and after and call.outcome == "unavailable":
+        again = "Try again" if retry.can_retry else "It may have run already. If it may run twice, try again"
+        return f"{again}{after}. If it stays, look at the vendor's endpoint."
     return NEXT_STEPS.get(call.outcome, "")
 
 

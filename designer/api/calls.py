@@ -10,7 +10,15 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from catalog import invocation
-from catalog.api.calls import AskOutput, CallErrorOutput, CallInput, ResumeInput, waited_for
+from catalog.api.calls import (
+    AskOutput,
+    CallErrorOutput,
+    CallInput,
+    ResumeInput,
+    RetryOutput,
+    retry_document,
+    waited_for,
+)
 from catalog.invocation import ArgumentsError
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
@@ -48,6 +56,7 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     parsed = serializers.DictField(help_text="What those outputs say that are JSON in a text.")
     outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
     error = CallErrorOutput(allow_null=True)
+    retry = RetryOutput(allow_null=True, help_text="Null where another try of the same call would not help.")
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     asks = AskOutput(many=True)
     resume = serializers.URLField(allow_null=True, help_text="Where answers go.")
@@ -69,6 +78,7 @@ def call_document(call: Call, tool: SealedTool, agent: Agent, request: Request) 
         "parsed": calls.outputs_for_the_model(tool.signature, result.parsed),
         "outputs_cut": bool(result.cut),
         "error": calls.for_the_model(tool.signature, result.error),
+        "retry": retry_document(result),
         "notes": result.notes,
         "asks": [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks],
         "resume": reverse("api-agent-call-resume", kwargs=here, request=request) if can_resume else None,
@@ -89,6 +99,7 @@ def refused_document(error: ArgumentsError, tool: SealedTool, release: int) -> d
         "parsed": {},
         "outputs_cut": False,
         "error": dict(error.outcome.error or {}),
+        "retry": None,
         "notes": [],
         "asks": [],
         "resume": None,

@@ -164,13 +164,9 @@ def test_value_becomes_outputs(schema, reply, outputs, notes):
 def test_tool_that_failed_says_whether_to_try_again():
     body = failure(can_retry=True, retry_after_ms=1500, additional_prompt_content="ids: 42, 84")
     outcome = outcome_of(exchange(body=body))
-    assert (outcome.outcome, outcome.retry_after) == ("tool_error", 1.5)
-    assert outcome.error == {
-        "code": "TOOL_ERROR",
-        "message": "Went wrong.",
-        "can_retry": True,
-        "additional_prompt_content": "ids: 42, 84",
-    }
+    assert (outcome.outcome, outcome.retry_after, outcome.can_retry) == ("tool_error", 1.5, True)
+    assert outcome.error == {"code": "TOOL_ERROR", "message": "Went wrong."}
+    assert outcome.hint == "ids: 42, 84"
     assert outcome.resume["request"]["call_id"]
 
 

@@ -112,7 +112,7 @@ def test_tools_run_and_each_outcome_is_told_apart(endpoint):
     assert (nothing.outcome, nothing.outputs) == ("ok", {})
     failed = call(endpoint, "Accounts.GetBalance", {"account": "QM00-0000"})
     assert (failed.outcome, failed.retry_after) == ("tool_error", 0.25)
-    assert "QM10-4471" in failed.error["additional_prompt_content"]
+    assert "QM10-4471" in failed.hint
     wrong = call(endpoint, "Accounts.ListTransactions", {"account": "QM10-4471", "from_date": "soon"})
     assert (wrong.outcome, list(wrong.error["fields"])) == ("invalid_arguments", ["from_date"])
     secret = call(endpoint, "Cards.ShowPin", {"card_id": "C-1"})
