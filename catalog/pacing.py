@@ -22,8 +22,9 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models import Circuit, Endpoint
-from catalog.outbound import DAY, Turns
+from catalog.outbound import Turns
 from catalog.protocols.errors import ProtocolError, UnavailableError, is_about_token
+from catalog.protocols.retry_after import DAY
 from people import broker
 
 logger = logging.getLogger(__name__)

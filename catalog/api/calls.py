@@ -68,8 +68,8 @@ class CallErrorOutput(serializers.Serializer[Any]):
 
 class RetryOutput(serializers.Serializer[Any]):
     can_retry = serializers.BooleanField(
-        help_text="The same call may be sent again: the vendor says so, or the tool is known not to have run, or "
-        "to do no harm by running twice."
+        help_text="The same call may be sent again: the vendor says so, or the tool is known not to have "
+        "run, or to do no harm by running twice."
     )
     after_ms = serializers.IntegerField(allow_null=True, help_text="How long the vendor asks to wait first.")
     is_transient = serializers.BooleanField(help_text="What failed is expected to pass by itself.")

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -124,7 +125,8 @@ class A2T(Protocol):
         try:
             reply = session.post(f"{_tool(session, tool_id, label)}:invoke", json=body, accept=_ANSWERS)
             if reply.status >= 400:
-                return outcomes.complaint(reply)
+                look_up = partial(session.get, _tool(session, tool_id, label))
+                return outcomes.complaint(reply, look_up=look_up, keeps_body=True)
             outputs, notes = _outputs(reply)
         except ProtocolError as error:
             return outcomes.after(error)

@@ -4,9 +4,10 @@ resumed, and cancelled when it takes too long.
 An interrupt is no failure: the agent asks for something, and the run goes on once it is answered.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -41,6 +42,8 @@ def run(session: Session, signature: Signature, request: Mapping[str, Any]) -> O
         reply = session.post("/runs/wait", json=body, accept=_ANSWERS)
         if reply.status in _NOT_OFFERED and _streams(signature):
             return _streamed(session, signature, body)
+        if reply.status in (404, 410):
+            return _refused_start(session, reply, body)
         return _outcome(session, signature, reply, mark)
     except UnavailableError as error:
         return _given_up(session, error, mark=mark) if error.code in _TOO_SLOW else outcomes.after(error)
@@ -180,12 +183,17 @@ def _question(payload: object) -> str:
     return printable(said or _text(payload) or "The agent asks for input.", outcomes.LONGEST_EXPLANATION)
 
 
-def _refused(reply: Reply) -> Outcome:
+def _refused_start(session: Session, reply: Reply, body: Mapping[str, Any]) -> Outcome:
+    path = f"/agents/{quote(str(body['agent_id']), safe='')}/descriptor"
+    return _refused(reply, partial(session.get, path))
+
+
+def _refused(reply: Reply, look_up: Callable[[], object] | None = None) -> Outcome:
     if reply.status == 409:
         said, _ = outcomes.explanation(reply)
         message = f"The run is not one that can go on now{f': {said}' if said else '.'}"
         return outcomes.failed("refused", "CONFLICT", message)
-    return outcomes.complaint(reply)
+    return outcomes.complaint(reply, look_up=look_up)
 
 
 def _given_up(session: Session, error: UnavailableError, *, mark: str = "", run_id: str = "") -> Outcome:
@@ -228,7 +236,7 @@ def _streamed(session: Session, signature: Signature, body: Mapping[str, Any]) -
         is_enough=events.until(_is_last),
     )
     if reply.status != 200:
-        return _refused(reply)
+        return _refused_start(session, reply, body)
     updates = [update for event in events.parse(reply.body) if (update := _update(event))]
     last = next((update for update in reversed(updates) if _kind(update)), None)
     if last is None:

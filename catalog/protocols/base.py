@@ -209,8 +209,8 @@ class Outcome:
     `asks` says what is missing to go on, `resume` is what `Protocol.resume` wants back (JSON, as it came).
 
     `can_retry` says whether the same call may be sent again: the vendor's own word, or True where it is known
-    that the tool did not run; None where neither is known. `retry_after` is in seconds, and `hint` is what the
-    vendor wants a model to read before it tries again.
+    that the tool did not run; None where neither is known. `retry_after` is in seconds, and `hint` is what
+    the vendor wants a model to read before it tries again.
     """
 
     outcome: OutcomeKind

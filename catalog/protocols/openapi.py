@@ -197,7 +197,8 @@ class OpenApi(Protocol):
                     is_repeatable=call.method in _REPEATABLE,
                 )
             if reply.status >= 400:
-                return outcomes.complaint(reply)
+                # A path is an address of things, not of the operation: what is missing there is a record.
+                return outcomes.complaint(reply, keeps_body=True)
             outputs, notes = openapi_request.outputs_in(reply, signature)
         except UnusableArgumentError as error:
             message = "Some inputs do not fit."

@@ -1,6 +1,6 @@
 """Outcomes of calls that come about in the same way under every protocol."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -77,9 +77,38 @@ def with_wait(outcome: Outcome, reply: Reply) -> Outcome:
     return outcome if asked is None else replace(outcome, retry_after=min(asked, DAY), can_retry=True)
 
 
-def complaint(reply: Reply) -> Outcome:
-    """A reply from 400 up to which the protocol gives no meaning of its own. Its explanation is passed on."""
-    return with_wait(_complaint(reply), reply)
+def complaint(
+    reply: Reply, *, look_up: Callable[[], object] | None = None, keeps_body: bool = False
+) -> Outcome:
+    """A reply from 400 up to which the protocol gives no meaning of its own. Its explanation is passed on.
+
+    A 404 is as likely about what the tool was asked for as about the tool. `look_up` asks for the tool
+    itself, where a protocol can, and raises RefusedError `NOT_FOUND` if the vendor has none such.
+    """
+    outcome = _complaint(reply)
+    if reply.status in (404, 410) and look_up and _is_gone(look_up):
+        why = outcome.error["message"] if outcome.error else ""
+        outcome = failed("refused", "NOT_FOUND", f"The vendor has no such tool or version any more. {why}")
+    if keeps_body:
+        outcome = replace(outcome, outputs=_body(reply))
+    return with_wait(outcome, reply)
+
+
+def _is_gone(look_up: Callable[[], object]) -> bool:
+    try:
+        look_up()
+    except ProtocolError as error:
+        return isinstance(error, RefusedError) and error.code == "NOT_FOUND"
+    return False
+
+
+def _body(reply: Reply) -> dict[str, Any]:
+    """What the tool answered in place of its outputs: JSON, or text."""
+    with suppress(ProtocolViolationError):
+        return {"body": strict_json.require_json(reply)}
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_text = kind.startswith("text/") or kind.endswith(("/xml", "+xml"))
+    return {"body": reply.body.decode(errors="replace")} if is_text and reply.body.strip() else {}
 
 
 def _complaint(reply: Reply) -> Outcome:
@@ -91,8 +120,6 @@ def _complaint(reply: Reply) -> Outcome:
             return failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
         case 403:
             return failed("refused", "FORBIDDEN", f"Our credential may not run this tool (403){said}")
-        case 404 | 410:
-            return failed("refused", "NOT_FOUND", f"The vendor has no such tool or version{said}")
     return failed("tool_error", f"HTTP_{reply.status}", f"The tool answered {reply.status}{said}")
 
 

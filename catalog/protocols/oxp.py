@@ -167,12 +167,15 @@ def _called(session: Session, signature: Signature, request: dict[str, Any]) -> 
         outcome = oxp_calls.call(session, _path(session, "/tools/call"), signature, request)
     except ProtocolError as failure:
         outcome = outcomes.after(failure)
-    error = outcome.error or {}
-    if error.get("code") == "NOT_RUN" and _is_gone(session, request["tool_id"]):
+    if (outcome.error or {}).get("code") in _PERHAPS_GONE and _is_gone(session, request["tool_id"]):
         return outcomes.failed("refused", "NOT_FOUND", "The vendor has no such tool or version any more.")
     if outcome.outcome == "unavailable" or outcome.resume is not None or outcome.can_retry:
         return replace(outcome, resume={"request": request, **(outcome.resume or {})})
     return outcome
+
+
+# 400 stands for an unknown tool among other things; a vendor that goes its own way answers with the others.
+_PERHAPS_GONE = ("NOT_RUN", *(f"HTTP_{status}" for status in (404, 410)))
 
 
 def _is_gone(session: Session, tool: str) -> bool:

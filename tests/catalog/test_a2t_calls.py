@@ -209,8 +209,6 @@ def test_reply_that_cannot_be_read_says_that_the_tool_may_have_run(recorded):
         (422, "invalid_arguments", "HTTP_422"),
         (401, "needs_authorization", "AUTH"),
         (403, "refused", "FORBIDDEN"),
-        (404, "refused", "NOT_FOUND"),
-        (410, "refused", "NOT_FOUND"),
         (402, "tool_error", "HTTP_402"),
         (409, "tool_error", "HTTP_409"),
         (408, "unavailable", "HTTP_408"),
@@ -223,6 +221,25 @@ def test_reply_that_cannot_be_read_says_that_the_tool_may_have_run(recorded):
 def test_every_status_has_its_outcome(status, outcome, code):
     found = call(recorded=answered(status, body={}))
     assert (found.outcome, found.error["code"]) == (outcome, code)
+
+
+@pytest.mark.parametrize("status", [404, 410])
+@pytest.mark.parametrize(
+    ("described", "outcome", "code"),
+    [
+        ({"status": 404}, "refused", "NOT_FOUND"),
+        ({"status": 410}, "refused", "NOT_FOUND"),
+        ({"body": {}}, "tool_error", "HTTP_{}"),
+        ({"status": 503}, "tool_error", "HTTP_{}"),
+    ],
+)
+def test_what_is_missing_is_the_tool_only_if_its_description_is_missing_too(status, described, outcome, code):
+    asked = Exchange(path="/tools/t/versions/2", **described)
+    session = ScriptedSession(answered(status, body={"message": "No such town."}), asked)
+    found = A2T().invoke(session, "t", "2", WEATHER, {"City": "Omaha"})
+    assert (found.outcome, found.error["code"]) == (outcome, code.format(status))
+    assert "No such town." in found.error["message"]
+    assert found.outputs == {"body": {"message": "No such town."}}
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -199,7 +199,7 @@ def test_declining_ends_the_run(recorded):
     [
         ({"status": 409, "body": "It has ended."}, "refused", "CONFLICT"),
         ({"status": 409, "text": ""}, "refused", "CONFLICT"),
-        ({"status": 404, "body": "No such run."}, "refused", "NOT_FOUND"),
+        ({"status": 404, "body": "No such run."}, "tool_error", "HTTP_404"),
         ({"status": 422, "body": {"detail": "approved is missing"}}, "invalid_arguments", "HTTP_422"),
         ({"status": 401, "text": ""}, "needs_authorization", "AUTH"),
         ({"fails": "RESET"}, "unavailable", "RESET"),
@@ -336,14 +336,27 @@ def test_stream_without_a_result_is_none(text):
     assert (outcome.outcome, outcome.error["code"]) == ("tool_error", "SHAPE")
 
 
+def described(**recorded):
+    return Exchange(path=f"/agents/{AGENT}/descriptor", **recorded)
+
+
 def test_stream_that_is_refused_too_says_so():
-    outcome = run(waiting(status=404), streaming("", status=404))
+    outcome = run(waiting(status=404), streaming("", status=404), described(status=404))
     assert (outcome.outcome, outcome.error["code"]) == ("refused", "NOT_FOUND")
 
 
-def test_agent_that_does_not_stream_is_not_asked_to():
-    outcome = run(waiting(status=404, body="No such agent."), capabilities={"streaming": None})
-    assert (outcome.outcome, outcome.error["code"]) == ("refused", "NOT_FOUND")
+@pytest.mark.parametrize(
+    ("recorded", "outcome", "code"),
+    [
+        ({"status": 404}, "refused", "NOT_FOUND"),
+        ({"body": document()}, "tool_error", "HTTP_404"),
+        ({"status": 503}, "tool_error", "HTTP_404"),
+    ],
+)
+def test_agent_that_does_not_stream_is_not_asked_to(recorded, outcome, code):
+    start = waiting(status=404, body="Nothing found.")
+    found = run(start, described(**recorded), capabilities={"streaming": None})
+    assert (found.outcome, found.error["code"]) == (outcome, code)
 
 
 def test_stream_is_read_until_its_last_update():

@@ -8,11 +8,13 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from catalog import invocation
+from catalog import enumeration, invocation
 from catalog.api import calls
 from catalog.models import Call, Example
 from catalog.models.calls import CallStatus
+from catalog.models.runs import Trigger
 from catalog.protocols.signature import Annotations, Requirements
+from tests.catalog.openapi_documents import document, operation
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply
 
@@ -239,3 +241,23 @@ def test_a_call_that_asked_nothing_cannot_be_continued(designer_api):
     answer = designer_api.post(f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/resume/", {})
 
     assert (answer.status_code, answer.json()["code"]) == (409, "nothing_to_continue")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_record_that_an_api_does_not_have_is_the_tools_answer_with_its_body(designer_api):
+    whole = document({"/orders/{id}": {"get": operation("get_order")}})
+
+    def api(line, request):
+        if request.path == "/openapi.json":
+            return json_reply(whole)(line, request)
+        return json_reply({"detail": "There is no order 7."}, status=404)(line, request)
+
+    with HostileVendor(api) as vendor, working():
+        endpoint = make_endpoint(url=f"{vendor.url}/openapi.json", protocol="openapi")
+        enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        tool = endpoint.tools.get()
+        body = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"id": "7"}}).json()
+
+    assert (body["outcome"], body["error"]["code"]) == ("tool_error", "HTTP_404")
+    assert body["outputs"] == {"body": {"detail": "There is no order 7."}}
+    assert "There is no order 7." in body["error"]["message"]

@@ -153,7 +153,8 @@ def test_uploaded_document_is_called_at_the_address_of_the_endpoint(api):
     [
         ((400, "application/json", b'{"message": "no"}'), "invalid_arguments", "HTTP_400"),
         ((401, "application/json", b"{}"), "needs_authorization", "AUTH"),
-        ((404, "application/json", b"{}"), "refused", "NOT_FOUND"),
+        ((404, "application/json", b'{"detail": "no order 7"}'), "tool_error", "HTTP_404"),
+        ((410, "text/plain", b"gone"), "tool_error", "HTTP_410"),
         ((418, "text/plain", b"teapot"), "tool_error", "HTTP_418"),
         ((429, "text/plain", b""), "unavailable", "RATE_LIMITED"),
         ((500, "text/plain", b""), "unavailable", "HTTP_500"),
@@ -165,6 +166,22 @@ def test_replies_become_outcomes(api, reply, outcome, code):
     api.reply = reply
     found = called(api, operation("a"))
     assert (found.outcome, found.error["code"]) == (outcome, code)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "outputs"),
+    [
+        ("application/problem+json", b'{"detail": "no order 7"}', {"body": {"detail": "no order 7"}}),
+        ("text/plain", b"no order 7", {"body": "no order 7"}),
+        ("image/png", b"\x89PNG", {}),
+        ("text/plain", b"", {}),
+    ],
+)
+def test_record_that_is_missing_is_the_tools_own_answer(api, kind, body, outputs):
+    api.reply = (404, kind, body)
+    found = called(api, operation("a"), {"id": "7"}, path="/orders/{id}")
+    assert (found.outcome, found.outputs) == ("tool_error", outputs)
+    assert len(api.asked) == 1
 
 
 @pytest.mark.parametrize("value", [".", ".."])

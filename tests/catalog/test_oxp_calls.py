@@ -262,6 +262,20 @@ def test_refusal_before_the_tool_ran_is_explained_by_the_list(listing, code):
     assert (outcome.outcome, outcome.error["code"]) == ("refused", code)
 
 
+@pytest.mark.parametrize(
+    ("listed", "outcome", "code"),
+    [
+        (LISTED, "tool_error", "HTTP_404"),
+        (Exchange(path="/tools", body={"items": []}), "refused", "NOT_FOUND"),
+        (Exchange(path="/tools", status=503), "tool_error", "HTTP_404"),
+    ],
+)
+def test_a_404_is_an_unknown_tool_only_if_the_list_says_so(listed, outcome, code):
+    health = [Exchange(path="/health", status=503)] if listed.status == 503 else []
+    found = outcome_of(exchange(404, {"message": "No such order."}), listed, *health)
+    assert (found.outcome, found.error["code"]) == (outcome, code)
+
+
 def test_inputs_that_the_vendor_refuses_are_named():
     body = {"message": "Some are wrong.", "parameter_errors": {"b": "Must be a number", "c": 5}}
     outcome = outcome_of(exchange(422, body))
@@ -274,7 +288,6 @@ def test_inputs_that_the_vendor_refuses_are_named():
     [
         ({"status": 401, "text": ""}, "needs_authorization", "AUTH"),
         ({"status": 403, "text": ""}, "refused", "FORBIDDEN"),
-        ({"status": 404, "text": ""}, "refused", "NOT_FOUND"),
         ({"status": 409, "body": {"message": "Twice."}}, "tool_error", "HTTP_409"),
         ({"status": 503, "text": ""}, "unavailable", "HTTP_503"),
         ({"fails": "DEADLINE"}, "unavailable", "DEADLINE"),
