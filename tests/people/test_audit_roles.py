@@ -80,6 +80,57 @@ def test_the_role_runs_the_product_and_changes_nothing_that_was_sealed(as_role):
     assert (found.broken, found.good) == ("", AuditEntry.objects.count())
 
 
+SHADOW = """
+CREATE TEMP TABLE people_audithead (id int PRIMARY KEY, position bigint, hash text);
+INSERT INTO people_audithead VALUES (1, 0, repeat('0', 64));
+GRANT ALL ON people_audithead TO PUBLIC;
+CREATE FUNCTION pg_temp.rewrite() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    ALTER TABLE public.designer_release DISABLE TRIGGER USER;
+    UPDATE public.designer_release SET note = 'rewritten';
+    RETURN NEW;
+END $$;
+CREATE TRIGGER rewrite BEFORE UPDATE ON people_audithead FOR EACH ROW EXECUTE FUNCTION pg_temp.rewrite();
+"""
+
+
+def test_a_temporary_table_of_the_roles_own_does_not_make_it_the_owner(as_role):
+    as_role()
+    actor = make_user()
+    agent = agents.create_agent(actor=actor, name="Desk")
+    pins.pin_tool(agent, actor=actor, tool=make_tool())
+    release = releases.publish(agent, actor=actor)
+    with connection.cursor() as cursor:
+        cursor.execute(SHADOW)
+    agents.create_agent(actor=actor, name="Another")
+    connection.close()  # and with it the table that shadows the real one
+    release.refresh_from_db()
+    assert release.note == ""
+    found = verification.verify()
+    assert (found.broken, found.good) == ("", AuditEntry.objects.count())
+
+
+@pytest.mark.django_db
+def test_what_runs_as_its_owner_looks_for_names_where_no_caller_can_put_any():
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT proname, coalesce(array_to_string(proconfig, ';'), ''),"
+            " has_function_privilege('public', oid, 'execute') FROM pg_proc"
+            " WHERE prosecdef AND pronamespace <> 'pg_catalog'::regnamespace"
+        )
+        found = cursor.fetchall()
+    assert found
+    safe = ("search_path=pg_catalog, public, pg_temp", False)
+    assert [name for name, *others in found if tuple(others) != safe] == []
+
+
+@pytest.mark.django_db
+def test_a_role_that_was_given_nothing_makes_no_temporary_tables():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT has_database_privilege('public', current_database(), 'TEMPORARY')")
+        assert cursor.fetchone() == (False,)
+
+
 def test_a_role_for_workers_reads_a_vendor_and_cannot_touch_what_people_decided(as_role):
     actor = make_user()
     agent = agents.create_agent(actor=actor, name="Desk")

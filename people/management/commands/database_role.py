@@ -66,6 +66,9 @@ def _grant(name: str, read_only: list[str]) -> None:
     ((schema,),) = _rows("SELECT current_schema()")
     place = sql.Identifier(schema)
     for statement in (
+        # A database that was restored gives it to everybody again. Workers need it: a reading is put
+        # into a temporary table first.
+        "REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC",
         "GRANT CONNECT, TEMPORARY ON DATABASE {database} TO {role}",
         "GRANT USAGE ON SCHEMA {place} TO {role}",
         "REVOKE CREATE ON SCHEMA {place} FROM PUBLIC, {role}",
