@@ -6,10 +6,13 @@ class DesignerConfig(AppConfig):
 
     def ready(self) -> None:
         from catalog import inspecting  # noqa: PLC0415 - models are there only now
+        from designer import proofs  # noqa: PLC0415
         from designer.models import Agent, Pin  # noqa: PLC0415
         from people import audit  # noqa: PLC0415
+        from people.management.commands import database_role  # noqa: PLC0415
 
         inspecting.USED_TOOLS.append(
             lambda: Pin.objects.values_list("tool_id", flat=True).distinct().order_by()
         )
         audit.agents_are_seen_by(lambda user: Agent.objects.visible_to(user).values("pk"))
+        database_role.FOR_THE_ROLE.append(proofs.make_key)

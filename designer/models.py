@@ -1,6 +1,7 @@
 """What our people decided (agents, pins, tunings) and what was published (releases)."""
 
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import models
@@ -9,10 +10,14 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from catalog.models import Tool, ToolVersion
+from catalog.sealing import KeyIdField, SealedField
 from people.models import ApiToken, Team, User, everyone_pk, teams_of
 
 # The agents that are named for a key; for querysets and for queries whose text is constant.
 NAMED_FOR = "SELECT agent_id FROM designer_keyagent WHERE token_id = %s"
+
+# The one row of its table.
+PUBLISHING_KEY = UUID("5ea1ed00-0000-4000-8000-000000000002")
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
@@ -147,7 +152,8 @@ class Tuning(models.Model):
 class Release(models.Model):
     """A sealed snapshot of an agent: a trigger refuses UPDATE and DELETE.
 
-    `document` is the whole release as canonical JSON, `digest` its SHA-256 in hex.
+    `document` is the whole release as canonical JSON, `digest` its SHA-256 in hex. `proof` says that it was
+    published (designer/proofs.py); it is empty in releases that are older than that.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="releases")
@@ -155,6 +161,7 @@ class Release(models.Model):
     digest = models.CharField(max_length=64)
     document = models.TextField()
     tool_count = models.PositiveIntegerField()
+    proof = models.CharField(max_length=64, blank=True, default="", db_default="")
     note = models.TextField(blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
@@ -173,6 +180,7 @@ class Export(models.Model):
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="exports")
     format = models.CharField(max_length=30)
     body = models.BinaryField()
+    proof = models.CharField(max_length=64, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["release", "format"], name="one_export_per_format")]
@@ -183,3 +191,14 @@ class Export(models.Model):
     def as_bytes(self) -> bytes:
         body: Any = self.body
         return bytes(body)
+
+
+class PublishingKey(models.Model):
+    """What publishing proves its rows with: one row, made when it is first needed. See designer/proofs.py."""
+
+    id = models.UUIDField(primary_key=True, default=PUBLISHING_KEY, editable=False)
+    sealed = SealedField()
+    key_id = KeyIdField("sealed")
+
+    def __str__(self) -> str:
+        return "the publishing key"

@@ -14,7 +14,7 @@ from catalog import holds
 from catalog.models import Endpoint, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
-from designer import exports, sealed
+from designer import exports, proofs, sealed
 from designer.agents import locked
 from designer.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.errors import DesignerError
@@ -54,16 +54,20 @@ def publish(agent: Agent, *, actor: User, note: str = "") -> Release:
         message = f"Nothing has changed since release {last.number}."
         raise DesignerError("nothing_changed", message, status=409)
     text = sealed.encode(document)
+    digest, key = sealed.digest(text), proofs.key()
     release = Release.objects.create(
         agent=agent,
         number=document.number,
-        digest=sealed.digest(text),
+        digest=digest,
+        proof=proofs.of_release(
+            key, agent=agent.pk, number=document.number, digest=digest, created_by=actor.pk
+        ),
         document=text.decode(),
         tool_count=len(pins),
         note=note,
         created_by=actor,
     )
-    Export.objects.bulk_create(_written(release, document))
+    Export.objects.bulk_create(_written(release, document, key))
     facts = {"number": release.number, "digest": release.digest, "note": note}
     audit.record(actor, "publish", release, after=facts, why=note, agent=agent.pk)
     return release
@@ -112,7 +116,10 @@ def export(release: Release, name: str) -> bytes:
     except CannotCarryError as exc:
         raise DesignerError("format_cannot_carry", str(exc), status=409) from exc
     # Two first requests write the same bytes; the row of whoever came first is what both answer.
-    kept, _ = Export.objects.get_or_create(release=release, format=name, defaults={"body": written})
+    proof = proofs.of_export(proofs.key(), release=release.pk, format_=name, body=written)
+    kept, _ = Export.objects.get_or_create(
+        release=release, format=name, defaults={"body": written, "proof": proof}
+    )
     return kept.as_bytes()
 
 
@@ -216,14 +223,15 @@ def _is_same(one: Sealed, other: Sealed) -> bool:
     return canonical([one.agent, one.tools]) == canonical([other.agent, other.tools])
 
 
-def _written(release: Release, document: Sealed) -> list[Export]:
+def _written(release: Release, document: Sealed, key: bytes) -> list[Export]:
     written = []
     for format_ in exports.FORMATS:
         try:
             body = _encoded(format_, document)
         except CannotCarryError:
             continue  # `remarks_on` tells the designer; the other formats are not held up
-        written.append(Export(release=release, format=format_.name, body=body))
+        proof = proofs.of_export(key, release=release.pk, format_=format_.name, body=body)
+        written.append(Export(release=release, format=format_.name, body=body, proof=proof))
     return written
 
 

@@ -32,7 +32,7 @@ def make_safe(apps, schema_editor):
     with schema_editor.connection.cursor() as cursor:
         cursor.execute("SELECT quote_ident(current_schema()), quote_ident(current_database())")
         schema, database = cursor.fetchone()
-    schema_editor.execute(SAFE.format(schema=schema, database=database))
+    schema_editor.execute(SAFE.format(schema=schema, database=database), params=None)
 
 
 class Migration(migrations.Migration):

@@ -1,13 +1,16 @@
 """The product on a PostgreSQL role of its own, which may add to what is sealed and never change it."""
 
+import base64
+
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, connections, transaction
 
-from catalog import enumeration, holds
+from catalog import enumeration, holds, rotation
 from catalog.models import ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from designer import agents, pins, releases
+from designer.errors import DesignerError
 from people import verification
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_tool, make_user
@@ -34,6 +37,11 @@ TRIES = [
     "DROP FUNCTION pegboard_audit_link() CASCADE",
     "CREATE TABLE mine (id int)",
     "SELECT pegboard_audit_link()",
+    "SELECT * FROM designer_publishingcheck",
+    "UPDATE designer_publishingcheck SET inner_key = '', outer_key = ''",
+    "DELETE FROM designer_publishingcheck",
+    "CREATE TEMP TABLE mine (id int);"
+    "CREATE TRIGGER t BEFORE INSERT ON mine FOR EACH ROW EXECUTE FUNCTION pegboard_check_proof()",
     "INSERT INTO django_migrations (app, name, applied) VALUES ('people', 'x', now())",
 ]
 
@@ -42,11 +50,13 @@ TRIES = [
 def as_role(transactional_db):
     """Everything from here on runs as the role, on connections of its own."""
     owner = connection.settings_dict["USER"]
-    made = []
+    made = set()
 
     def become(*options: str) -> None:
         name = f"role_of_{connection.settings_dict['NAME']}"
-        made.append(name)
+        made.add(name)
+        connections.close_all()
+        connection.settings_dict["USER"] = owner
         call_command("database_role", name, *options, verbosity=0)
         connections.close_all()
         connection.settings_dict["USER"] = name
@@ -108,6 +118,57 @@ def test_a_temporary_table_of_the_roles_own_does_not_make_it_the_owner(as_role):
     assert release.note == ""
     found = verification.verify()
     assert (found.broken, found.good) == ("", AuditEntry.objects.count())
+
+
+FORGED = {
+    "a release": "INSERT INTO designer_release"
+    " (agent_id, number, digest, document, tool_count, note, created_by_id, created_at, proof)"
+    " SELECT agent_id, number + 1, encode(sha256(convert_to(d, 'UTF8')), 'hex'), d, tool_count, note,"
+    " created_by_id, created_at, proof FROM designer_release, replace(document, 'weather', 'gossip') d",
+    "a release with the digest of another": "INSERT INTO designer_release"
+    " (agent_id, number, digest, document, tool_count, note, created_by_id, created_at, proof)"
+    " SELECT agent_id, number, digest, '{}', tool_count, note, created_by_id, created_at, proof"
+    " FROM designer_release",
+    "a format": "INSERT INTO designer_export (release_id, format, body, proof)"
+    " SELECT release_id, 'another', 'x', proof FROM designer_export LIMIT 1",
+    "a format without a proof": "INSERT INTO designer_export (release_id, format, body)"
+    " SELECT id, 'another', 'x' FROM designer_release",
+}
+
+
+def test_the_role_cannot_put_in_what_was_not_published(as_role):
+    as_role()
+    actor = make_user()
+    agent = agents.create_agent(actor=actor, name="Desk")
+    pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
+    release = releases.publish(agent, actor=actor)
+    for what, statement in FORGED.items():
+        refusal = pytest.raises(DatabaseError, match=r"come from publishing alone|the digest of its document")
+        with refusal, transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+            pytest.fail(f"The role put in {what}.")
+    assert releases.find(agent.slug, None, actor).digest == release.digest
+
+    pins.set_alias(pin, actor=actor, alias="forecast")
+    assert releases.publish(agent, actor=actor).number == 2
+    assert releases.find(agent.slug, None, actor).number == 2
+
+
+def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_another(as_role, settings):
+    as_role()
+    actor = make_user()
+    agent = agents.create_agent(actor=actor, name="Desk")
+    pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
+    releases.publish(agent, actor=actor)
+    lost, _, _ = settings.KEYS[0].partition(":")
+    settings.KEYS = ["k9:" + base64.b64encode(bytes(32)).decode()]
+    assert rotation.forget(lost) >= 1
+    pins.set_alias(pin, actor=actor, alias="forecast")
+    with pytest.raises(DesignerError, match=r"runs manage\.py database_role"):
+        releases.publish(agent, actor=actor)
+
+    as_role()
+    assert releases.publish(agent, actor=actor).number == 2
 
 
 @pytest.mark.django_db

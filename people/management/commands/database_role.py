@@ -1,5 +1,6 @@
 import os
 from argparse import ArgumentParser
+from collections.abc import Callable
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
@@ -9,7 +10,11 @@ from psycopg import sql
 FROZEN = r"SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated' ORDER BY 1"
 # Written by triggers and by migrations alone.
 OWNERS = ("people_audithead", "django_migrations")
+# Read by triggers alone.
+HIDDEN = ("designer_publishingcheck",)
 TRAIL = "people_auditentry"
+# What the owner of the tables does for the role beside granting: said by apps when the product starts.
+FOR_THE_ROLE: list[Callable[[], object]] = []
 
 
 class Command(BaseCommand):
@@ -44,6 +49,8 @@ class Command(BaseCommand):
             with transaction.atomic():
                 _make(name, os.environ.get(password_from, ""))
                 _grant(name, read_only)
+                for step in FOR_THE_ROLE:
+                    step()
         except DatabaseError as error:
             raise CommandError(f"PostgreSQL refused: {error}") from error
         self.stdout.write(f"{name} may use the product's tables and change nothing that was sealed.")
@@ -81,6 +88,8 @@ def _grant(name: str, read_only: list[str]) -> None:
         _take("UPDATE, DELETE", table, role)
     for table in OWNERS:
         _take("INSERT, UPDATE, DELETE", table, role)
+    for table in HIDDEN:
+        _take("ALL", table, role)
     for table in connection.introspection.table_names():
         if table.startswith(tuple(f"{app}_" for app in read_only)):
             _take("UPDATE, DELETE" if table == TRAIL else "INSERT, UPDATE, DELETE", table, role)
