@@ -25,8 +25,9 @@ WHERE f.run_id = %(run)s AND f.version_id IS NULL AND v.tool_id = f.tool_id AND 
 """
 
 
-def finding(run: Run, tool_pk: int, breach: Breach) -> Finding:
+def finding(run: Run, tool_pk: int, breach: Breach, against: int | None = None) -> Finding:
     return Finding(
+        against_id=against,
         endpoint_id=run.endpoint_id,
         tool_id=tool_pk,
         run=run,

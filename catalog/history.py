@@ -7,6 +7,7 @@ is asked for again after the endpoint's next run, and a note on its last run say
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -146,7 +147,7 @@ class _Reader:
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         held = set(tool.versions.values_list("label", "digest"))
-        labels = {label for label, _ in held if label}
+        labels = Counter(label for label, _ in held if label)
         added = []
         for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
             version = None if (item.label, item.digest) in held else self._decoded(tool, item)
@@ -154,11 +155,12 @@ class _Reader:
                 continue
             tool.version_count += 1
             version.ordinal = tool.version_count
+            version.rewrite = labels[item.label]
             version.save(force_insert=True)
             held.add((item.label, item.digest))
-            if item.label in labels and not _says_the_same(tool, version):
+            if version.rewrite and not _says_the_same(tool, version):
                 _raise_drift(tool, version)
-            labels |= {item.label} - {""}
+            labels[item.label] += bool(item.label)
             added.append(version)
         trail.tell_older_versions(tool, len(added))
         inspecting.inspect_older(tool, added)

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import Case, Exists, OuterRef, Q, QuerySet, TextChoices, Value, When
+from django.db.models import Case, Exists, QuerySet, TextChoices, Value, When
 from django.db.models.functions import Now
 
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState
 from catalog.policy import Stop
-
-_STOPPING = Q(state=FindingState.BLOCKED) | Q(code=HELD) & ~Q(state=FindingState.ACCEPTED)
+from catalog.versions import predecessor, stopping
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def standings(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
     by_bytes: dict[tuple[int, str], set[int]] = {}
     for each in versions:
         by_bytes.setdefault((each.tool_id, each.digest), set()).add(each.pk)
-    rows = Finding.objects.filter(_STOPPING, tool__in={tool for tool, _ in by_bytes})
+    rows = Finding.objects.stopping().filter(tool__in={tool for tool, _ in by_bytes})
     pks = set().union(*by_bytes.values())
     found: dict[int, FindingState] = {}
     for tool, subject, version, state in rows.values_list("tool_id", "subject", "version_id", "state"):
@@ -61,19 +60,12 @@ class Standing(TextChoices):
     BLOCKED = "blocked", "Blocked"
 
 
-def _stopping() -> QuerySet[Finding]:
-    """What keeps out the version of the query around it."""
-    theirs = Finding.objects.filter(Q(version=OuterRef("pk")) | Q(subject=OuterRef("digest")))
-    return theirs.filter(_STOPPING, tool=OuterRef("tool"))
-
-
 def with_standing(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
     """Each with its `standing`, for lists."""
-    stopping = _stopping()
     return versions.annotate(
         standing=Case(
-            When(Exists(stopping.filter(state=FindingState.BLOCKED)), then=Value(Standing.BLOCKED)),
-            When(Exists(stopping), then=Value(Standing.HELD)),
+            When(Exists(stopping().filter(state=FindingState.BLOCKED)), then=Value(Standing.BLOCKED)),
+            When(Exists(stopping()), then=Value(Standing.HELD)),
             default=Value(Standing.OFFERED),
         )
     )
@@ -95,8 +87,8 @@ def keep_out(tool: Tool, version: ToolVersion) -> None:
         return
     if tool.stopped_id is None:
         tool.stopped = version
-    earlier = tool.versions.exclude(pk=version.pk).exclude(Exists(_stopping()))
-    if before := earlier.filter(ordinal__lt=version.ordinal).first() or earlier.first():
+    others = tool.versions.exclude(pk=version.pk).exclude(Exists(stopping()))
+    if before := predecessor(version, is_offered=True) or others.first():
         _make_current(tool, before)
     tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
 

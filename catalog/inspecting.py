@@ -28,6 +28,8 @@ from catalog.notifications import outbox
 from catalog.protocols import signature as normal_form
 from catalog.protocols.errors import printable
 from catalog.protocols.signature import Signature
+from catalog.version_names import version_name
+from catalog.versions import predecessors
 
 CHUNK = 500
 # An instruction that names another vendor's tool is more than a word that happens to be one.
@@ -43,7 +45,7 @@ class _Inspected:
     version: int
     tool: int
     digest: str
-    label: str
+    says_version: str
     is_listed: bool
     signature: Signature
     before: Signature | None
@@ -89,28 +91,26 @@ def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT v.id, v.tool_id, v.digest, v.label, v.id IN (t.current_id, t.stopped_id), v.signature,
-                before.signature
+            SELECT v.id, v.tool_id, v.digest, v.label, v.rewrite, v.first_seen_at,
+                v.id IN (t.current_id, t.stopped_id), v.signature, t.version_count
             FROM catalog_toolversion v JOIN catalog_tool t ON t.id = v.tool_id
-            LEFT JOIN LATERAL (
-                SELECT signature FROM catalog_toolversion
-                WHERE tool_id = v.tool_id AND ordinal < v.ordinal
-                ORDER BY label_key DESC, ordinal DESC LIMIT 1
-            ) before ON true
             WHERE {condition} ORDER BY v.id LIMIT {CHUNK}
             """,  # noqa: S608 - the conditions stand above
             values,
         )
         rows = cursor.fetchall()
-    return [_inspected(*row) for row in rows]
+    before = predecessors(row[0] for row in rows if row[-1] > 1)
+    held = ToolVersion.objects.filter(pk__in=set(before.values()))
+    texts = dict(held.values_list("pk", "signature").order_by())
+    return [_inspected(row, texts.get(before.get(row[0], 0), "")) for row in rows]
 
 
-def _inspected(
-    version: int, tool: int, digest: str, label: str, is_listed: bool | None, text: str, before: str | None
-) -> _Inspected:
+def _inspected(row: tuple[Any, ...], before: str) -> _Inspected:
+    version, tool, digest, label, rewrite, seen, is_listed, text, _ = row
     read = normal_form.from_json(text)
     previous = normal_form.from_json(before) if before else None
-    return _Inspected(version, tool, digest, label, bool(is_listed), read, previous, inspection.inspect(read))
+    name = version_name(label, rewrite, seen) if label else ""
+    return _Inspected(version, tool, digest, name, bool(is_listed), read, previous, inspection.inspect(read))
 
 
 @transaction.atomic
@@ -175,7 +175,7 @@ def _caught(endpoint: Endpoint, rows: Iterable[_Inspected]) -> Iterator[Caught]:
         found = policy.classes((), row.alarms)
         if stop := policy.judge(stated, found):
             name = printable(row.signature.name, 200)
-            named = f"Version {row.label} of “{name}”" if row.label else f"“{name}”"
+            named = f"Version {row.says_version} of “{name}”" if row.says_version else f"“{name}”"
             yield Caught(row.tool, row.version, row.digest, named, stop)
 
 

@@ -400,7 +400,7 @@ class _Reading:
         comparison = diff.compare(known, new)
         update = promises.Update(known, new, old.label, tool.label, tool.digest, comparison)
         for breach in promises.broken(update, self.protocol.promises):
-            self.harvest.findings.append(breaches.finding(self.run, old.tool_id, breach))
+            self.harvest.findings.append(breaches.finding(self.run, old.tool_id, breach, old.pk))
         return comparison.effects
 
     def _conclude(self) -> None:

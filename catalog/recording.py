@@ -315,9 +315,9 @@ MERGE_ADDED = (
     FROM staged_tool WHERE tool_pk IS NULL
     """,
     """
-    INSERT INTO catalog_toolversion (id, tool_id, ordinal, label, label_key, digest, signature, raw, tokens,
-        run_id, first_seen_at)
-    SELECT version_pk, new_pk, 1, label, label_key, digest, signature, raw, tokens, %(run)s, now()
+    INSERT INTO catalog_toolversion (id, tool_id, ordinal, label, label_key, rewrite, digest, signature, raw,
+        tokens, run_id, first_seen_at)
+    SELECT version_pk, new_pk, 1, label, label_key, 0, digest, signature, raw, tokens, %(run)s, now()
     FROM staged_tool WHERE tool_pk IS NULL
     """,
 )
@@ -328,10 +328,12 @@ MERGE_CHANGED = (
     WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest = s.digest
     """,
     """
-    INSERT INTO catalog_toolversion (id, tool_id, ordinal, label, label_key, digest, signature, raw, tokens,
-        run_id, first_seen_at)
-    SELECT s.version_pk, t.id, t.version_count + 1, s.label, s.label_key, s.digest, s.signature, s.raw,
-        s.tokens, %(run)s, now()
+    INSERT INTO catalog_toolversion (id, tool_id, ordinal, label, label_key, rewrite, digest, signature, raw,
+        tokens, run_id, first_seen_at)
+    SELECT s.version_pk, t.id, t.version_count + 1, s.label, s.label_key,
+        CASE WHEN s.label = '' THEN 0 ELSE (
+            SELECT count(*) FROM catalog_toolversion v WHERE v.tool_id = t.id AND v.label = s.label) END,
+        s.digest, s.signature, s.raw, s.tokens, %(run)s, now()
     FROM staged_tool s JOIN catalog_tool t ON t.id = s.tool_pk
     WHERE NOT s.is_stored
     """,
@@ -364,10 +366,13 @@ MERGE_CHANGED = (
     # Same label, other bytes: the promise that a published version never changes is broken.
     """
     INSERT INTO catalog_finding (endpoint_id, tool_id, version_id, run_id, code, severity, subject, message,
-        state, note, raised_at)
+        state, note, raised_at, against_id)
     SELECT %(endpoint)s, s.tool_pk, s.version_pk, %(run)s, 'DRIFT', 'high', s.digest,
         'The vendor changed version ' || s.label || ' of “' || left(s.name, 200) ||
-        '” in place. Agents that pinned it keep what they pinned.', 'open', '', now()
+        '” in place. Agents that pinned it keep what they pinned.', 'open', '', now(),
+        (SELECT v.id FROM catalog_toolversion v
+        WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.id <> s.version_pk
+        ORDER BY v.ordinal DESC LIMIT 1)
     FROM staged_tool s
     WHERE s.tool_pk IS NOT NULL AND s.label <> '' AND NOT s.is_stored AND EXISTS (
         SELECT FROM catalog_toolversion v
@@ -384,10 +389,11 @@ MERGE_CHANGED = (
 HOLD = (
     """
     INSERT INTO catalog_finding (endpoint_id, tool_id, version_id, run_id, code, severity, subject, message,
-        state, note, raised_at)
-    SELECT %(endpoint)s, coalesce(s.tool_pk, s.new_pk), s.version_pk, %(run)s, 'HELD', s.severity, s.digest,
-        s.why, s.stop, '', now()
-    FROM staged_tool s WHERE s.stop <> '' AND s.why <> ''
+        state, note, raised_at, against_id)
+    SELECT %(endpoint)s, t.id, s.version_pk, %(run)s, 'HELD', s.severity, s.digest,
+        s.why, s.stop, '', now(), nullif(t.current_id, s.version_pk)
+    FROM staged_tool s JOIN catalog_tool t ON t.id = coalesce(s.tool_pk, s.new_pk)
+    WHERE s.stop <> '' AND s.why <> ''
     ON CONFLICT DO NOTHING
     """,
 )

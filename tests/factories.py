@@ -87,6 +87,7 @@ def make_version(
             "ordinal": ordinal,
             "label": label,
             "label_key": [int(label)] if label.isdigit() else [],
+            "rewrite": tool.versions.filter(label=label).count(),
             "digest": digest(document),
             "signature": written,
             "raw": canonical(document).decode(),

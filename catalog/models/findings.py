@@ -29,6 +29,11 @@ HELD = "HELD"
 
 
 class FindingQuerySet(models.QuerySet["Finding"]):
+    def stopping(self) -> "FindingQuerySet":
+        """Those that keep out the version that they are about."""
+        is_held = models.Q(code=HELD) & ~models.Q(state=FindingState.ACCEPTED)
+        return self.filter(is_held | models.Q(state=FindingState.BLOCKED))
+
     def together(self) -> "FindingQuerySet":
         """Those in the same state about the same bytes as the finding of the outer query."""
         outer = {name: models.OuterRef(name) for name in ("tool", "subject", "state")}
@@ -44,11 +49,19 @@ class Finding(models.Model):
     """Raised once for what it is about, however often the same run is recorded.
 
     `subject` is what makes it the same finding: the digest of the bytes, or the label that went back.
+    `against` is the version with which `version` was compared when it was raised.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="findings")
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="findings")
     version = models.ForeignKey(ToolVersion, null=True, on_delete=models.PROTECT, related_name="findings")
+    against = models.ForeignKey(
+        ToolVersion,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,  # it would help to delete versions, which nobody can
+    )
     run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="findings")
     code = models.CharField(max_length=40)
     severity = models.CharField(max_length=10, choices=Severity.choices)

@@ -12,6 +12,7 @@ from catalog.models.vendors import Endpoint
 from catalog.protocols import losses
 from catalog.protocols.losses import Loss
 from catalog.protocols.signature import Signature, from_json
+from catalog.version_names import version_name
 
 
 class ToolStatus(models.TextChoices):
@@ -85,8 +86,9 @@ class ToolVersion(models.Model):
     """One signature of a tool, frozen: a trigger refuses UPDATE and DELETE.
 
     `ordinal` counts versions in the order in which we first saw them; `label` is the vendor's own
-    version text and `label_key` orders labels. `signature` is the normal form as JSON, and `raw` the
-    vendor's document as canonical JSON: texts, because nobody asks the database what is inside.
+    version text and `label_key` orders labels. `rewrite` counts the versions that were there under the same
+    label before this one. `signature` is the normal form as JSON, and `raw` the vendor's document as
+    canonical JSON: texts, because nobody asks the database what is inside.
     """
 
     tool = models.ForeignKey(
@@ -98,6 +100,7 @@ class ToolVersion(models.Model):
     ordinal = models.PositiveIntegerField()
     label = models.CharField(max_length=100, blank=True)
     label_key = ArrayField(models.BigIntegerField(), default=list)
+    rewrite = models.PositiveSmallIntegerField(default=0, db_default=0)
     digest = models.CharField(max_length=64)
     signature = models.TextField()
     raw = models.TextField()
@@ -113,7 +116,11 @@ class ToolVersion(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool} {self.label or self.ordinal}"
+        return f"{self.tool} {self.name}"
+
+    @property
+    def name(self) -> str:
+        return version_name(self.label, self.rewrite, self.first_seen_at)
 
     def decoded(self) -> Signature:
         return from_json(self.signature)

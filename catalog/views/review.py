@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.contrib import messages
@@ -7,7 +7,7 @@ from django.db.models import Exists
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
-from catalog import diff, findings
+from catalog import diff, findings, versions
 from catalog.inspection.texts import by_place
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import HELD, FindingState, Severity
@@ -18,6 +18,7 @@ from people.models import Role, User
 from people.permissions import person, requires
 
 PAGE_SIZE = 20
+PINNED_SHOWN = 3
 # Findings about what a vendor did rather than about what a text says.
 ABOUT_CHANGES = {
     *(HELD, "DRIFT", "BREAKING", "CHANGED", "VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"),
@@ -34,10 +35,21 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Pinned:
+    """Another version that agents have pinned, and what `Entry.version` would change for them."""
+
+    version: ToolVersion
+    agents: int
+    changes: tuple[diff.Change, ...]
+    lines: list[Line]
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """Everything that waits for one decision: what was found about the same bytes of a tool.
 
-    `version` is compared with `before`, or with what the vendor shows somebody else of it.
+    `version` is compared with `before`, or with what the vendor shows somebody else of it; and with what
+    agents pin where that is something else. `agents` have pinned `version` itself.
     """
 
     finding: Finding
@@ -47,6 +59,8 @@ class Entry:
     shown_elsewhere: OtherAnswer | None = None
     changes: tuple[diff.Change, ...] = ()
     lines: list[Line] = field(default_factory=list)
+    pinned: list[Pinned] = field(default_factory=list)
+    agents: int = 0
 
     @property
     def is_alarming(self) -> bool:
@@ -129,63 +143,89 @@ def _resolve(rows: Iterable[Finding], actor: User, decision: findings.Decision, 
 
 
 def _entries(rows: Sequence[Finding]) -> list[Entry]:
-    tools = [row.tool_id for row in rows]
     together: dict[tuple[int, str, str], list[Finding]] = {}
-    about = Finding.objects.filter(tool__in=tools, subject__in=[row.subject for row in rows])
+    about = Finding.objects.filter(
+        tool__in=[row.tool_id for row in rows], subject__in=[row.subject for row in rows]
+    )
     for each in about.select_related("resolved_by"):
         together.setdefault((each.tool_id, each.subject, each.state), []).append(each)
-    versions: dict[int, list[ToolVersion]] = {}
-    for version in ToolVersion.objects.filter(tool__in=tools).defer("signature", "raw").order_by("ordinal"):
-        versions.setdefault(version.tool_id, []).append(version)
-    pairs = [_compared(row, versions.get(row.tool_id, [])) for row in rows]
-    whole = ToolVersion.objects.in_bulk([version.pk for pair in pairs for version in pair if version])
+    found = [_worst_first(row, together[row.tool_id, row.subject, row.state]) for row in rows]
+    compared = _compared([worst for worst, *_ in found])
+    pinned = _pinned(compared)
+    needed = {pk for pair in compared.values() for pk in pair if pk}
+    whole = ToolVersion.objects.in_bulk(needed | {pk for users in pinned.values() for pk in users})
     elsewhere = OtherAnswer.objects.in_bulk([row.pk for row in rows], field_name="finding_id")
     return [
-        _entry(
-            row,
-            together[row.tool_id, row.subject, row.state],
-            version and whole[version.pk],
-            before and whole[before.pk],
-            elsewhere.get(row.pk),
-        )
-        for row, (version, before) in zip(rows, pairs, strict=True)
+        _entry(same, compared[same[0].pk], pinned, whole, elsewhere.get(row.pk))
+        for row, same in zip(rows, found, strict=True)
     ]
 
 
-def _compared(row: Finding, versions: list[ToolVersion]) -> tuple[ToolVersion | None, ToolVersion | None]:
-    """The version with these bytes, and the one that it is compared with.
+def _worst_first(row: Finding, together: list[Finding]) -> list[Finding]:
+    """A decision is taken by the button of the worst of them, because it covers what is less severe."""
+    together.sort(key=lambda each: (Severity.values.index(each.severity), each.code == HELD), reverse=True)
+    together[0].tool, together[0].endpoint = row.tool, row.endpoint
+    return together
 
-    For a version that is kept out that is the one in effect; else the last one under the same label,
-    else the last one.
+
+def _compared(rows: Sequence[Finding]) -> dict[int, tuple[int | None, int | None]]:
+    """By finding: the version with its bytes, and the one that it says was there before.
+
+    A finding that says nothing of it, as those about a text alone, has the version's predecessor.
     """
-    new = next((v for v in reversed(versions) if row.version_id == v.pk or row.subject == v.digest), None)
-    if new is None:
-        return None, None
-    if row.tool.stopped_id == new.pk != row.tool.current_id:
-        return new, next((version for version in versions if version.pk == row.tool.current_id), None)
-    earlier = [version for version in versions if version.ordinal < new.ordinal]
-    return new, max(earlier, key=lambda each: (each.label == new.label, each.ordinal), default=None)
+    tools, subjects = {row.tool_id for row in rows}, {row.subject for row in rows}
+    same = ToolVersion.objects.filter(tool__in=tools, digest__in=subjects).order_by("ordinal")
+    by_bytes = {(tool, digest): pk for tool, digest, pk in same.values_list("tool_id", "digest", "pk")}
+    about = {row.pk: row.version_id or by_bytes.get((row.tool_id, row.subject)) for row in rows}
+    before = versions.predecessors(
+        pk for row in rows if (pk := about[row.pk]) is not None and row.against_id is None
+    )
+    return {row.pk: (pk, row.against_id or before.get(pk or 0)) for row in rows for pk in [about[row.pk]]}
+
+
+def _pinned(compared: Mapping[int, tuple[int | None, int | None]]) -> dict[int, dict[int, int]]:
+    """By version that is looked at: how many agents pin which version of its tool."""
+    looked_at = ToolVersion.objects.filter(pk__in=[pk for pk, _ in compared.values() if pk])
+    tools = dict(looked_at.order_by().values_list("pk", "tool_id"))
+    users: dict[int, dict[int, int]] = {}
+    for tool, version, agents in versions.pinned(set(tools.values())):
+        users.setdefault(tool, {})[version] = agents
+    return {pk: users.get(tool, {}) for pk, tool in tools.items()}
 
 
 def _entry(
-    row: Finding,
     together: list[Finding],
-    version: ToolVersion | None,
-    before: ToolVersion | None,
+    compared: tuple[int | None, int | None],
+    pinned: Mapping[int, Mapping[int, int]],
+    whole: Mapping[int, ToolVersion],
     elsewhere: OtherAnswer | None,
 ) -> Entry:
-    """A decision is taken by the button of the worst of them, because it covers what is less severe."""
-    together.sort(key=lambda each: (Severity.values.index(each.severity), each.code == HELD), reverse=True)
     worst, *others = together
-    worst.tool, worst.endpoint = row.tool, row.endpoint
+    version = whole.get(compared[0] or 0)
     if version is None:
         return Entry(worst, others)
-    before = None if elsewhere else before
-    other = elsewhere or before
+    before = None if elsewhere else whole.get(compared[1] or 0)
+    users = pinned.get(version.pk, {})
+    differing = [whole[pk] for pk in users if pk != version.pk and (before is None or pk != before.pk)]
+    differing.sort(key=lambda each: (each.label_key, each.ordinal), reverse=True)
+    return Entry(
+        worst,
+        others,
+        version,
+        before,
+        elsewhere,
+        *_differing(elsewhere or before, version),
+        [Pinned(each, users[each.pk], *_differing(each, version)) for each in differing[:PINNED_SHOWN]],
+        users.get(version.pk, 0),
+    )
+
+
+def _differing(
+    other: ToolVersion | OtherAnswer | None, version: ToolVersion
+) -> tuple[tuple[diff.Change, ...], list[Line]]:
     old, new = other.decoded() if other else None, version.decoded()
     changes = diff.compare(old, new).changes if old else ()
-    lines = _lines(by_place(old) if old else {}, by_place(new))
-    return Entry(worst, others, version, before, elsewhere, changes, lines)
+    return changes, _lines(by_place(old) if old else {}, by_place(new))
 
 
 def _lines(old: dict[str, str], new: dict[str, str]) -> list[Line]:

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Finding
 from people.models import AuditEntry, Role
-from tests.factories import make_signature, make_tool, make_version
+from tests.factories import make_pin, make_signature, make_tool, make_version
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -202,6 +202,54 @@ def test_a_held_version_is_compared_with_the_one_in_effect(admin):
     assert "Tomorrow's weather for a city" in said
     assert "Held now" in said
     assert "Held before" not in said
+
+
+def test_a_version_is_compared_with_the_vendors_one_before_whatever_was_read_last(admin):
+    """Version 4 was listed first; 2 and 3 came out of the vendor's history; then 5 is listed."""
+    tool = make_tool(name="forecast")
+    for label in ("4", "2", "3"):
+        make_version(tool, make_signature("forecast", description=f"Words of {label}"), label=label)
+    make_finding_about(make_version(tool, make_signature("forecast", description="New"), label="5"))
+
+    said = text_of(admin.get("/review/"))
+
+    assert "Version 4, first seen" in said
+    assert "Words of 4" in said
+    assert "Words of 3" not in said
+
+
+def test_the_page_compares_with_what_the_finding_was_compared_with(admin):
+    """A vendor without version numbers goes back to what it had listed first."""
+    tool = make_tool(make_signature("forecast", description="As at first"))
+    between = make_version(tool, make_signature("forecast", description="In between"))
+    make_finding_about(tool.versions.get(ordinal=1), code="CHANGED", against=between)
+
+    said = text_of(admin.get("/review/"))
+
+    assert "In between" in said
+    assert "As at first" in said
+
+
+def test_what_agents_pin_is_compared_too_where_it_is_another_version(admin):
+    tool = make_tool(make_signature("forecast", description="What the agent reads"))
+    make_pin(tool=tool)
+    make_version(tool, make_signature("forecast", description="Never pinned"))
+    held = make_version(tool, make_signature("forecast", description="Held now"))
+    make_finding_about(held, code="HELD")
+
+    said = text_of(admin.get("/review/"))
+
+    assert "Against version 1, which 1 agent pins" in said
+    assert "What the agent reads" in said
+    assert "Never pinned" in said
+    assert "have pinned this version" not in said
+
+
+def test_a_version_under_review_that_agents_have_pinned_says_so(admin):
+    finding = make_finding()
+    make_pin(tool=finding.tool, version=finding.version)
+
+    assert "1 agent has pinned this version already" in text_of(admin.get("/review/"))
 
 
 def test_the_page_says_what_rules_cannot_find(admin):

@@ -1,0 +1,138 @@
+"""Which version a label means, and which one a version is compared with."""
+
+from importlib import import_module
+
+import pytest
+from django.db import connection
+
+from catalog import enumeration, findings, history, versions
+from catalog.models import Finding, Tool
+from catalog.models.runs import Trigger
+from tests.factories import make_endpoint, make_tool, make_user, make_version
+from tests.vendor import tool
+
+pytestmark = pytest.mark.django_db
+
+
+def make_finding(version, **fields):
+    facts = {"endpoint": version.tool.endpoint, "tool": version.tool, "version": version, "severity": "high"}
+    return Finding.objects.create(
+        **{"code": "HELD", "subject": version.digest, "message": "."} | facts | fields
+    )
+
+
+def of_labels(*labels):
+    """A tool whose versions were read in this order, after version 1."""
+    row = make_tool()
+    for label in labels:
+        make_version(row, label=label, is_current=False)
+    return row
+
+
+def before(version) -> str | None:
+    found = versions.predecessor(version)
+    return found.name if found else None
+
+
+def test_history_that_is_read_later_stands_before_what_is_there():
+    row = of_labels("4", "2", "3", "5")
+    assert [before(row.versions.get(label=label)) for label in ("3", "4", "5")] == ["2", "3", "4"]
+
+
+def test_a_rewritten_version_follows_the_one_that_it_replaces():
+    row = of_labels("2", "2")
+    first, second = row.versions.filter(label="2").order_by("ordinal")
+    assert (before(first), before(second)) == ("1", "2")
+    assert second.name.startswith("2, rewritten on ")
+
+
+def test_what_was_never_let_through_is_no_predecessor_of_what_was():
+    row = of_labels("2", "3")
+    make_finding(row.versions.get(label="2"))
+    assert before(row.versions.get(label="3")) == "1"
+
+
+def test_where_nothing_was_let_through_the_last_one_is_compared():
+    row = of_labels("2")
+    make_finding(row.versions.get(label="1"))
+    assert before(row.versions.get(label="2")) == "1"
+
+
+def test_a_version_that_is_kept_out_is_compared_with_the_one_in_effect():
+    row = of_labels("2", "3")
+    row.current, row.stopped = row.versions.get(label="2"), row.versions.get(label="1")
+    row.save()
+    assert before(row.stopped) == "2"
+
+
+def test_the_first_version_has_no_predecessor():
+    assert before(make_tool().current) is None
+
+
+def test_a_label_means_the_text_in_effect_and_the_ordinal_beside_it_another():
+    row = of_labels("2", "2", "3")
+    first, second = row.versions.filter(label="2").order_by("ordinal")
+    row.current = first
+    row.save()
+    assert versions.named(row, version="2") == first
+    row.current = row.versions.get(label="3")
+    assert versions.named(row, version="2") == second
+    make_finding(second)
+    assert versions.named(row, version="2") == first
+    assert versions.named(row, version="2", ordinal=second.ordinal) == second
+
+
+def test_the_label_wins_over_an_ordinal_that_means_another_version():
+    row = of_labels("3", "2")
+    assert versions.named(row, version="2", ordinal=2).label == "2"
+    assert versions.named(row, ordinal=2).label == "3"
+    assert versions.named(row, version="4") is None
+
+
+def test_where_a_vendor_numbers_nothing_the_ordinal_stands_in():
+    row = make_tool()
+    first = row.versions.get()
+    unlabelled = row.versions.create(
+        ordinal=2, label="", digest="2", signature=first.signature, raw=first.raw
+    )
+    assert versions.named(row, version="2") == unlabelled
+    assert versions.named(row, version="²") is None
+
+
+def test_an_unknown_version_is_answered_with_those_that_are_there():
+    row = of_labels("2", "3", "4")
+    said = versions.says_unknown(row, version="9")
+    assert said == f"“{row}” has no version “9”. It has “4”, “3”, “2” and others."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_block_puts_the_vendors_version_before_in_effect_whatever_was_read_last(vendor):
+    """Version 3 is listed, 1 and 2 come out of history, 4 follows: blocking it goes back to 3."""
+    vendor.listed = [tool(1, 3)]
+    vendor.history = {
+        tool(1)["toolId"]: [tool(1, number, description=f"As of {number}") for number in (2, 1)]
+    }
+    endpoint = make_endpoint(url=vendor.url)
+    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    history.read_all(endpoint.pk)
+    vendor.listed = [tool(1, 4, input_parameters=[])]
+    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    finding = Finding.objects.get(code="BREAKING")
+    assert (finding.version.label, finding.against.label) == ("4", "3")
+
+    findings.resolve(finding, actor=make_user(), decision="block")
+
+    assert Tool.objects.get().current.label == "3"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_versions_that_were_rewritten_before_the_upgrade_are_counted():
+    row = make_tool()
+    for _ in range(2):
+        make_version(row, label="2", rewrite=0)
+    statement = import_module("catalog.migrations.0028_count_rewrites").COUNT
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert list(row.versions.order_by("ordinal").values_list("rewrite", flat=True)) == [0, 0, 1]
+    with pytest.raises(Exception, match="never change"):
+        row.versions.update(rewrite=0)
