@@ -3,12 +3,13 @@
 from functools import cache
 from typing import TYPE_CHECKING, TypedDict
 
-from django.db.models import CharField, Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Cast, Coalesce
+from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from catalog.models import Tool, ToolVersion, Vendor
+from designer import drafts
 from designer.models import Agent, AgentQuerySet, Pin, Release
-from people.models import ApiToken, AuditEntry, Scope, User
+from people.models import ApiToken, Scope, User
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
@@ -56,9 +57,7 @@ def used_by_others(tool: Tool, user: User) -> int:
 
 
 def agents_with_state(user: User) -> QuerySet[Agent]:
-    """The live agents that somebody may see, with `pin_count`, `last_number`, and `is_edited`: work that
-    no release holds yet.
-    """
+    """The live agents that somebody may see, with `pin_count` and `last_number`."""
     return _agents_with_state().all().visible_to(user)
 
 
@@ -68,29 +67,12 @@ def _agents_with_state() -> AgentQuerySet:
     return Agent.objects.live().annotate(
         pin_count=Count("pins", filter=Q(pins__removed_at=None)),
         last_number=Subquery(newest.values("number")[:1]),
-        last_published_at=Subquery(newest.values("created_at")[:1]),
-        is_edited=Exists(_edited_pins()),
     )
 
 
-def _edited_pins() -> QuerySet[Pin]:
-    """Pins of the outer agent that somebody touched after its last release, by their audit rows."""
-    about = Q(kind="pin", object_id=OuterRef("pin_key")) | Q(kind="tool", object_id=OuterRef("tool_key"))
-    entries = AuditEntry.objects.filter(about, at__gt=OuterRef(OuterRef("last_published_at")))
-    return (
-        Pin.objects.filter(agent=OuterRef("pk"))
-        .annotate(pin_key=Cast("pk", CharField()), tool_key=Cast("tool_id", CharField()))
-        .filter(Exists(entries))
-    )
-
-
-def agents_to_publish(user: User) -> QuerySet[Agent]:
-    return _agents_to_publish().all().visible_to(user)
-
-
-@cache
-def _agents_to_publish() -> AgentQuerySet:
-    return _agents_with_state().filter(Q(is_edited=True) | Q(last_number=None, pin_count__gt=0))
+def agents_to_publish(user: User) -> list[Agent]:
+    """Those that differ from their newest release, or have pins and none."""
+    return [agent for agent in drafts.noted(agents_with_state(user)) if agent.is_changed]
 
 
 def first_steps(user: User) -> Steps:

@@ -50,6 +50,9 @@ class Agent(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
 
+    # Whether publishing now would write something else than the newest release holds; noted by `drafts`.
+    is_changed: bool
+
     objects = AgentQuerySet.as_manager()
 
     class Meta:
@@ -62,6 +65,17 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Draft(models.Model):
+    """Whether an agent differs from its newest release, as found for what `made_of` is the digest of."""
+
+    agent = models.OneToOneField(Agent, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    made_of = models.CharField(max_length=32)
+    is_changed = models.BooleanField()
+
+    def __str__(self) -> str:
+        return f"Draft of {self.agent}"
 
 
 class KeyAgent(models.Model):

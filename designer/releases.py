@@ -4,7 +4,8 @@ A release holds the agent's own pins; a sub-agent is published by itself. Everyt
 needs is inside the document, so it can be written when the vendor is long gone.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from django.db import transaction
@@ -43,14 +44,14 @@ def publish(agent: Agent, *, actor: User, note: str = "") -> Release:
     """Seals the agent as it stands. Raises DesignerError when there is nothing (new) to publish."""
     note = checked(note, field="note", limit=LONGEST_NOTE)
     agent = locked(agent)
-    pins = list(pinned(agent))
+    pins = list(pinned([agent]))
     if not pins:
         message = f"“{agent}” has no tools. Pin one, then publish."
         raise DesignerError("nothing_to_publish", message, status=409)
     _check_fit(pins)
     last = agent.releases.order_by("-number").first()
     document = _draft(agent, pins, number=last.number + 1 if last else 1)
-    if last and _is_same(document, sealed.decode(last.document)):
+    if last and is_same(document, sealed.decode(last.document)):
         message = f"Nothing has changed since release {last.number}."
         raise DesignerError("nothing_changed", message, status=409)
     text = sealed.encode(document)
@@ -76,7 +77,15 @@ def publish(agent: Agent, *, actor: User, note: str = "") -> Release:
 def draft(agent: Agent) -> Sealed:
     """What `publish` would seal now."""
     last = agent.releases.order_by("-number").first()
-    return _draft(agent, pinned(agent), number=last.number + 1 if last else 1)
+    return _draft(agent, pinned([agent]), number=last.number + 1 if last else 1)
+
+
+def drafts(agents: Sequence[Agent]) -> dict[int, Sealed]:
+    """The same for several agents in one query, by their primary keys. All are numbered 0."""
+    pins: defaultdict[int, list[Pin]] = defaultdict(list)
+    for pin in pinned(agents):
+        pins[pin.agent_id].append(pin)
+    return {agent.pk: _draft(agent, pins[agent.pk], number=0) for agent in agents}
 
 
 def remarks_on(release: Sealed) -> dict[str, list[Remark]]:
@@ -151,11 +160,11 @@ def verify(release: Release) -> list[str]:
     return wrong
 
 
-def pinned(agent: Agent) -> QuerySet[Pin]:
-    """The agent's pins with all that their effective signatures need."""
+def pinned(agents: Sequence[Agent]) -> QuerySet[Pin]:
+    """The agents' pins with all that their effective signatures need."""
     return (
         Pin.objects.live()
-        .filter(agent=agent)
+        .filter(agent__in=agents)
         .select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor")
     )
 
@@ -218,7 +227,7 @@ def _sealed_tool(pin: Pin) -> SealedTool:
     )
 
 
-def _is_same(one: Sealed, other: Sealed) -> bool:
+def is_same(one: Sealed, other: Sealed) -> bool:
     """Apart from the number."""
     return canonical([one.agent, one.tools]) == canonical([other.agent, other.tools])
 

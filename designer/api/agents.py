@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
@@ -6,7 +8,7 @@ from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import agents
+from designer import agents, drafts
 from designer.models import Agent, Release
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
@@ -58,9 +60,24 @@ class AgentOutput(serializers.ModelSerializer[Agent]):
         source="last_release", read_only=True, allow_null=True, help_text="The number of the newest release."
     )
 
+    is_changed = serializers.BooleanField(
+        read_only=True,
+        help_text="Whether publishing now would write something else than the newest release holds.",
+    )
+
     class Meta:
         model = Agent
-        fields = ["slug", "name", "description", "parent", "team", "pins", "release", "created_at"]
+        fields = [
+            "slug",
+            "name",
+            "description",
+            "parent",
+            "team",
+            "pins",
+            "release",
+            "is_changed",
+            "created_at",
+        ]
         read_only_fields = fields
 
 
@@ -92,12 +109,17 @@ class AgentList(ListAPIView[Agent]):
     def get_queryset(self) -> QuerySet[Agent]:
         return agents_with_counts(person(self.request))
 
+    def paginate_queryset(self, queryset: Any) -> Any:
+        page = super().paginate_queryset(queryset)
+        return page if page is None else drafts.noted(page)
+
     @extend_schema(request=AgentInput, responses={201: AgentOutput})
     def post(self, request: Request) -> Response:
         given = AgentInput(data=request.data, context={"user": person(request)})
         given.is_valid(raise_exception=True)
         agent = agents.create_agent(actor=person(request), **given.validated_data)
-        return Response(AgentOutput(self.get_queryset().get(pk=agent.pk)).data, status=201)
+        (made,) = drafts.noted(self.get_queryset().filter(pk=agent.pk))
+        return Response(AgentOutput(made).data, status=201)
 
 
 class AgentDetail(GenericAPIView[Agent]):
@@ -125,4 +147,5 @@ class AgentDetail(GenericAPIView[Agent]):
 
 
 def _answer(agent: Agent) -> Response:
+    drafts.noted([agent])
     return Response(AgentOutput(agent).data, headers=etag_of(agents.facts(agent)))

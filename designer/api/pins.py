@@ -92,7 +92,7 @@ class PinOutput(serializers.ModelSerializer[Pin]):
 
 
 def pins_at(request: Request, slug: str) -> QuerySet[Pin]:
-    return pinned(chosen_agent(request, slug)).select_related("agent", "tool__current")
+    return pinned([chosen_agent(request, slug)]).select_related("agent", "tool__current")
 
 
 def chosen_pin(request: Request, slug: str, pk: int) -> Pin:

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from designer import agents, attention, budget, releases
+from designer import agents, attention, budget, drafts, releases
 from designer.forms import AgentForm
 from designer.models import Agent
 from people import teams
@@ -33,7 +33,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = tree(list(attention.agents_with_state(person(request)).select_related("team")))
+    rows = tree(drafts.noted(attention.agents_with_state(person(request)).select_related("team")))
     context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
     return render(request, "designer/agents.html", context)
 
@@ -58,7 +58,8 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(
         attention.agents_with_state(person(request)).select_related("parent", "team"), slug=slug
     )
-    pins = list(attention.with_newer(releases.pinned(row)).select_related("tool__current"))
+    drafts.noted([row])
+    pins = list(attention.with_newer(releases.pinned([row])).select_related("tool__current"))
     lines = [_line(pin) for pin in pins]
     context = {
         "agent": row,

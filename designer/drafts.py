@@ -1,0 +1,99 @@
+"""Whether publishing an agent now would write something else than its newest release holds.
+
+That is the comparison of two documents and nothing else. Both are read and written for it, which takes
+too long for lists, so each answer is kept beside a digest of all that the two documents are made of. An
+answer counts only while that digest, computed anew in one query each time, is the same: so nothing has
+to be told that an agent has changed, and no answer is ever out of date.
+"""
+
+import hashlib
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from django.db import connection
+
+from catalog.protocols import base, signature
+from catalog.snapshots import one_moment
+from designer import effective, names, releases, sealed
+from designer.models import Agent, Draft, Release
+
+AT_ONCE = 100
+# Other code may write another document from the same rows, so its answers do not count.
+_WRITERS = (base, signature, effective, names, releases, sealed)
+_CODE = hashlib.sha256("".join(map(inspect.getsource, _WRITERS)).encode()).hexdigest()
+
+
+def changed(agents: Sequence[Agent]) -> dict[int, bool]:
+    """By primary key. An agent that was never published has changed as soon as it has a pin."""
+    answers = {known.agent: known.answer for known in _known(agents)}
+    unknown = [agent for agent in agents if answers.get(agent.pk) is None]
+    for start in range(0, len(unknown), AT_ONCE):
+        answers |= _compared(unknown[start : start + AT_ONCE])
+    return {agent: bool(answer) for agent, answer in answers.items()}
+
+
+def noted(agents: Iterable[Agent]) -> list[Agent]:
+    """The same agents, each with its `is_changed`."""
+    rows = list(agents)
+    answers = changed(rows)
+    for agent in rows:
+        agent.is_changed = answers[agent.pk]
+    return rows
+
+
+class _Known(NamedTuple):
+    """`answer` is None where there are two documents that have not been compared yet."""
+
+    agent: int
+    made_of: str
+    answer: bool | None
+
+
+# A version never changes, so its number stands for it. Of the rest, every column that
+# `releases.draft` writes into the document stands here.
+_MADE_OF = """
+SELECT now.agent, now.made_of, CASE WHEN now.release IS NULL THEN now.pins IS NOT NULL
+    WHEN kept.made_of = now.made_of THEN kept.is_changed END
+FROM (
+    SELECT a.id AS agent, release, pins,
+        md5(ROW(%(code)s::text, a.slug, a.name, a.description, release, pins)::text) AS made_of
+    FROM designer_agent a CROSS JOIN LATERAL (
+        SELECT max(number) AS release FROM designer_release WHERE agent_id = a.id
+    ) newest CROSS JOIN LATERAL (
+        SELECT array_agg(ROW(t.id, t.tool_id, v.slug, e.url, e.protocol, p.version_id, p.name,
+            everywhere.description, everywhere.parameters, here.description, here.parameters)::text
+            ORDER BY p.id) AS pins
+        FROM designer_pin p
+        JOIN catalog_tool t ON t.id = p.tool_id
+        JOIN catalog_endpoint e ON e.id = t.endpoint_id
+        JOIN catalog_vendor v ON v.id = e.vendor_id
+        LEFT JOIN designer_tuning everywhere ON everywhere.tool_id = t.id
+        LEFT JOIN designer_tuning here ON here.pin_id = p.id
+        WHERE p.agent_id = a.id AND p.removed_at IS NULL
+    ) pinned WHERE a.id = ANY(%(agents)s)
+) now LEFT JOIN designer_draft kept ON kept.agent_id = now.agent
+"""
+
+
+def _known(agents: Sequence[Agent]) -> list[_Known]:
+    with connection.cursor() as cursor:
+        cursor.execute(_MADE_OF, {"code": _CODE, "agents": [agent.pk for agent in agents]})
+        return [_Known(*row) for row in cursor.fetchall()]
+
+
+def _compared(agents: Sequence[Agent]) -> dict[int, bool]:
+    with one_moment():
+        # What they are made of is read again, in the moment that the documents are of.
+        made_of = {known.agent: known.made_of for known in _known(agents)}
+        drafts = releases.drafts(agents)
+        newest = Release.objects.filter(agent__in=agents).order_by("agent_id", "-number").distinct("agent_id")
+        published = {release.agent_id: sealed.decode(release.document) for release in newest}
+    answers = {pk: not releases.is_same(drafts[pk], document) for pk, document in published.items()}
+    kept = [
+        Draft(agent_id=pk, made_of=made_of[pk], is_changed=answer) for pk, answer in sorted(answers.items())
+    ]
+    Draft.objects.bulk_create(
+        kept, update_conflicts=True, unique_fields=["agent"], update_fields=["made_of", "is_changed"]
+    )
+    return answers
