@@ -207,7 +207,7 @@ def update_endpoint(
     if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:
         endpoint.next_due_at = Now()  # what is due is asked of the database's clock
         endpoint.memory = {}
-        pacing.note_answer(endpoint)
+        pacing.note_fresh_start(endpoint)
     endpoint.save(
         update_fields=[
             *("url", "name", "credential", "interval_minutes", "settings"),

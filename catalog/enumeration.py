@@ -383,7 +383,10 @@ def _read(run: Run, heart: _Heartbeat, replies: resuming.Replies, on_progress: O
     finally:
         if reached:
             Run.objects.filter(pk=run.pk, attempt=run.attempt).update(reached=reached)
-    pacing.note_answer(endpoint)
+    if run.trigger == Trigger.SCHEDULE:
+        pacing.note_answer(endpoint)
+    else:
+        pacing.note_fresh_start(endpoint)
     _hold_if_shrunken(run, harvest)
     return harvest
 

@@ -347,9 +347,11 @@ class _Conversation:
 def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> Outcome:
     """Once; and again after a pause while a safe tool's vendor is away and the time allows."""
     ends = time.monotonic() + call.deadline_seconds
-    endpoint = call.version.tool.endpoint
+    tool, endpoint = call.version.tool, call.version.tool.endpoint
     _refuse_removed(endpoint)
-    pacing.admit(endpoint, call.deadline_seconds + LAST_WORDS)
+    # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
+    for asked in (tool, endpoint):
+        pacing.admit(asked, call.deadline_seconds + LAST_WORDS)
     exchanges: list[Exchange] = []
     signature = call.version.decoded()
     conversation = _Conversation(call, signature, endpoint.speak())
@@ -363,10 +365,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
             time.sleep(wait)
             speak = partial(conversation.again, session, outcome)
             outcome = _attempt(speak, attempts, exchanges, unshown, wait)
-    if outcome.outcome == "unavailable":
-        pacing.note_absence(endpoint, (outcome.error or {}).get("code", ""), outcome.retry_after)
-    else:
-        pacing.note_answer(endpoint)
+    pacing.note_call(tool, outcome)
     return outcome
 
 

@@ -1,8 +1,9 @@
 """How hard an endpoint is asked: so many requests a second, so many at once, and none while it is down.
 
 The pace is shared by all processes through the broker's server, where one script takes a turn or says
-how long to wait. While that server is away each process keeps the pace alone. The circuit is a row in
-PostgreSQL. docs/decisions/0014-pacing.md says why.
+how long to wait. While that server is away each process keeps the pace alone. A circuit is a row in
+PostgreSQL: what a reading meets keeps back the endpoint, what a call meets keeps back its tool.
+docs/decisions/0014-pacing.md says why.
 """
 
 import logging
@@ -15,14 +16,18 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import redis
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.models import Circuit, Endpoint
+from catalog.models import Circuit, Endpoint, Tool, ToolCircuit
+from catalog.models.circuit import OpenCircuit
 from catalog.outbound import Turns
+from catalog.protocols.base import Outcome
 from catalog.protocols.errors import ProtocolError, UnavailableError, is_about_token
 from catalog.protocols.retry_after import DAY
 from people import broker
@@ -177,46 +182,51 @@ def asked_wait(retry_after: float | None) -> timedelta:
     return min(timedelta(seconds=min(retry_after or 0.0, DAY)), LONGEST_WAIT)
 
 
-def admit(endpoint: Endpoint, seconds: float) -> None:
+def admit(asked: Endpoint | Tool, seconds: float) -> None:
     """Let a call through, or raise UnavailableError `CIRCUIT_OPEN`: then nothing was sent.
 
     After the wait one call goes as a probe; it may take `seconds`, and meanwhile no other goes.
     """
-    circuit = Circuit.objects.filter(pk=endpoint.pk).annotate(now=Now()).first()
+    circuit = _circuit_of(asked).annotate(now=Now()).first()
     if circuit is None or circuit.open_until is None:
         return
     open_until, now = circuit.open_until, circuit.now
     if open_until <= now:
         if circuit.failures < OPENS_AFTER:
             return
-        mine = Circuit.objects.filter(pk=endpoint.pk, open_until=open_until)
+        mine = _circuit_of(asked).filter(open_until=open_until)
         if mine.update(open_until=Now() + timedelta(seconds=seconds)):
             return
         open_until = now + timedelta(seconds=seconds)
-    raise _is_open(endpoint, circuit.failures, open_until, now)
+    raise _is_open(asked, circuit.failures, open_until, now)
 
 
-def _is_open(endpoint: Endpoint, failures: int, until: datetime, now: datetime) -> UnavailableError:
+def _circuit_of(asked: Endpoint | Tool) -> QuerySet[Any]:
+    model = Circuit if isinstance(asked, Endpoint) else ToolCircuit
+    return model.objects.filter(pk=asked.pk)
+
+
+def _is_open(asked: Endpoint | Tool, failures: int, until: datetime, now: datetime) -> UnavailableError:
     why = f"did not answer {failures} times in a row" if failures >= OPENS_AFTER else "asked us to wait"
     moment = until.astimezone(UTC)
     said = f"{moment:%H:%M:%S} UTC" if moment - now < timedelta(hours=12) else f"{moment:%d %b, %H:%M} UTC"
     return UnavailableError(
         "CIRCUIT_OPEN",
-        f"“{endpoint}” {why}, so nothing was sent: it is unavailable until {said}.",
+        f"“{asked}” {why}, so nothing was sent: it is unavailable until {said}.",
         retry_after=max(0.0, (until - now).total_seconds()),
     )
 
 
-def unavailable_until(endpoint: Endpoint) -> datetime | None:
+def unavailable_until(asked: Endpoint | Tool) -> datetime | None:
     """Until when calls are answered without asking the vendor; None: they are sent."""
-    circuit: Circuit | None = getattr(endpoint, "circuit", None)
+    circuit: OpenCircuit | None = getattr(asked, "circuit", None)
     if circuit is None or circuit.open_until is None or circuit.open_until <= timezone.now():
         return None
     return circuit.open_until
 
 
 def note(endpoint: Endpoint, error: ProtocolError | None) -> None:
-    """How a conversation with the vendor ended; None: well. An answer of any kind closes the circuit."""
+    """How a reading ended; None: well. An answer of any kind closes the circuit."""
     if error and is_about_token(error):
         return
     if isinstance(error, UnavailableError):
@@ -225,18 +235,38 @@ def note(endpoint: Endpoint, error: ProtocolError | None) -> None:
         note_answer(endpoint)
 
 
-def note_answer(endpoint: Endpoint) -> None:
-    open_or_failed = Circuit.objects.filter(pk=endpoint.pk).exclude(failures=0, open_until=None)
+def note_call(tool: Tool, outcome: Outcome) -> None:
+    """How a call ended. What it met is about the tool alone, whatever the vendor meant by it.
+
+    An answer says that the vendor is there, which is true of its endpoint too.
+    """
+    if outcome.outcome != "unavailable":
+        note_answer(tool)
+        note_answer(tool.endpoint)
+        return
+    code = (outcome.error or {}).get("code", "")
+    if not is_about_token(UnavailableError(code, "")):
+        note_absence(tool, code, outcome.retry_after)
+
+
+def note_answer(asked: Endpoint | Tool) -> None:
+    open_or_failed = _circuit_of(asked).exclude(failures=0, open_until=None)
     open_or_failed.update(failures=0, open_until=None)
 
 
+def note_fresh_start(endpoint: Endpoint) -> None:
+    """A person had it read at once, or changed how it is reached: nothing from before holds, for no tool."""
+    note_answer(endpoint)
+    ToolCircuit.objects.filter(tool__endpoint=endpoint).delete()
+
+
 @transaction.atomic
-def note_absence(endpoint: Endpoint, code: str, retry_after: float | None) -> None:
+def note_absence(asked: Endpoint | Tool, code: str, retry_after: float | None) -> None:
     """One more failure in a row: the fifth opens the circuit, and so does a vendor who asks us to wait."""
     if code in OURS:
         return
-    Circuit.objects.get_or_create(pk=endpoint.pk)
-    circuit = Circuit.objects.select_for_update().annotate(now=Now()).get(pk=endpoint.pk)
+    _circuit_of(asked).get_or_create(pk=asked.pk)
+    circuit = _circuit_of(asked).select_for_update().annotate(now=Now()).get()
     circuit.failures += 1
     wait = asked_wait(retry_after)
     if circuit.failures >= OPENS_AFTER:

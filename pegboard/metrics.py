@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from catalog import lanes, sealing
-from catalog.models import Call, Circuit, Credential, Endpoint, Finding, Run, Tool
+from catalog.models import Call, Circuit, Credential, Endpoint, Finding, Run, Tool, ToolCircuit
 from catalog.models.calls import CallStatus
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
@@ -119,6 +119,10 @@ def _open_circuits() -> Figures:
     return {"": Circuit.objects.filter(open_until__gt=Now()).count()}
 
 
+def _open_tool_circuits() -> Figures:
+    return {"": ToolCircuit.objects.filter(open_until__gt=Now()).count()}
+
+
 def _waiting_notices() -> Figures:
     sendings = (Mail, Delivery)
     waiting = sum(each.objects.filter(state=SendingState.WAITING).count() for each in sendings)
@@ -168,6 +172,7 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         _ended_credentials,
     ),
     ("pegboard_circuits_open", "Endpoints that are left alone after failures.", "", _open_circuits),
+    ("pegboard_tool_circuits_open", "Tools whose calls are not sent for a while.", "", _open_tool_circuits),
     ("pegboard_notices_waiting", "Notices, mails and deliveries that are to go out.", "", _waiting_notices),
     ("pegboard_webhooks_paused", "Webhooks that are paused.", "", _paused_webhooks),
     ("pegboard_secrets", "Stored secrets by the key that opens them.", "key", sealing.secrets_by_key),

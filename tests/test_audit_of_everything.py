@@ -55,6 +55,7 @@ OPERATIONAL = {
     "catalog_likeness": "derived from names",
     "catalog_call": "a call is a record itself; that a person asked for it is told",
     "catalog_circuit": "when to ask a vendor again",
+    "catalog_toolcircuit": "when to call a tool again",
     "catalog_secondlook": "when to look again; what a look found, and who asked for one, is told",
     "catalog_signin": "a sign-in under way",
     "catalog_fingerprintkey": "made once by the installation",

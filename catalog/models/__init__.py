@@ -1,5 +1,5 @@
 from catalog.models.calls import Call, Example
-from catalog.models.circuit import Circuit
+from catalog.models.circuit import Circuit, ToolCircuit
 from catalog.models.findings import Finding, Likeness
 from catalog.models.kept_replies import KeptReply
 from catalog.models.oauth import Grant, SignIn
@@ -41,6 +41,7 @@ __all__ = [
     "SecondLook",
     "SignIn",
     "Tool",
+    "ToolCircuit",
     "ToolVersion",
     "Vendor",
     "Withdrawal",

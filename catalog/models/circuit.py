@@ -1,21 +1,39 @@
-"""What is known about an endpoint that does not answer. No row: nothing is."""
+"""When to ask again: an endpoint whose readings are turned away, and a tool whose calls are."""
 
 from django.db import models
 
+from catalog.models.tools import Tool
 from catalog.models.vendors import Endpoint
 
 
-class Circuit(models.Model):
-    """Calls to the endpoint are answered here, unsent, before `open_until`; catalog/pacing.py says when.
+class OpenCircuit(models.Model):
+    """Nothing is sent before `open_until`; catalog/pacing.py says when.
 
     `failures` counts conversations in a row that found the vendor unavailable.
     """
 
-    endpoint = models.OneToOneField(
-        Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="circuit"
-    )
     failures = models.PositiveIntegerField(default=0)
     open_until = models.DateTimeField(null=True)
 
+    class Meta:
+        abstract = True
+
+
+class Circuit(OpenCircuit):
+    """Of an endpoint: what a reading met keeps back readings, and the calls of all its tools."""
+
+    endpoint = models.OneToOneField(
+        Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="circuit"
+    )
+
     def __str__(self) -> str:
         return f"Circuit of {self.endpoint}"
+
+
+class ToolCircuit(OpenCircuit):
+    """Of one tool: what its calls met keeps back its own calls, and nothing else."""
+
+    tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="circuit")
+
+    def __str__(self) -> str:
+        return f"Circuit of {self.tool}"

@@ -46,6 +46,14 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     versions = serializers.SerializerMethodField()
     findings = serializers.SerializerMethodField()
     used_by = serializers.SerializerMethodField()
+    unavailable_until = serializers.DateTimeField(
+        source="circuit.open_until",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Calls of this tool are answered at once until then: the vendor asked to wait, or did not "
+        "answer five in a row.",
+    )
     used_by_others = serializers.SerializerMethodField(
         help_text="How many agents of teams that you are not in use it as well."
     )
@@ -66,6 +74,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "status",
             "tags",
             "tokens",
+            "unavailable_until",
             "first_seen_at",
             "changed_at",
             "signature",
@@ -107,7 +116,7 @@ class ToolDetail(GenericAPIView[Tool]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        tools = Tool.objects.select_related("endpoint__vendor", "current")
+        tools = Tool.objects.select_related("endpoint__vendor", "current", "circuit")
         return Response(
             ToolDetailOutput(get_object_or_404(tools, pk=pk), context={"user": person(request)}).data
         )

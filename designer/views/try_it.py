@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from catalog import call_results, examples, invocation
+from catalog import call_results, examples, invocation, pacing
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
 from catalog.protocols.errors import printable
@@ -97,6 +97,7 @@ def _page(
         "form": form,
         "signature": form.signature if form else None,
         "must_confirm": invocation.why_confirm(version) if version else "",
+        "unavailable_until": pacing.unavailable_until(row),
         "is_safe": form is not None and invocation.is_safe(form.signature),
         "key": uuid.uuid4(),
         "deadlines": list(DEADLINES.items()),

@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 
 from catalog import invocation
 from catalog.models import Call, Tool
-from catalog.models.circuit import Circuit
+from catalog.models.circuit import ToolCircuit
 from designer import keys, releases
 from designer.models import Agent
 from people.models import Role
@@ -79,7 +79,7 @@ class Desk:
         self.vendor.script = answer
 
     def run(self, script: Script, **headers: str) -> Any:
-        Circuit.objects.all().delete()
+        ToolCircuit.objects.all().delete()
         self.answers(script)
         return self.client.post(
             self.url, {"arguments": {"city": "Oslo"}, "deadline_seconds": 2}, headers=headers

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from catalog import connections, enumeration, invocation, pacing
 from catalog.addresses import Policy
-from catalog.models import Call, Circuit, Endpoint, Run, ToolVersion
+from catalog.models import Call, Endpoint, Run, Tool, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from catalog.outbound import Session
 from catalog.pacing import Pace, back_off, take, turn
+from catalog.protocols.base import Outcome
 from catalog.protocols.errors import RefusedError, UnavailableError
 from people import broker
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
@@ -201,17 +202,17 @@ def test_pauses_grow_from_half_a_minute_to_an_hour_and_differ():
     assert least == sorted(least)
 
 
-def moved(endpoint: Endpoint, seconds: float) -> None:
+def moved(asked: Endpoint | Tool, seconds: float) -> None:
     """Time passes: what was to happen at some moment happens so much earlier."""
-    circuit = Circuit.objects.get(pk=endpoint.pk)
+    circuit = pacing._circuit_of(asked).get()
     if circuit.open_until:
         circuit.open_until -= timedelta(seconds=seconds)
         circuit.save()
 
 
-def failing(endpoint: Endpoint, times: int, retry_after: float | None = None) -> None:
+def failing(asked: Endpoint | Tool, times: int, retry_after: float | None = None) -> None:
     for _ in range(times):
-        pacing.note_absence(endpoint, "CONNECT", retry_after)
+        pacing.note_absence(asked, "CONNECT", retry_after)
 
 
 @pytest.mark.django_db
@@ -311,7 +312,7 @@ def test_while_it_is_open_calls_are_answered_without_asking():
         assert len(vendor.requests) == asked
         assert (unsent.outcome, unsent.error_code) == ("unavailable", "CIRCUIT_OPEN")
         vendor.script = json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})
-        moved(version.tool.endpoint, 45)
+        moved(version.tool, 45)
         call(version)
         assert len(vendor.requests) == asked + 1
         call(version)
@@ -319,18 +320,80 @@ def test_while_it_is_open_calls_are_answered_without_asking():
 
 
 @pytest.mark.django_db
-def test_call_that_is_told_to_wait_keeps_scheduled_readings_away_too():
-    busy = reply(status=429, headers={"Retry-After": "3600"})
-    with HostileVendor(in_turn(busy)) as vendor:
+def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api, monkeypatch):
+    def wait_for(made, seconds):
+        invocation.perform(made.pk, ())
+        return Call.objects.select_related("version__tool").get(pk=made.pk)
+
+    monkeypatch.setattr(invocation, "wait_for", wait_for)
+    fair = json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})
+    busy = reply(status=503, headers={"Retry-After": "3600"})
+    with HostileVendor(in_turn(busy, fair)) as vendor:
+        tool = connect(vendor).tool
+        other = make_tool(make_signature("other"), endpoint=tool.endpoint)
+
+        def invoke(which):
+            address = f"/api/v1/tools/{which.pk}/invoke/"
+            return designer_api.post(address, {"arguments": {"city": "Oslo"}}).data
+
+        assert invoke(tool)["error"]["code"] == "HTTP_503"
+        assert invoke(other)["outcome"] == "ok"
+        unsent = invoke(tool)
+        assert (unsent["error"]["code"], len(vendor.requests)) == ("CIRCUIT_OPEN", 2)
+        assert 3_500_000 < unsent["retry"]["after_ms"] <= 3_600_000
+    shown = designer_api.get(f"/api/v1/tools/{tool.pk}/").data
+    page = designer_api.get(f"/tools/{tool.pk}/try/").content.decode()
+    assert shown["unavailable_until"] is not None
+    assert "Calls of this tool are not sent until" in page
+    assert designer_api.get(f"/api/v1/tools/{other.pk}/").data["unavailable_until"] is None
+    assert designer_api.get(f"/api/v1/endpoints/{tool.endpoint_id}/").data["unavailable_until"] is None
+    Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
+    enumeration._start_due()
+    assert Run.objects.filter(endpoint=tool.endpoint, trigger=Trigger.SCHEDULE).exists()
+
+
+@pytest.mark.django_db
+def test_reading_that_is_told_to_wait_keeps_back_readings_and_all_calls():
+    busy = reply(status=503, headers={"Retry-After": "3600"})
+    with HostileVendor(busy) as vendor:
         version = connect(vendor)
         endpoint = version.tool.endpoint
-        call(version)
-        Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
-        enumeration._start_due()
-        assert not Run.objects.filter(endpoint=endpoint).exists()
-        moved(endpoint, 3_600)
-        enumeration._start_due()
-        assert Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
+        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+        enumeration.perform(run.pk)
+        asked = len(vendor.requests)
+        assert call(version).error_code == "CIRCUIT_OPEN"
+        assert len(vendor.requests) == asked
+    Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
+    enumeration._start_due()
+    assert not Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
+    moved(endpoint, 3_600)
+    enumeration._start_due()
+    assert Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
+
+
+@pytest.mark.django_db
+def test_sign_in_server_that_is_away_is_no_failure_of_the_tool():
+    tool = make_tool()
+    for _ in range(9):
+        pacing.note_call(tool, Outcome("unavailable", error={"code": "TOKEN_SERVER", "message": "Away."}))
+    pacing.admit(tool, 30)
+
+
+@pytest.mark.django_db
+def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
+    def read(trigger):
+        run = enumeration.request_run(endpoint, trigger=trigger, actor=make_user())
+        assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
+
+    endpoint = make_endpoint(url=vendor.url)
+    read(Trigger.PERSON)
+    tool = endpoint.tools.first()
+    failing(tool, 6)
+    read(Trigger.SCHEDULE)
+    with pytest.raises(UnavailableError):
+        pacing.admit(tool, 30)
+    read(Trigger.PERSON)
+    pacing.admit(tool, 30)
 
 
 @pytest.mark.django_db
