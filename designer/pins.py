@@ -1,5 +1,7 @@
 """An agent's choice of tool versions. Nothing here runs unless a person asks for it."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -14,6 +16,7 @@ from designer.agents import locked
 from designer.errors import DesignerError
 from designer.models import Agent, Pin
 from people import audit, late_edits
+from people.errors import DomainError
 from people.models import User
 
 
@@ -34,6 +37,28 @@ def pin_tool(agent: Agent, *, actor: User, tool: Tool, ordinal: int | None = Non
     )
     audit.record(actor, "pin", pin, after=facts(pin), agent=pin.agent_id)
     return pin
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A tool to pin; without an ordinal in its current version, without an alias under the vendor's name."""
+
+    tool: Tool
+    ordinal: int | None = None
+    alias: str = ""
+
+
+def pin_several(agent: Agent, *, actor: User, wanted: Iterable[Wanted]) -> list[Pin | DomainError]:
+    """One answer for each, in order. A tool that is refused does not hold up the others."""
+    answers: list[Pin | DomainError] = []
+    for each in wanted:
+        try:
+            pin = pin_tool(agent, actor=actor, tool=each.tool, ordinal=each.ordinal, alias=each.alias)
+        except DomainError as error:
+            answers.append(error)
+        else:
+            answers.append(pin)
+    return answers
 
 
 @transaction.atomic

@@ -16,12 +16,14 @@ from designer.api.agents import chosen_agent
 from designer.models import Pin
 from designer.releases import effective_of, misfits_of, pinned
 from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.errors import DomainError
 from people.inputs import Input
 from people.late_edits import ANY_STATE
 from people.models import Role
 from people.permissions import person
 
 LARGEST_ORDINAL = 2**31 - 1
+MOST_AT_ONCE = 100
 
 
 # `pins` checks it, because its error proposes an alias that can be had.
@@ -47,6 +49,10 @@ class PinInput(PinChange):
         if tool is None:
             raise serializers.ValidationError("There is no such tool.")
         return tool
+
+
+class PinsInput(Input):
+    pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=MOST_AT_ONCE)
 
 
 class PinOutput(serializers.ModelSerializer[Pin]):
@@ -91,6 +97,24 @@ class PinOutput(serializers.ModelSerializer[Pin]):
         return [misfit.message for misfit in misfits_of(pin)]
 
 
+class NotPinnedOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    fields = serializers.DictField(child=serializers.CharField())  # type: ignore[assignment]
+
+
+class PinnedOutput(serializers.Serializer[Any]):
+    """One of the two is null."""
+
+    tool = serializers.IntegerField()
+    pin = PinOutput(allow_null=True)
+    error = NotPinnedOutput(allow_null=True)
+
+
+class PinsOutput(serializers.Serializer[Any]):
+    results = PinnedOutput(many=True, help_text="In the order of the request.")
+
+
 def pins_at(request: Request, slug: str) -> QuerySet[Pin]:
     return pinned([chosen_agent(request, slug)]).select_related("agent", "tool__current")
 
@@ -113,14 +137,35 @@ class PinList(ListAPIView[Pin]):
         agent = chosen_agent(request, slug)
         given = PinInput(data=request.data)
         given.is_valid(raise_exception=True)
+        wanted = _wanted(given.validated_data)
         pin = pins.pin_tool(
-            agent,
-            actor=person(request),
-            tool=given.validated_data["tool"],
-            ordinal=given.validated_data.get("version"),
-            alias=given.validated_data.get("alias", ""),
+            agent, actor=person(request), tool=wanted.tool, ordinal=wanted.ordinal, alias=wanted.alias
         )
         return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
+
+
+class PinSeveral(GenericAPIView[Pin]):
+    """Up to a hundred tools in one call. One that is refused does not hold up the others."""
+
+    write_role = Role.DESIGNER
+    serializer_class = PinsOutput
+    pagination_class = None
+
+    @extend_schema(request=PinsInput, responses=PinsOutput)
+    def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = PinsInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        wanted = [_wanted(each) for each in given.validated_data["pins"]]
+        answers = pins.pin_several(agent, actor=person(request), wanted=wanted)
+        pinned_now = pins_at(request, slug).in_bulk([each.pk for each in answers if isinstance(each, Pin)])
+        results = [
+            {"tool": each.tool.pk, "pin": None, "error": answer}
+            if isinstance(answer, DomainError)
+            else {"tool": each.tool.pk, "pin": pinned_now[answer.pk], "error": None}
+            for each, answer in zip(wanted, answers, strict=True)
+        ]
+        return Response(PinsOutput({"results": results}).data)
 
 
 class PinDetail(GenericAPIView[Pin]):
@@ -150,6 +195,10 @@ class PinDetail(GenericAPIView[Pin]):
     def delete(self, request: Request, slug: str, pk: int) -> Response:
         pins.remove_pin(chosen_pin(request, slug, pk), actor=person(request))
         return Response(status=204)
+
+
+def _wanted(given: dict[str, Any]) -> pins.Wanted:
+    return pins.Wanted(given["tool"], given.get("version"), given.get("alias", ""))
 
 
 def _answer(pin: Pin) -> Response:

@@ -1,9 +1,10 @@
 from typing import Any
 
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
+from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,7 +14,7 @@ from designer.api.pins import chosen_pin
 from designer.models import Pin, Tuning
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
-from people.models import Role
+from people.models import AuditEntry, Role
 from people.permissions import person
 
 
@@ -42,6 +43,31 @@ class TuningOutput(serializers.Serializer[Any]):
     )
     updated_by = serializers.CharField(allow_null=True, read_only=True)
     updated_at = serializers.DateTimeField(allow_null=True, read_only=True)
+
+
+class WordsOutput(serializers.Serializer[Any]):
+    """A member that a change left as it was is left out."""
+
+    description = serializers.CharField(allow_null=True, required=False)
+    parameters = serializers.DictField(child=ParameterTuning(), required=False)
+    against = serializers.IntegerField(
+        allow_null=True, required=False, help_text="The ordinal of the version whose words were replaced."
+    )
+
+
+class TuningChange(serializers.ModelSerializer[AuditEntry]):
+    """One change of the words: what they were and what they became. `entry` is its row in the audit trail."""
+
+    entry = serializers.IntegerField(source="pk", read_only=True)
+    by = serializers.CharField(source="actor_name", read_only=True)
+    action = serializers.ChoiceField(choices=["tune", "revert"], read_only=True)
+    before = WordsOutput(read_only=True)
+    after = WordsOutput(read_only=True)
+
+    class Meta:
+        model = AuditEntry
+        fields = ["entry", "at", "by", "action", "before", "after"]
+        read_only_fields = fields
 
 
 class TuningView(GenericAPIView[Tuning]):
@@ -83,6 +109,22 @@ class ToolTuning(TuningView):
 
     def target(self) -> Tool:
         return get_object_or_404(Tool, pk=self.kwargs["pk"])
+
+
+class PinTuningHistory(ListAPIView[AuditEntry]):
+    serializer_class = TuningChange
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[AuditEntry]:
+        return tunings.history(chosen_pin(self.request, self.kwargs["slug"], self.kwargs["pk"]))
+
+
+class ToolTuningHistory(ListAPIView[AuditEntry]):
+    serializer_class = TuningChange
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[AuditEntry]:
+        return tunings.history(get_object_or_404(Tool, pk=self.kwargs["pk"]))
 
 
 def _answer(tuning: Tuning | None) -> Response:

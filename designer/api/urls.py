@@ -2,6 +2,7 @@ from django.urls import path
 
 from designer.api import (
     agents,
+    budgets,
     calls,
     keys,
     pins,
@@ -22,6 +23,13 @@ urlpatterns = [
     path(f"{AGENT}pins/", pins.PinList.as_view(), name="api-pin-list"),
     path(f"{AGENT}pins/<int:pk>/", pins.PinDetail.as_view(), name="api-pin"),
     path(f"{AGENT}pins/<int:pk>/tuning/", tunings.PinTuning.as_view(), name="api-pin-tuning"),
+    path(f"{AGENT}pins/several/", pins.PinSeveral.as_view(), name="api-pin-several"),
+    path(
+        f"{AGENT}pins/<int:pk>/tuning/history/",
+        tunings.PinTuningHistory.as_view(),
+        name="api-pin-tuning-history",
+    ),
+    path(f"{AGENT}budget/", budgets.AgentBudget.as_view(), name="api-agent-budget"),
     path(f"{AGENT}upgrades/", upgrades.UpgradeList.as_view(), name="api-upgrade-list"),
     path(f"{AGENT}received/", provenance.AgentReceived.as_view(), name="api-agent-received"),
     path(f"{AGENT}releases/", releases.ReleaseList.as_view(), name="api-release-list"),
@@ -46,4 +54,9 @@ urlpatterns = [
     path("teams/<slug:slug>/members/<str:username>/", teams.TeamMember.as_view(), name="api-team-member"),
     path("tools/<int:pk>/", tools.ToolDetail.as_view(), name="api-tool"),
     path("tools/<int:pk>/tuning/", tunings.ToolTuning.as_view(), name="api-tool-tuning"),
+    path(
+        "tools/<int:pk>/tuning/history/",
+        tunings.ToolTuningHistory.as_view(),
+        name="api-tool-tuning-history",
+    ),
 ]

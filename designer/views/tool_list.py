@@ -74,16 +74,12 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
     """What is ticked, each in its current version. One that is refused does not hold up the others."""
     seen = Agent.objects.live().visible_to(person(request))
     agent = get_object_or_404(seen, slug=request.POST.get("agent", ""))
-    wanted = Tool.objects.filter(pk__in=numbers(request.POST.getlist("tool"))[:MOST_TICKED])
-    done = 0
-    for tool in wanted:
-        try:
-            pins.pin_tool(agent, actor=person(request), tool=tool)
-        except DomainError as error:
-            messages.error(request, error.message)
-        else:
-            done += 1
-    if done:
+    ticked = Tool.objects.filter(pk__in=numbers(request.POST.getlist("tool"))[:MOST_TICKED])
+    answers = pins.pin_several(agent, actor=person(request), wanted=[pins.Wanted(tool) for tool in ticked])
+    refused = [answer for answer in answers if isinstance(answer, DomainError)]
+    for error in refused:
+        messages.error(request, error.message)
+    if done := len(answers) - len(refused):
         messages.success(request, f"{done} tool{'s are' if done > 1 else ' is'} pinned to {agent}.")
     return redirect("agent", agent.slug)
 

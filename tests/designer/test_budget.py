@@ -1,6 +1,6 @@
-from designer import budget
+from designer import budget, releases
 from designer.effective import ParameterWords, Words, effective
-from tests.factories import make_parameter, make_signature
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 
 
 def test_shorter_words_and_hidden_inputs_cost_less():
@@ -22,3 +22,16 @@ def test_what_a_model_is_not_shown_costs_nothing():
     )
 
     assert budget.tokens(rich) == budget.tokens(bare)
+
+
+def test_budget_over_rest_is_what_the_agents_page_counts(api, db):
+    agent = make_agent(slug="desk")
+    long = make_pin(agent, make_tool(make_signature("long", description="word " * 80)))
+    short = make_pin(agent, make_tool(make_signature("short")))
+
+    told = api.get("/api/v1/agents/desk/budget/").json()
+
+    assert [each["pin"] for each in told["tools"]] == [long.pk, short.pk]
+    assert told["tools"][0]["tokens"] == budget.tokens(releases.effective_of(long))
+    assert told["tokens"] == sum(each["tokens"] for each in told["tools"])
+    assert f"{told['tokens']:,} tokens" in api.get("/agents/desk/").content.decode()

@@ -264,3 +264,25 @@ def test_two_designers_cannot_take_one_name():
         thread.join()
 
     assert sorted(outcomes) == ["alias_taken"] * 3 + ["pinned"]
+
+
+def test_several_tools_are_pinned_at_once_and_one_refusal_holds_up_none(api, desk):
+    known, gone, older = make_tool(), make_tool(status=ToolStatus.WITHDRAWN), make_tool()
+    make_version(older)
+    wanted = [{"tool": known.pk, "alias": "ours"}, {"tool": gone.pk}, {"tool": older.pk, "version": 1}]
+
+    reply = api.post(f"{URL}several/", {"pins": wanted})
+
+    assert reply.status_code == 200
+    first, refused, last = reply.json()["results"]
+    assert (first["tool"], first["pin"]["name"], first["error"]) == (known.pk, "ours", None)
+    assert (refused["tool"], refused["pin"], refused["error"]["code"]) == (gone.pk, None, "tool_withdrawn")
+    assert last["pin"]["version"] == 1
+    assert Pin.objects.live().count() == 2
+
+
+def test_a_list_of_pins_that_is_not_as_declared_pins_nothing(api, desk):
+    tool = make_tool()
+    for body in ({"pins": []}, {"pins": [{"tool": tool.pk}, {"tool": "x"}]}, {}):
+        assert api.post(f"{URL}several/", body).status_code == 400
+    assert not Pin.objects.exists()

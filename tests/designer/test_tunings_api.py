@@ -3,8 +3,15 @@ import pytest
 from catalog.protocols.signature import AllowedValue
 from designer import tunings
 from designer.models import Tuning
-from people.models import AuditEntry
-from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version
+from people.models import AuditEntry, Team
+from tests.factories import (
+    make_agent,
+    make_parameter,
+    make_pin,
+    make_signature,
+    make_tool,
+    make_version,
+)
 
 
 @pytest.fixture
@@ -210,3 +217,21 @@ def test_removed_pin_cannot_be_tuned(api, pin, url):
 
     assert api.put(url, {"description": "Ours"}).status_code == 404
     assert api.get("/api/v1/tools/999999/tuning/").status_code == 404
+
+
+def test_history_tells_each_change_of_the_words_newest_first(api, bobs_api, url, tool_url):
+    for address in (url, tool_url):
+        api.put(address, {"description": "Ours"})
+        bobs_api.put(address, {"description": "Bob's"})
+        api.delete(address)
+        newest, second, first = api.get(f"{address}history/").json()["results"]
+        assert (newest["action"], newest["by"], newest["after"]["description"]) == ("revert", "alice", None)
+        assert (second["by"], second["before"]["description"]) == ("bob", "Ours")
+        assert second["after"]["description"] == "Bob's"
+        assert (first["before"]["description"], first["after"]["description"]) == (None, "Ours")
+
+
+def test_history_of_another_teams_pin_is_not_there(api, url, pin):
+    pin.agent.team = Team.objects.create(name="Others", slug="others")
+    pin.agent.save()
+    assert api.get(f"{url}history/").status_code == 404
