@@ -6,20 +6,31 @@ from django.db.models import F
 
 from catalog import diff
 from catalog.models import ToolVersion
+from catalog.protocols.signature import Signature
 from designer import attention
-from designer.effective import misfits
+from designer.effective import Misfit, merged, misfits
 from designer.models import Agent, Pin
 from designer.tunings import words_of
 
 
 @dataclass(frozen=True, slots=True)
-class Upgrade:
-    """`impact` is one sentence for each thing of this agent that would no longer hold."""
+class Lost:
+    """Tuned words that the other version has no place for. `refuses`: it cannot be published so."""
 
+    message: str
+    refuses: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
     pin: Pin
     version: ToolVersion
     comparison: diff.Comparison
-    impact: list[str]
+    lost: list[Lost]
+
+    @property
+    def breaking(self) -> list[str]:
+        return [change.sentence for change in self.comparison.changes if change.class_ == "breaking"]
 
 
 def of(agent: Agent) -> list[Upgrade]:
@@ -28,13 +39,25 @@ def of(agent: Agent) -> list[Upgrade]:
     rows = behind.filter(newer__gt=0).select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
     )
-    return [_to(pin, pin.tool.current) for pin in rows if pin.tool.current is not None]
+    return [to(pin, pin.tool.current) for pin in rows if pin.tool.current is not None]
 
 
-def _to(pin: Pin, version: ToolVersion) -> Upgrade:
+def to(pin: Pin, version: ToolVersion) -> Upgrade:
+    """What moving the pin to this version would change, and which of our words would be lost."""
     after = version.decoded()
-    comparison = diff.compare(pin.version.decoded(), after)
-    tuning = getattr(pin, "tuning", None)
-    lost = [misfit.message for misfit in misfits(after, words_of(tuning))]
-    breaking = [change.sentence for change in comparison.changes if change.class_ == "breaking"]
-    return Upgrade(pin, version, comparison, [*breaking, *lost])
+    return Upgrade(pin, version, diff.compare(pin.version.decoded(), after), lost(pin, after))
+
+
+def lost(pin: Pin, signature: Signature) -> list[Lost]:
+    """Of the agent's own words, and of those for all agents beneath them."""
+    own = words_of(getattr(pin, "tuning", None))
+    found = misfits(signature, merged(words_of(getattr(pin.tool, "tuning", None)), own))
+    return [
+        Lost(_told(misfit, is_own=misfit.parameter in own.parameters), misfit.exposes) for misfit in found
+    ]
+
+
+def _told(misfit: Misfit, *, is_own: bool) -> str:
+    whose = "This agent's words" if is_own else "The tool's words for all agents"
+    ends = " Publishing is refused until they fit." if misfit.exposes else ""
+    return f"{misfit.message} {whose} about it do not fit.{ends}"

@@ -19,6 +19,9 @@ class ImpactOutput(serializers.Serializer[Any]):
     procedure = serializers.CharField(allow_null=True)
     line = serializers.IntegerField(allow_null=True)
     message = serializers.CharField()
+    refuses_publishing = serializers.BooleanField(
+        help_text="Whether the agent cannot be published after the move, until its words fit."
+    )
 
 
 UpgradeOutput = type(
@@ -64,7 +67,12 @@ def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
         "to": upgrade.version.ordinal,
         "class": upgrade.comparison.class_,
         "impact": [
-            {"agent": agent, "procedure": None, "line": None, "message": message}
-            for message in upgrade.impact
+            *(_impact(agent, sentence) for sentence in upgrade.breaking),
+            *(_impact(agent, lost.message, refuses=lost.refuses) for lost in upgrade.lost),
         ],
     }
+
+
+def _impact(agent: str, message: str, *, refuses: bool = False) -> dict[str, Any]:
+    where = {"agent": agent, "procedure": None, "line": None}
+    return where | {"message": message, "refuses_publishing": refuses}

@@ -5,11 +5,8 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from catalog import diff
-from catalog.models import ToolVersion
 from catalog.views.asked import number
 from designer import budget, names, pins, releases, tunings, upgrades
-from designer.effective import misfits
 from designer.forms import WordsForm, version_choices
 from designer.models import Agent, Pin
 from people import late_edits
@@ -76,18 +73,9 @@ def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """What changes if this pin moves: a part of the editor, asked for while a version is being chosen."""
     row = _pin(request, slug, pk)
     version = row.tool.versions.filter(ordinal=number(request.GET.get("ordinal", ""))).first()
-    return render(request, "designer/_move_preview.html", {"pin": row, **_moved(row, version)})
-
-
-def _moved(row: Pin, version: ToolVersion | None) -> dict[str, Any]:
-    if version is None or version == row.version:
-        return {}
-    after = version.decoded()
-    return {
-        "to": version,
-        "comparison": diff.compare(row.version.decoded(), after),
-        "lost": misfits(after, tunings.words_of(tunings.of(row))),
-    }
+    is_other = version is not None and version != row.version
+    context = {"pin": row, "upgrade": upgrades.to(row, version) if version and is_other else None}
+    return render(request, "designer/_move_preview.html", context)
 
 
 @requires(Role.DESIGNER)
@@ -108,6 +96,8 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     else:
         version = moved.version.label or moved.version.ordinal
         messages.success(request, f"“{moved.name}” is now pinned to version {version}.")
+        for lost in upgrades.lost(_pin(request, slug, pk), moved.version.decoded()):
+            messages.warning(request, lost.message)
     if request.POST.get("from") == "upgrades":
         return redirect("agent-upgrades", slug)
     return redirect("pin", slug, row.pk)

@@ -6,10 +6,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from designer import budget, exports, provenance, releases, sealed
+from designer import budget, exports, provenance, releases, sealed, upgrades
 from designer.exports.base import Remark
 from designer.forms import PublishForm, WhenForm
-from designer.models import Agent, Release
+from designer.models import Agent, Pin, Release
 from designer.sealed import Sealed, SealedTool
 from designer.views.tools import pretty
 from people.errors import DomainError
@@ -35,7 +35,13 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect("release", agent.slug, release.number)
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
-    context = {"agent": agent, "form": form, "page": page, "remarks": _remarks(agent)}
+    context = {
+        "agent": agent,
+        "form": form,
+        "page": page,
+        "remarks": _remarks(agent),
+        "refusals": _refusals(agent),
+    }
     return render(request, "designer/releases.html", context)
 
 
@@ -48,6 +54,16 @@ def _remarks(agent: Agent) -> list[tuple[str, list[Remark]]]:
         for name, found in said.items()
     }
     return [(label, found) for label, found in serious.items() if found]
+
+
+def _refusals(agent: Agent) -> list[tuple[Pin, str]]:
+    """The words for which publishing would be refused now."""
+    return [
+        (pin, lost.message)
+        for pin in releases.pinned([agent])
+        for lost in upgrades.lost(pin, pin.version.decoded())
+        if lost.refuses
+    ]
 
 
 @requires(Role.VIEWER)

@@ -2,6 +2,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from designer import tunings
+from people.models import Role
 from tests.factories import (
     make_agent,
     make_parameter,
@@ -11,6 +12,7 @@ from tests.factories import (
     make_user,
     make_version,
 )
+from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -39,15 +41,76 @@ def test_an_upgrade_says_what_breaks_in_words(client):
     assert "city" in upgrade["impact"][0]["message"]
 
 
-def test_an_upgrade_names_our_own_words_that_would_no_longer_fit(client):
-    tool = make_tool(
-        make_signature("forecast", inputs=(make_parameter("city"), make_parameter("day", required=False)))
-    )
-    pin = make_pin(make_agent(), tool)
-    tunings.tune(pin, actor=make_user(), parameters={"day": {"description": "Tomorrow or later"}})
+@pytest.fixture
+def forecast():
+    """A tool with an optional input, which agents need not see."""
+    inputs = (make_parameter("city"), make_parameter("unit", required=False))
+    return make_tool(make_signature("forecast", inputs=inputs))
+
+
+def without_unit(tool):
     make_version(tool, make_signature("forecast"))
+
+
+def with_unit_required(tool):
+    make_version(tool, make_signature("forecast", inputs=(make_parameter("city"), make_parameter("unit"))))
+
+
+def lost(client, pin) -> list[tuple[str, bool]]:
+    """What an upgrade says beside what the vendor breaks."""
     (upgrade,) = upgrades(client, pin.agent)
-    assert any("day" in impact["message"] for impact in upgrade["impact"])
+    said = [(impact["message"], impact["refuses_publishing"]) for impact in upgrade["impact"]]
+    return [(message, refuses) for message, refuses in said if "words" in message]
+
+
+@pytest.mark.parametrize("whose", ["This agent's words", "The tool's words for all agents"])
+def test_an_upgrade_names_the_words_that_would_be_lost(client, forecast, whose):
+    pin = make_pin(make_agent(), forecast)
+    target = forecast if "all" in whose else pin
+    tunings.tune(target, actor=make_user(), parameters={"unit": {"description": "Celsius or not"}})
+    without_unit(forecast)
+
+    assert lost(client, pin) == [(f"This version has no input “unit”. {whose} about it do not fit.", False)]
+
+
+@pytest.mark.parametrize("is_everywhere", [True, False])
+def test_an_upgrade_after_which_nothing_can_be_published_says_so_everywhere(client, forecast, is_everywhere):
+    designer, pin = signed_in(Role.DESIGNER), make_pin(make_agent(slug="desk"), forecast)
+    hidden = {"unit": {"hidden": True}}
+    tunings.tune(forecast if is_everywhere else pin, actor=make_user(), parameters=hidden)
+    with_unit_required(forecast)
+
+    ((message, refuses),) = lost(client, pin)
+    preview = designer.get(f"/agents/desk/pins/{pin.pk}/preview/?ordinal=2")
+    moved = designer.post(
+        f"/agents/desk/pins/{pin.pk}/move/", {"ordinal": 2, "from": "upgrades"}, follow=True
+    )
+
+    assert refuses
+    assert "Publishing is refused until they fit." in message
+    assert message in text_of(preview)
+    assert message in text_of(moved)
+    assert f"stops publishing forecast : {message}" in text_of(designer.get("/agents/desk/releases/"))
+    refused = designer.post("/agents/desk/releases/", {"note": ""})
+    assert "“unit” is required: give it a preset, or let the model see it." in text_of(refused)
+
+
+def test_the_page_of_upgrades_shows_words_for_all_agents_that_would_be_lost(client, forecast):
+    pin = make_pin(make_agent(slug="desk"), forecast)
+    tunings.tune(forecast, actor=make_user(), parameters={"unit": {"hidden": True}})
+    with_unit_required(forecast)
+
+    page = text_of(signed_in(Role.DESIGNER).get("/agents/desk/upgrades/"))
+
+    assert f"stops publishing {lost(client, pin)[0][0]}" in page
+
+
+def test_words_that_fit_the_newer_version_are_not_lost(client, forecast):
+    pin = make_pin(make_agent(), forecast)
+    tunings.tune(forecast, actor=make_user(), parameters={"unit": {"hidden": True, "preset": "C"}})
+    with_unit_required(forecast)
+
+    assert lost(client, pin) == []
 
 
 def test_many_upgrades_cost_no_more_queries(client, django_assert_max_num_queries):
