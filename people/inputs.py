@@ -1,3 +1,4 @@
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from rest_framework import serializers
@@ -7,21 +8,38 @@ JSON_TYPES: list[tuple[type[serializers.Field[Any, Any, Any, Any]], type, str]] 
     (serializers.IntegerField, int, "Give a whole number, without quotes."),
     (serializers.CharField, str, "Give a text in quotes."),
 ]
+# As many as a person reads; a body of a megabyte may hold thousands.
+MOST_REFUSALS = 20
 
 
+def refusals(given: Iterable[str], known: Collection[str], kind: str) -> dict[str, str]:
+    """A sentence for each name that is not among the known ones."""
+    there_are = f"There are: {', '.join(known)}." if known else "This call takes none."
+    unknown = (name for name in given if name not in known)
+    sentence = f"There is no such {kind}. {there_are}"
+    return {name: sentence for name, _ in zip(unknown, range(MOST_REFUSALS), strict=False)}
+
+
+# A JSON body, taken as the schema says and no further: the framework alone would read 5 as "5" and "yes" as
+# true, and drop a member that it does not know. No docstring: the schema would show it as every body's.
 class Input(serializers.Serializer[Any]):
-    """A JSON body, taken as the schema says: the framework alone would read 5 as "5" and "yes" as true."""
-
     def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, dict):
-            faults = {
-                name: fault
-                for name, field in self.fields.items()
-                if name in data and (fault := _fault(field, data[name]))
-            }
-            if faults:
-                raise serializers.ValidationError(faults)
-        return super().to_internal_value(data)
+        if not isinstance(data, dict):
+            return super().to_internal_value(data)
+        faults: dict[str, Any] = refusals(data, self.fields, "member")
+        faults |= {
+            name: fault
+            for name, field in self.fields.items()
+            if name in data and (fault := _fault(field, data[name]))
+        }
+        try:
+            value = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            found = error.detail if isinstance(error.detail, dict) else {}
+            raise serializers.ValidationError({**found, **faults}) from error
+        if faults:
+            raise serializers.ValidationError(faults)
+        return value
 
 
 def _fault(field: Any, value: Any) -> str:

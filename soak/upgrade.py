@@ -37,7 +37,7 @@ PAUSE = 0.1  # seconds between two requests of one visitor
 CALLS = (
     *("/api/v1/tools/?q=thing", "/api/v1/tools/", "/api/v1/endpoints/", "/api/v1/runs/", "/api/v1/findings/"),
     *("/api/v1/agents/", "/api/v1/agents/clerk/", "/api/v1/agents/clerk/pins/", "/api/v1/vendors/"),
-    "/api/v1/agents/clerk/releases/1/bundle/?format=mcp",
+    "/api/v1/agents/clerk/releases/1/bundle/",
 )
 LINK = re.compile(r'href="(/(?!static/|accounts/log)[^"#]*)')
 
@@ -153,7 +153,7 @@ def done(stand: Stand, runs: list[int]) -> bool:
 
 
 def tool_ids(stand: Stand) -> list[int]:
-    return [each["id"] for each in stand.ask("/api/v1/tools/?page_size=25").json()["results"]]
+    return [each["id"] for each in stand.ask("/api/v1/tools/?limit=25").json()["results"]]
 
 
 def replace(field: Field, stand: Stand, vendors: list[Vendor], which: str) -> None:

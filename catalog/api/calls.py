@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -21,6 +20,7 @@ from catalog.errors import CatalogError
 from catalog.invocation import ArgumentsError
 from catalog.models import Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
+from people.api.generics import GenericAPIView, ListAPIView
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person

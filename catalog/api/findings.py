@@ -6,7 +6,6 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,6 +14,7 @@ from catalog.api.versions import ComparisonOutput, comparison_document
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.second_looks import Guise
+from people.api.generics import GenericAPIView, ListAPIView
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person

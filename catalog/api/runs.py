@@ -4,13 +4,13 @@ from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import enumeration
 from catalog.api.endpoints import ErrorOutput, NoteOutput, RunStarted
 from catalog.models import LastReply, Rejection, Run
+from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
 

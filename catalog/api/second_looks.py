@@ -1,13 +1,13 @@
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import second_look
 from catalog.models import Endpoint, SecondLook
 from catalog.models.second_looks import LookResult
+from people.api.generics import GenericAPIView
 from people.inputs import Input
 from people.models import Role
 from people.permissions import person

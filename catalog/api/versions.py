@@ -6,7 +6,6 @@ from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, inline_serializer
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,6 +14,7 @@ from catalog.errors import CatalogError
 from catalog.holds import Standing, with_standing
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.losses import Loss
+from people.api.generics import GenericAPIView, ListAPIView
 
 LARGEST_ORDINAL = 2**31 - 1
 ORDINAL = {"type": "integer", "minimum": 1, "maximum": LARGEST_ORDINAL}

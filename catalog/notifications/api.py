@@ -5,7 +5,6 @@ from django.shortcuts import get_object_or_404
 from django.urls import path
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,6 +12,7 @@ from rest_framework.response import Response
 from catalog.addresses import LONGEST_URL
 from catalog.notifications import reports, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, SendingState, Subscription, Webhook
+from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role

@@ -4,7 +4,6 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -28,6 +27,7 @@ from designer.api.releases import NUMBER, number_in
 from designer.errors import DesignerError
 from designer.models import Agent, Release
 from designer.sealed import SealedTool
+from people.api.generics import GenericAPIView
 from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person
 

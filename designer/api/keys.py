@@ -4,13 +4,13 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from designer import keys
 from designer.agents import LONGEST_SLUG
 from people import tokens
+from people.api.generics import GenericAPIView, ListAPIView
 from people.inputs import Input
 from people.models import ApiToken, Role, Scope
 from people.permissions import person

@@ -6,7 +6,6 @@ from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,6 +14,7 @@ from designer import effective, pins
 from designer.api.agents import chosen_agent
 from designer.models import Pin
 from designer.releases import effective_of, misfits_of, pinned
+from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.errors import DomainError
 from people.inputs import Input

@@ -4,12 +4,12 @@ from django.http import Http404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from designer import provenance
 from designer.api.agents import chosen_agent
+from people.api.generics import GenericAPIView
 
 
 class Question(serializers.Serializer[Any]):

@@ -8,7 +8,6 @@ from django.utils.http import parse_etags
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,6 +15,7 @@ from rest_framework.response import Response
 from designer import exports, releases, sealed
 from designer.api.agents import chosen_agent
 from designer.models import Release
+from people.api.generics import GenericAPIView, ListAPIView
 from people.inputs import Input
 from people.models import Role
 from people.permissions import key_of, person

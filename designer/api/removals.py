@@ -3,12 +3,12 @@ from typing import Any
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Endpoint, Vendor
 from designer import removal
+from people.api.generics import GenericAPIView
 from people.models import Role
 
 

@@ -6,7 +6,6 @@ from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,6 +15,7 @@ from catalog.holds import with_standing
 from catalog.models import Tool
 from designer import attention
 from designer.models import Pin
+from people.api.generics import GenericAPIView
 from people.permissions import person
 
 VERSIONS = 50

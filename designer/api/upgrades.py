@@ -2,7 +2,6 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -10,6 +9,7 @@ from catalog import diff
 from designer import upgrades
 from designer.api.agents import chosen_agent
 from designer.models import Pin
+from people.api.generics import GenericAPIView
 
 
 class ImpactOutput(serializers.Serializer[Any]):

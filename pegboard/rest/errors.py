@@ -40,9 +40,9 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
         case DomainError():
             return exc
         case ValidationError():
-            return _from_fields(_flatten(exc.detail))
+            return _from_fields(exc.detail)
         case ModelValidationError():
-            return _from_fields(_flatten(getattr(exc, "message_dict", None) or exc.messages))
+            return _from_fields(getattr(exc, "message_dict", None) or exc.messages)
         case Throttled():
             sentence = f"Too many calls in this minute. Go on in {_wait(exc)} seconds."
             return DomainError("throttled", sentence, status=429)
@@ -63,16 +63,14 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
     return None
 
 
-def _from_fields(fields: dict[str, str]) -> DomainError:
-    general = fields.pop("", None)
-    return DomainError("invalid", general or CHECK_FIELDS, fields=fields)
-
-
-def _flatten(detail: Any) -> dict[str, str]:
-    fields: dict[str, list[str]] = {}
+def _from_fields(detail: Any) -> DomainError:
+    """By the path of each; what has none is about the whole. A path of one empty name is a member's."""
+    found: dict[tuple[str, ...], list[str]] = {}
     for path, sentence in _sentences(detail, ()):
-        fields.setdefault(".".join(path), []).append(sentence)
-    return {path: " ".join(sentences) for path, sentences in fields.items()}
+        found.setdefault(path, []).append(sentence)
+    general = " ".join(found.pop((), []))
+    fields = {".".join(path): " ".join(sentences) for path, sentences in found.items()}
+    return DomainError("invalid", general or CHECK_FIELDS, fields=fields)
 
 
 def _sentences(detail: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -7,11 +7,12 @@ from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS, AllowAny
 
+from people.inputs import Input
 from people.permissions import needed_role
 
 LARGEST_ID = 2**63 - 1
 ERRORS = {
-    "400": "Something in the request cannot be taken.",
+    "400": "Something in the request cannot be taken, or is no member or parameter of this call.",
     "401": "No token or session, or one that is not valid here.",
     "403": "The role or the token's scope does not cover this call.",
     "404": "There is nothing at this address.",
@@ -60,6 +61,14 @@ class Schema(AutoSchema):
             bodies.setdefault(code, reply)
         return bodies
 
+    def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
+        schema: dict[str, Any] = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
+        # As `Input` does it. What we answer stays open: a new member of a reply breaks no program.
+        given = serializer if isinstance(serializer, type) else type(serializer)
+        if direction == "request" and issubclass(given, Input):
+            schema["additionalProperties"] = False
+        return schema
+
     def get_extensions(self) -> dict[str, Any]:
         if AllowAny in self.view.permission_classes:
             return {"x-role": "public"}
@@ -79,9 +88,7 @@ class Schema(AutoSchema):
         if AllowAny in self.view.permission_classes:
             codes -= {"401", "403"}
         if self.method in SAFE_METHODS:
-            codes -= {"409"}
-        if self.method not in ("POST", "PUT", "PATCH"):
-            codes -= ONLY_WITH_BODY
+            codes -= {"409", *ONLY_WITH_BODY}
         if "{" not in self.path:
             codes -= {"404"}
         return sorted(codes)

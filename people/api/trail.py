@@ -1,11 +1,11 @@
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from people import audit
+from people.api.generics import ListAPIView
 from people.models import AuditEntry, User
 from people.permissions import person
 

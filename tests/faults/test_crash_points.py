@@ -57,7 +57,7 @@ class Readers:
 
 
 def listing(client: APIClient) -> tuple[Any, ...]:
-    reply = client.get("/api/v1/tools/?page_size=100")
+    reply = client.get("/api/v1/tools/?limit=100")
     assert reply.status_code == 200
     return tuple(sorted((tool["name"], tool["description"]) for tool in reply.json()["results"]))
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.faults
 DATABASE_BACK, BROKER_BACK = 10, 90  # seconds
 PAGE = 5.0
 PAGES = ["/accounts/login/", "/api/v1/tools/?q=thing", "/api/v1/agents/clerk/", "/api/v1/findings/"]
-EXPORT = "/api/v1/agents/clerk/releases/1/bundle/?format=mcp"
+EXPORT = "/api/v1/agents/clerk/releases/1/bundle/"
 
 
 @pytest.fixture(autouse=True)

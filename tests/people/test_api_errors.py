@@ -118,10 +118,6 @@ def test_value_of_another_json_type_is_refused(program, path, body, field):
     assert field in answer.json()["fields"]
 
 
-def test_format_in_the_address_picks_no_renderer(program):
-    assert program(make_user()).get("/api/v1/users/?format=xml").status_code == 200
-
-
 def test_fields_carry_one_sentence_each(program):
     answer = program(make_user()).post("/api/v1/users/", {"role": "owner"}).json()
     assert set(answer["fields"]) == {"username", "password", "role"}

@@ -1,0 +1,86 @@
+"""The views of the API. Each takes what its own annotations declare, and refuses anything else by its name.
+
+A member or a parameter that is ignored is a wish that the caller believes to be granted: a misspelt filter
+answers with everything, a misspelt member of a PUT wipes what it was meant to set.
+"""
+
+import inspect
+from typing import Any, TypeVar
+
+from django.db.models import Model
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import generics
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.settings import api_settings
+from rest_framework.views import APIView as AnyAPIView
+
+from people.inputs import refusals
+
+Row = TypeVar("Row", bound=Model)
+
+# By view and method: the parameters of its address, and whether it takes a body. Settled by the code.
+_declared: dict[tuple[type, str], tuple[list[str], bool]] = {}
+
+
+class APIView(AnyAPIView):
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if request.query_params or request.method in ("POST", "PUT", "PATCH", "DELETE"):
+            self._refuse_what_is_not_declared(request)
+
+    def _refuse_what_is_not_declared(self, request: Request) -> None:
+        """A body is judged by the serializer that reads it (`people.inputs.Input`), unless none does."""
+        method = "GET" if request.method == "HEAD" else request.method or ""
+        if not hasattr(self, method.lower()):
+            return  # 405
+        parameters, takes_a_body = declared(self, method)
+        if faults := refusals(request.query_params, parameters, "parameter"):
+            raise ValidationError(faults)
+        has_a_body = request.META.get("CONTENT_LENGTH") not in (None, "", "0")
+        if has_a_body and not takes_a_body and (faults := refusals(request.data, [], "member")):
+            raise ValidationError(faults)
+
+
+def declared(view: AnyAPIView, method: str) -> tuple[list[str], bool]:
+    """What `/api/schema/` says of this call, asked of the same annotations."""
+    known = _declared.get((type(view), method))
+    if known is None:
+        schema = schema_of(view, method)
+        takes_a_body = method in ("POST", "PUT", "PATCH") and schema.get_request_serializer() is not None
+        known = _declared[type(view), method] = _parameters(schema), takes_a_body
+    return known
+
+
+def schema_of(view: AnyAPIView, method: str) -> AutoSchema:
+    """A new one for each caller: the one that stands on the class is shared by all threads."""
+    of_the_method = getattr(getattr(view, method.lower()), "kwargs", {}).get("schema")
+    of_the_class = inspect.getattr_static(view, "schema")
+    usual: Any = api_settings.DEFAULT_SCHEMA_CLASS
+    if isinstance(of_the_class, AutoSchema):
+        usual = type(of_the_class)
+    schema: AutoSchema = (of_the_method or usual)()
+    schema.view, schema.method = view, method
+    return schema
+
+
+def _parameters(schema: AutoSchema) -> list[str]:
+    names: list[str] = []
+    for given in schema.get_override_parameters():
+        if isinstance(given, OpenApiParameter):
+            names += [given.name] if given.location == OpenApiParameter.QUERY else []
+        else:
+            names += (given() if inspect.isclass(given) else given).fields
+    if schema.method == "GET" and isinstance(schema.view, generics.ListAPIView):
+        paginator: Any = schema.view.paginator
+        names += [row["name"] for row in paginator.get_schema_operation_parameters(schema.view)]
+    return names
+
+
+class GenericAPIView(APIView, generics.GenericAPIView[Row]):
+    pass
+
+
+class ListAPIView(APIView, generics.ListAPIView[Row]):
+    pass
