@@ -1,4 +1,4 @@
-"""An agent's runtime runs tools: by the names of the live release, at exactly the versions sealed in it.
+"""An agent's runtime runs tools: by the names of a release, at exactly the versions sealed in it.
 
 A model knows aliases and sees no hidden inputs. Its arguments become the vendor's here: names are put back,
 presets are added, and what the release does not show is refused. Then the call goes the way of every call
@@ -74,13 +74,15 @@ def call(
 
 
 def go_on(
-    earlier: Call, release: Release, *, actor: User, key: ApiToken | None, answers: Mapping[str, Any]
+    earlier: Call,
+    release: Release,
+    tool: SealedTool,
+    *,
+    actor: User,
+    key: ApiToken | None,
+    answers: Mapping[str, Any],
 ) -> Call:
-    """Another call with the answers to what `earlier` asked, if the live release still has its version."""
-    tool = next((t for t in _tools(release) if t.id == earlier.tool_id), None)
-    if tool is None or tool.version.ordinal != earlier.version.ordinal:
-        message = "The live release has another version of this tool, or none. Run it again."
-        raise DesignerError("not_live", message, status=409)
+    """Another call with the answers to what `earlier` asked, through the same release."""
     _sealed_version(tool)
     return invocation.continue_call(earlier, actor=actor, answers=answers, runtime=_runtime(release, key))
 

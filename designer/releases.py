@@ -4,6 +4,7 @@ A release holds the agent's own pins; a sub-agent is published by itself. Everyt
 needs is inside the document, so it can be written when the vendor is long gone.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -27,6 +28,7 @@ from designer.tunings import words_of
 from people import audit
 from people.models import TEAMS_OF, ApiToken, User
 
+LIVE = "live"
 LONGEST_NOTE = 2_000
 _FIND = """
     SELECT release.id, release.digest
@@ -34,7 +36,7 @@ _FIND = """
     WHERE agent.slug = %s AND agent.removed_at IS NULL {}
     ORDER BY release.number DESC LIMIT 1
 """
-_NUMBERED = "AND release.number = %s"
+_NAMED_BY = {"number": "AND release.number = %s", "digest": "AND release.digest = %s"}
 _OF_THEIR_TEAMS = f"AND agent.team_id IN ({TEAMS_OF})"
 _NAMED = f"AND agent.id IN ({NAMED_FOR})"
 
@@ -93,15 +95,30 @@ def remarks_on(release: Sealed) -> dict[str, list[Remark]]:
     return {format_.name: remarks(release, format_.limits) for format_ in exports.FORMATS}
 
 
-def find(slug: str, number: int | None, reader: User, key: ApiToken | None = None) -> Release | None:
-    """The release with that number, the newest for None, with its digest and nothing else read; None for
+def named(text: str) -> dict[str, str | int] | None:
+    """Which release is meant, as conditions on its columns: `live` is the newest, any other one goes by its
+    number or by `sha256:DIGEST`. None for what names no release."""
+    if text == LIVE:
+        return {}
+    if re.fullmatch("[0-9]{1,9}", text):
+        return {"number": int(text)}
+    if re.fullmatch("sha256:[0-9a-f]{64}", text):
+        return {"digest": text.removeprefix("sha256:")}
+    return None
+
+
+def find(slug: str, name: str, reader: User, key: ApiToken | None = None) -> Release | None:
+    """The release that `name` means, with its digest and nothing else read; None when there is none, or for
     an agent that `reader` may not see with this key, as `AgentQuerySet.visible_to` has it.
 
     Runtimes ask this all day to hear that nothing is new. The text of the query is constant, because
     putting it together again each time took longer than running it.
     """
-    asked: list[tuple[str, int | None]] = [
-        (_NUMBERED, number),
+    which = named(name)
+    if which is None:
+        return None
+    asked: list[tuple[str, str | int | None]] = [
+        *((_NAMED_BY[column], value) for column, value in which.items()),
         (_OF_THEIR_TEAMS, None if reader.can_administer else reader.pk),
         (_NAMED, key.pk if key and key.is_narrowed else None),
     ]

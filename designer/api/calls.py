@@ -23,8 +23,7 @@ from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
 from designer import calls
 from designer.api.agents import chosen_agent
-from designer.api.releases import NUMBER, number_in
-from designer.errors import DesignerError
+from designer.api.releases import NUMBER, chosen_release
 from designer.models import Agent, Release
 from designer.sealed import SealedTool
 from people.api.generics import GenericAPIView
@@ -114,12 +113,12 @@ def _answered(call: Call, tool: SealedTool, agent: Agent, request: Request) -> R
 
 @extend_schema(tags=["runtimes"])
 class ReleaseInvoke(GenericAPIView[Release]):
-    """Run a tool of the live release and wait for the outcome.
+    """Run a tool of a release and wait for the outcome.
 
     `arguments` go by the names that the release shows; presets and hidden inputs are added here. The call is
-    checked against the version that is sealed in the release, and made to that version. `number` may be
-    `live`, or a number that must still be the live one: else 409, so that a runtime never calls by a list
-    that is no longer the agent's. A call that takes longer than its deadline answers 202.
+    checked against the version that is sealed in the release, and made to that version. A release runs by
+    its number or digest as long as it is kept, so that a session ends with the tools that it began with;
+    what review has stopped does not run in any. A call that takes longer than its deadline answers 202.
     """
 
     write_role = Role.DESIGNER
@@ -140,7 +139,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
         asked = given.validated_data
         try:
             agent = chosen_agent(request, slug)
-            release = live_release(agent, number)
+            release = chosen_release(agent.releases.select_related("agent"), number)
             tool = calls.find_tool(release, name)
             if tool is None:
                 raise Http404
@@ -168,30 +167,19 @@ class ReleaseInvoke(GenericAPIView[Release]):
             calls.note_refusal(key, actor=person(request), agent=slug, tool=name)
 
 
-def live_release(agent: Agent, number: str) -> Release:
-    """Raises Http404 for one that never was, DesignerError for one that is live no longer."""
-    wanted = number_in(number)
-    newest = agent.releases.select_related("agent").order_by("-number").first()
-    if newest is None or (wanted is not None and not 0 < wanted <= newest.number):
-        raise Http404
-    if wanted not in (None, newest.number):
-        message = f"Release {wanted} is not live any more; {newest.number} is. Fetch it, then call by it."
-        raise DesignerError("not_live", message, status=409)
-    return newest
-
-
-def found_call(request: Request, slug: str, pk: int) -> tuple[Agent, Call, SealedTool]:
-    """A key of a runtime finds what it called itself; whoever designs the agent finds all of its calls."""
+def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, SealedTool]:
+    """With the release that it was made through. A key of a runtime finds what it called itself; who designs
+    the agent finds all of its calls."""
     agent, key = chosen_agent(request, slug), key_of(request)
     rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(agent=agent.pk)
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(token=key)
     call = get_object_or_404(rows, pk=pk)
-    release = get_object_or_404(agent.releases, number=call.release)
+    release = get_object_or_404(agent.releases.select_related("agent"), number=call.release)
     tool = calls.sealed_tool(release, call.tool_id)
     if tool is None:
         raise Http404
-    return agent, call, tool
+    return call, release, tool
 
 
 @extend_schema(tags=["runtimes"])
@@ -205,13 +193,16 @@ class AgentCall(GenericAPIView[Call]):
 
     @extend_schema(operation_id="agents_calls_retrieve")
     def get(self, request: Request, slug: str, call: int) -> Response:
-        agent, found, tool = found_call(request, slug, call)
-        return Response(call_document(invocation.settled(found), tool, agent, request))
+        found, release, tool = found_call(request, slug, call)
+        return Response(call_document(invocation.settled(found), tool, release.agent, request))
 
 
 @extend_schema(tags=["runtimes"])
 class AgentCallResume(GenericAPIView[Call]):
-    """Go on with a call that stopped to ask. It becomes another call, with an outcome of its own."""
+    """Go on with a call that stopped to ask, through the release that it was made through.
+
+    It becomes another call, with an outcome of its own.
+    """
 
     write_role = Role.DESIGNER
     invokes = True
@@ -227,13 +218,12 @@ class AgentCallResume(GenericAPIView[Call]):
     def post(self, request: Request, slug: str, call: int) -> Response:
         given = ResumeInput(data=request.data)
         given.is_valid(raise_exception=True)
-        agent, found, tool = found_call(request, slug, call)
-        release = live_release(agent, "live")
+        found, release, tool = found_call(request, slug, call)
         answers = given.validated_data.get("answers", {})
         try:
             following = calls.go_on(
-                found, release, actor=person(request), key=key_of(request), answers=answers
+                found, release, tool, actor=person(request), key=key_of(request), answers=answers
             )
         except ArgumentsError as error:
             return Response(refused_document(error, tool, release.number))
-        return _answered(following, calls.sealed_tool(release, found.tool_id) or tool, agent, request)
+        return _answered(following, tool, release.agent, request)

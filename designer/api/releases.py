@@ -1,4 +1,3 @@
-import re
 from typing import Any
 
 from django.db.models import QuerySet
@@ -20,9 +19,11 @@ from people.inputs import Input
 from people.models import Role
 from people.permissions import key_of, person
 
-LIVE = "live"
 NUMBER = OpenApiParameter(
-    "number", str, OpenApiParameter.PATH, description="A number, or `live` for the newest release."
+    "number",
+    str,
+    OpenApiParameter.PATH,
+    description="A number, `sha256:` with a release's digest, or `live` for the newest release.",
 )
 SEALED_HEADERS = [
     OpenApiParameter(
@@ -93,13 +94,13 @@ def releases_at(request: Request, slug: str) -> QuerySet[Release]:
     )
 
 
-def number_in(text: str) -> int | None:
-    """None for the live release. Raises Http404 for what is no number."""
-    if text == LIVE:
-        return None
-    if not re.fullmatch("[0-9]{1,9}", text):
+def chosen_release(found: QuerySet[Release], name: str) -> Release:
+    """Of these, the one that is named. Raises Http404."""
+    which = releases.named(name)
+    release = None if which is None else found.filter(**which).order_by("-number").first()
+    if release is None:
         raise Http404
-    return int(text)
+    return release
 
 
 def formats_of(release: Release) -> list[dict[str, Any]]:
@@ -140,12 +141,7 @@ class ReleaseDetail(GenericAPIView[Release]):
 
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        given = number_in(number)
-        found = releases_at(request, slug).order_by("-number")
-        release = found.first() if given is None else found.filter(number=given).first()
-        if release is None:
-            raise Http404
-        return Response(ReleaseDetailOutput(release).data)
+        return Response(ReleaseDetailOutput(chosen_release(releases_at(request, slug), number)).data)
 
 
 class AsStored(BaseContentNegotiation):
@@ -167,7 +163,7 @@ class SealedView(GenericAPIView[Release]):
     queryset = Release.objects.none()
 
     def found(self, request: Request, slug: str, number: str) -> Release:
-        release = releases.find(slug, number_in(number), person(request), key_of(request))
+        release = releases.find(slug, number, person(request), key_of(request))
         if release is None:
             raise Http404
         return release

@@ -198,7 +198,7 @@ def test_key_that_asks_for_ever_other_things_does_not_fill_the_trail(owner, desk
     assert AuditEntry.objects.filter(action="refuse call").count() == 3
 
 
-def test_only_what_is_live_runs(owner, vendor, desk):
+def test_a_release_runs_by_number_and_digest_as_long_as_it_is_kept(owner, vendor, desk):
     agent, pin = desk
     more = make_tool(make_signature("more"), endpoint=pin.tool.endpoint)
     pins.pin_tool(agent, actor=owner, tool=more, alias="more")
@@ -208,12 +208,52 @@ def test_only_what_is_live_runs(owner, vendor, desk):
     pins.remove_pin(pin, actor=owner)
     assert client.post(url(), GIVEN).status_code == 200  # removed from the agent, live all the same
     releases.publish(agent, actor=owner)
-    late = client.post(url(number="1"), GIVEN)
-    assert (late.status_code, late.json()["code"]) == (409, "not_live")
-    assert late.json()["message"].startswith("Release 1 is not live any more; 2 is.")
-    for number in ("live", "2", "0", "3", "none"):
-        assert client.post(url(number=number), GIVEN).status_code == 404
-    assert len(vendor.requests) == 2
+    digest = agent.releases.get(number=1).digest
+    for name in ("1", f"sha256:{digest}"):
+        late = client.post(url(number=name), GIVEN)
+        assert (late.status_code, late.json()["outcome"], late.json()["release"]) == (200, "ok", 1)
+    assert Call.objects.latest("pk").release == 1
+    other = agent.releases.get(number=2).digest
+    unknown = ("0", "3", "none", digest, f"sha256:{digest[:-1]}", f"SHA256:{digest}", f"sha256:{'0' * 64}")
+    for name in ("live", "2", f"sha256:{other}", *unknown):
+        assert client.post(url(number=name), GIVEN).status_code == 404
+    assert len(vendor.requests) == 4
+
+
+def test_a_version_that_was_blocked_runs_through_no_release(owner, vendor, desk):
+    agent, pin = desk
+    tunings.tune(pin, actor=owner, description="Looks up the sky.")
+    releases.publish(agent, actor=owner)
+    Finding.objects.create(
+        endpoint=pin.tool.endpoint, tool=pin.tool, version=pin.version, code="HELD", severity="high",
+        subject=pin.version.digest, state="blocked", message="Held.",
+    )  # fmt: skip
+    client = runtime(owner, agent)
+    codes = [client.post(url(number=name), GIVEN).json()["code"] for name in ("1", "2", "live")]
+    assert (codes, vendor.requests) == (["version_blocked"] * 3, [])
+
+
+def test_a_release_of_another_agent_is_not_reached_by_its_digest(owner, vendor, desk):
+    other, _ = desk_with(owner, vendor, slug="other")
+    digest = other.releases.get().digest
+    client = runtime(owner, desk[0], other)
+    assert client.post(url(number=f"sha256:{digest}"), GIVEN).status_code == 404
+    assert client.post(url("other", f"sha256:{digest}"), GIVEN).status_code == 200
+
+
+def test_every_path_of_a_release_takes_its_digest(owner, vendor, desk):
+    agent, pin = desk
+    tunings.tune(pin, actor=owner, description="Looks up the sky.")
+    releases.publish(agent, actor=owner)
+    client, first = runtime(owner, agent), agent.releases.get(number=1)
+    base = "/api/v1/agents/desk/releases"
+    for below in ("", "tools/?format=json-schema", "bundle/"):
+        by_number = client.get(f"{base}/1/{below}")
+        by_digest = client.get(f"{base}/sha256:{first.digest}/{below}")
+        assert (by_digest.status_code, by_digest.content) == (200, by_number.content)
+        assert by_digest.content != client.get(f"{base}/live/{below}").content
+        for name in (f"sha256:{'0' * 64}", "sha256:", first.digest, "LIVE"):
+            assert client.get(f"{base}/{name}/{below}").status_code == 404
 
 
 @pytest.mark.parametrize("state", ["open", "blocked"])
@@ -294,9 +334,14 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
     asks = json_reply({"message": "Who?", "missing_requirements": {"user_id": True}}, status=400)
     done = json_reply({"success": True, "value": {"sent": True}})
     with HostileVendor(in_turn(asks, done)) as vendor:
-        agent, _ = desk_with(owner, vendor, protocol="oxp", requirements=Requirements(user=True))
+        agent, pin = desk_with(owner, vendor, protocol="oxp", requirements=Requirements(user=True))
         client = runtime(owner, agent)
         asked = client.post(url(), GIVEN).json()
+        # Publishing in between changes nothing for a call that is under way.
+        pins.remove_pin(pin, actor=owner)
+        other = make_tool(make_signature("other"), endpoint=pin.tool.endpoint)
+        pins.pin_tool(agent, actor=owner, tool=other)
+        releases.publish(agent, actor=owner)
         person = APIClient()
         person.force_login(owner)
         call = Call.objects.get()

@@ -147,11 +147,11 @@ def test_the_role_cannot_put_in_what_was_not_published(as_role):
         with refusal, transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
             pytest.fail(f"The role put in {what}.")
-    assert releases.find(agent.slug, None, actor).digest == release.digest
+    assert releases.find(agent.slug, releases.LIVE, actor).digest == release.digest
 
     pins.set_alias(pin, actor=actor, alias="forecast")
     assert releases.publish(agent, actor=actor).number == 2
-    assert releases.find(agent.slug, None, actor).number == 2
+    assert releases.find(agent.slug, releases.LIVE, actor).number == 2
 
 
 def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_another(as_role, settings):
