@@ -2,13 +2,13 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from designer import budget, releases
 from designer.api.agents import chosen_agent
 from designer.models import Agent
+from people.api.generics import GenericAPIView
 
 
 class ToolCost(serializers.Serializer[Any]):
