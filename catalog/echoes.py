@@ -1,31 +1,112 @@
-"""The texts by which a secret of ours could come back in what a vendor sends; pure."""
+"""Finds a secret of ours in what a vendor sends, however it is written there; pure.
 
+The text and the secret are both brought into one form, in which the escapes of JSON, YAML, addresses, forms
+and HTML mean nothing any more, and are compared in that form. So neither the order of two escapes, nor
+their letters' case, nor a secret that itself looks like an escape makes a difference.
+"""
+
+import html
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from urllib.parse import quote
 
-_SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
+SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
+STRUCK_OUT = "•••"
 _URLSAFE = str.maketrans("+/", "-_")
-_ESCAPE = re.compile(rb"\\(?:u00([2-7][0-9a-fA-F])|x([2-7][0-9a-fA-F])|(/))")
+_ROUNDS = 3  # escapes inside escapes
+_ASCII_ESCAPE = re.compile(rb"\\(?:u00|x|U000000)([2-7][0-9a-fA-F])")
+_ANY_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
+_PERCENT = re.compile(rb"%(?:25)*([0-9a-fA-F]{2})")
+_ENTITY = re.compile(rb"&(?:amp;)*(#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|[A-Za-z][A-Za-z0-9]{1,30};)")
+_CUT_ESCAPE = re.compile(rb"(?:\\+[uxU]?[0-9a-fA-F]{0,7}|%[0-9a-fA-F]{0,4}|&[#A-Za-z0-9;]{0,8})\Z")
+_LONGEST_ESCAPE = 12
+# What one escapes with a letter is that letter, a blank of a form is a blank, and backslashes say nothing.
+_LETTERS = bytes.maketrans(b"\n\t\r\b\f+", b"ntrbf ")
 
 
-def disguises(secrets: Sequence[str]) -> list[str]:
-    """Each secret as it may come back: plain, in an address, in base64 of a longer text, in hex, reversed."""
-    found: dict[str, None] = {}
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            raw = secret.encode()
-            wholes = (secret, quote(secret, safe=""), raw.hex(), raw.hex().upper(), secret[::-1])
-            found |= dict.fromkeys([*wholes, *_base64_cores(raw)])
-    return list(found)
+def is_too_short(secret: str) -> bool:
+    """Whether it may stand in a reply by chance, so that it is not looked for in every spelling."""
+    return len(normal(secret.encode())) < SHORTEST_SECRET
 
 
-def unescaped(text: bytes) -> bytes:
-    """With the characters that JSON and YAML let one write in a roundabout way."""
-    if b"\\" not in text:
-        return text
-    return _ESCAPE.sub(lambda found: b"/" if found[3] else bytes([int(found[1] or found[2], 16)]), text)
+class Echoes:
+    """What to look for when `secrets` must not come back."""
+
+    def __init__(self, secrets: Sequence[str] = ()) -> None:
+        self.forms: list[str] = []
+        self._normal: dict[bytes, None] = {}
+        self._pattern = _ASCII_ESCAPE
+        self.add(secrets)
+
+    def add(self, secrets: Sequence[str]) -> None:
+        for secret in secrets:
+            if len(secret) < SHORTEST_SECRET:
+                continue
+            forms = _forms(secret)
+            if not secret.isascii():
+                self._pattern = _ANY_ESCAPE
+                # A header carries bytes, and is read as Latin-1 whatever they were meant to be.
+                forms += [form.encode().decode("latin-1") for form in forms]
+                self._normal[secret.encode("latin-1", "replace")] = None
+            self.forms += [form for form in forms if form not in self.forms]
+        found = (normal(form.encode(), self._pattern) for form in self.forms)
+        self._normal |= dict.fromkeys(form for form in found if len(form) >= SHORTEST_SECRET)
+
+    def holds(self, text: bytes) -> bool:
+        if not self.forms:
+            return False
+        if any(form.encode() in text for form in self.forms):
+            return True
+        told = normal(text, self._pattern)
+        return any(form in told for form in self._normal)
+
+    def struck_out(self, text: str) -> str:
+        """Without what is written plainly; nothing of it, if a secret is written in a roundabout way."""
+        for form in self.forms:
+            text = text.replace(form, STRUCK_OUT)
+        return STRUCK_OUT if self.holds(text.encode(errors="replace")) else text
+
+    def begins_at_the_end_of(self, text: str, at_least: int) -> bool:
+        """Whether `text` was cut off inside a secret of which so many characters are left."""
+        tail = text[-_LONGEST_ESCAPE * self.longest :].encode(errors="replace")
+        tails = [normal(each, self._pattern) for each in (tail, _CUT_ESCAPE.sub(b"", tail))]
+        beginnings = (form[:size] for form in self._normal for size in range(at_least, len(form)))
+        return any(each.endswith(beginning) for beginning in beginnings for each in tails)
+
+    @property
+    def longest(self) -> int:
+        return max((len(form.encode()) for form in self.forms), default=0)
+
+
+def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
+    """Not to be read or kept: only to be compared with another text in this form."""
+    for _ in range(_ROUNDS):
+        before = text
+        if b"\\" in text:
+            text = pattern.sub(_character, text)
+        if b"&" in text:
+            text = _ENTITY.sub(_entity, text)
+        if b"%" in text:
+            text = _PERCENT.sub(lambda found: bytes([int(found[1], 16)]), text)
+        if text == before:
+            break
+    return text.translate(_LETTERS, delete=b"\\").replace(b"''", b"'")
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    """Halves of a pair (UTF-16) stay halves, which no secret holds."""
+    code = int(next(filter(None, found.groups())), 16)
+    return chr(code).encode(errors="replace") if code <= 0x10FFFF else b""
+
+
+def _entity(found: re.Match[bytes]) -> bytes:
+    return html.unescape(f"&{found[1].decode()}").encode(errors="replace")
+
+
+def _forms(secret: str) -> list[str]:
+    """Each secret as it may come back: plain, in base64 of a longer text, in hex, reversed."""
+    raw = secret.encode()
+    return list(dict.fromkeys([secret, raw.hex(), raw.hex().upper(), secret[::-1], *_base64_cores(raw)]))
 
 
 def _base64_cores(raw: bytes) -> Iterator[str]:

@@ -23,7 +23,7 @@ from urllib3 import HTTPHeaderDict
 from urllib3.response import BaseHTTPResponse
 
 from catalog.addresses import Policy, check_url
-from catalog.echoes import disguises, unescaped
+from catalog.echoes import STRUCK_OUT, Echoes
 from catalog.protocols.base import IsEnough, Reply
 from catalog.protocols.errors import (
     ProtocolError,
@@ -61,7 +61,6 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 LONGEST_RECORDED = 64 * 1024
 AGENT = "Pegboard"
 GLIMPSE_SECONDS = 2.0
-STRUCK_OUT = "•••"
 _SHORTEST_CUT = 4  # of a secret's beginning, less may stand at an end by chance
 
 
@@ -136,7 +135,7 @@ class Session:
         self._is_authorized = authorized_for in (None, url.origin)
         self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
         self._query = urlencode(authorization_query, quote_via=quote) if self._is_authorized else ""
-        self._secrets = disguises(secrets)
+        self._secrets = Echoes(secrets)
         self._renewal = renewal if self._is_authorized else None
         self._status = 0
         self._limits = limits
@@ -272,18 +271,18 @@ class Session:
     def _carry(self, carried: Carried) -> None:
         headers, secrets = carried
         self._authorization = _checked(headers)
-        self._secrets += [text for text in disguises(secrets) if text not in self._secrets]
+        self._secrets.add(secrets)
 
     def _exchange_once(self, request: "_Request") -> Reply:
         try:
             with self._turns(self._time_left(), self._limits.request):
                 reply = self._ask(request)
         except ProtocolError as error:
-            if any(secret in error.message for secret in self._secrets):
+            if self._secrets.holds(error.message.encode(errors="replace")):
                 raise self._echo() from None
             raise
         texts = (reply.body, *(value.encode() for value in reply.headers.values()))
-        if self._secrets and any(map(self._holds_secret, (*texts, *map(unescaped, texts)))):
+        if any(map(self._secrets.holds, texts)):
             raise self._echo()
         return reply
 
@@ -328,37 +327,28 @@ class Session:
         replied = plain_headers(response) if response else {}
         return Exchange(
             method=request.method,
-            url=self._struck_out(self._url.origin + request.target),
-            headers={name: self._struck_out(value) for name, value in request.headers.items()},
+            url=self._secrets.struck_out(self._url.origin + request.target),
+            headers={name: self._secrets.struck_out(value) for name, value in request.headers.items()},
             body=self._start_of([request.body or b""]),
             status=response.status if response else 0,
-            reply_headers={name: self._struck_out(value) for name, value in replied.items()},
+            reply_headers={name: self._secrets.struck_out(value) for name, value in replied.items()},
             reply=self._start_of(parts),
             duration_ms=round((time.monotonic() - began) * 1000),
         )
 
     def _start_of(self, parts: Sequence[bytes]) -> str:
         """How a body begins. No secret is in it, none that was escaped and none that a cut went through."""
-        longest = max([len(secret.encode()) for secret in self._secrets], default=0)
         content = b""
         for part in parts:
-            content += part[: LONGEST_RECORDED + longest - len(content)]
+            content += part[: LONGEST_RECORDED + self._secrets.longest - len(content)]
         more = " …" if sum(map(len, parts)) > LONGEST_RECORDED else ""
-        text = self._struck_out(content.decode(errors="replace"))[:LONGEST_RECORDED]
-        if self._holds_secret(unescaped(content)) and not self._holds_secret(content):
+        told = content.decode(errors="replace")
+        text = self._secrets.struck_out(told)[:LONGEST_RECORDED]
+        if text == told[:LONGEST_RECORDED] and self._secrets.holds(content):
             return STRUCK_OUT
-        for secret in self._secrets:
-            while any(text.endswith(secret[:size]) for size in range(_SHORTEST_CUT, len(secret))):
-                text = text[:-_SHORTEST_CUT]
+        while self._secrets.begins_at_the_end_of(text, _SHORTEST_CUT):
+            text = text[:-_SHORTEST_CUT]
         return text + more
-
-    def _struck_out(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, STRUCK_OUT)
-        return text
-
-    def _holds_secret(self, text: bytes) -> bool:
-        return any(secret.encode() in text for secret in self._secrets)
 
     def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
         sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})

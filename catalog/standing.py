@@ -3,12 +3,18 @@
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from catalog import credentials
+from catalog import credentials, echoes
 from catalog.models import Credential
+from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, states
 from catalog.oauth.states import Remedy, Standing, State
 from catalog.oauth.tokens import moment
 from catalog.sealing import UndecryptableError
+
+TOO_SHORT = (
+    f"Its secret has fewer than {echoes.SHORTEST_SECRET} characters: too few to tell it from ordinary words, "
+    "so a reply that repeats it is not refused. Ask the vendor for a longer one."
+)
 
 
 def standing_of(credential: Credential, now: datetime) -> Standing:
@@ -16,15 +22,20 @@ def standing_of(credential: Credential, now: datetime) -> Standing:
     if clients.uses_oauth(credential):
         locked = _why_locked(credential) if credential.sealed else ""
         return _locked(locked) if locked else states.standing_of(credential.grant, now)
-    if locked := _why_locked(credential):
-        return _locked(locked)
+    try:
+        secret = credentials.unseal(credential).reveal()
+    except UndecryptableError as error:
+        return _locked(error.why)
+    # A signed token is sent in its place, and is long.
+    is_short = credential.kind != CredentialKind.JWT and echoes.is_too_short(secret)
+    warning = f" {TOO_SHORT}" if is_short else ""
     if credential.refused_at:
         host = urlsplit(credential.origin).netloc
-        says = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized)."
+        says = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized).{warning}"
         return _plain(State.REFUSED, says, Remedy.ENTER_SECRET, credential.refused_at)
     if credential.used_at is None:
-        return _plain(State.NEW, "It has not been sent to anybody yet.", None)
-    return _plain(State.OK, "The vendor took it when it was last sent.", None)
+        return _plain(State.NEW, f"It has not been sent to anybody yet.{warning}", None)
+    return _plain(State.OK, f"The vendor took it when it was last sent.{warning}", None)
 
 
 def used_at(credential: Credential) -> datetime | None:

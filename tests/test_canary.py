@@ -27,7 +27,7 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog import credentials, custody, enumeration, invocation, outbound, reading
+from catalog import credentials, custody, echoes, enumeration, invocation, reading
 from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
@@ -534,7 +534,7 @@ def test_search_finds_every_form(planted):
 
 def believes_everything(monkeypatch) -> None:
     """The product without its check for echoes."""
-    monkeypatch.setattr(outbound.Session, "_holds_secret", lambda self, text: False)
+    monkeypatch.setattr(echoes.Echoes, "holds", lambda self, text: False)
 
 
 def writes_it_down(monkeypatch) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
+from catalog.echoes import STRUCK_OUT, Echoes
 from catalog.protocols import strict_json
 from catalog.protocols.base import Reply
 from catalog.protocols.errors import (
@@ -203,8 +204,8 @@ def _spellings(secret: str) -> list[str]:
 def struck_out(text: str, sent: Collection[Secret]) -> str:
     for secret in sent:
         for form in _spellings(secret.reveal()):
-            text = text.replace(form, "•••")
-    return text
+            text = text.replace(form, STRUCK_OUT)
+    return Echoes([secret.reveal() for secret in sent]).struck_out(text)
 
 
 def without(error: ProtocolError, sent: Collection[Secret]) -> ProtocolError:

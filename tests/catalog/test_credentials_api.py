@@ -7,7 +7,7 @@ from tests.factories import make_endpoint
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/credentials/"
-GIVEN = {"name": "Main key", "kind": "bearer", "url": "https://api.acme.example/v1", "secret": "s3cret"}
+GIVEN = {"name": "Main key", "kind": "bearer", "url": "https://api.acme.example/v1", "secret": "s3cret-key"}
 
 
 def refusal(answer) -> tuple[int, str, set[str]]:
@@ -52,6 +52,17 @@ def test_credential_shows_its_state_and_never_its_secret(admin_api):
     }
     assert admin_api.get(f"{URL}{row['id']}/").json() == row
     assert admin_api.get(URL).json()["results"] == [row]
+
+
+@pytest.mark.parametrize(
+    ("secret", "is_said"),
+    [("an0ther", True), ("an0ther1", False), (r"a\b\c\d\e", True), ("a%20word+", False)],
+)
+def test_a_secret_that_is_too_short_to_be_found_again_is_said(admin_api, secret, is_said):
+    row = admin_api.post(URL, GIVEN | {"secret": secret}).json()
+    assert ("a reply that repeats it is not refused" in row["standing"]["sentence"]) is is_said
+    page = admin_api.get(f"/credentials/{row['id']}/").content.decode()
+    assert ("a reply that repeats it is not refused" in page) is is_said
 
 
 def test_secret_is_replaced_and_the_trail_says_so_without_it(admin_api):

@@ -1,8 +1,11 @@
 """What a session can do for protocols that need more than one question and one answer."""
 
+import html
+import json
+import re
 from base64 import b64encode, urlsafe_b64encode
 from contextlib import contextmanager
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -130,13 +133,25 @@ AROUND = ["", "x", "Bearer ", "ab"]
         lambda text: text.encode().hex().upper(),
         lambda text: text[::-1],
         lambda text: "".join(f"\\u{ord(c):04x}" for c in text),
+        lambda text: json.dumps(text)[1:-1],
+        lambda text: json.dumps(json.dumps(text))[1:-1],
+        lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
+        lambda text: quote(quote(text, safe=""), safe=""),
+        quote_plus,
+        html.escape,
+        lambda text: json.dumps(html.escape(html.escape(text)))[1:-1],
+        lambda text: json.dumps(html.escape(text)).replace("&", "\\u0026")[1:-1],
+        lambda text: "".join(f"&#x{ord(c):X};" for c in text),
+        lambda text: json.dumps(quote(json.dumps(text)))[1:-1],
+        lambda text: text.replace("'", "''"),
     ],
 )
-def test_secret_that_comes_back_in_disguise_is_not_taken(before, disguise):
-    secret = "s3cret/+?-of-ours"
+@pytest.mark.parametrize("secret", ["s3cret/+?-of-ours", 'pä"ss\\w0rd &<ours>', "100%41-it's+ours\\n"])
+def test_secret_that_comes_back_in_disguise_is_not_taken(before, disguise, secret):
     body = f'{{"description": "{disguise(before + secret)}"}}'.encode()
     given = {"authorization": {"X-Key": "does not matter"}, "secrets": [secret]}
-    for script in (reply(body), reply(b"{}", headers={"X-Debug": disguise(before + secret)})):
+    header = disguise(before + secret).encode().decode("latin-1")
+    for script in (reply(body), reply(b"{}", headers={"X-Debug": header})):
         with talk(script, **given) as (_vendor, session), pytest.raises(RefusedError) as refused:
             session.get("/")
         assert refused.value.code == "ECHO"
