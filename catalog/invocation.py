@@ -23,12 +23,12 @@ from django.db.models.functions import Now
 from catalog import call_results, credentials, hints, holds, pacing
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
-from catalog.models import Call, Endpoint, Tool, ToolVersion
+from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
 from catalog.models.findings import FindingState
 from catalog.outbound import Exchange, Session
 from catalog.protocols import outcomes
-from catalog.protocols.base import Outcome, Protocol, canonical
+from catalog.protocols.base import Outcome, Protocol, canonical, digest
 from catalog.protocols.errors import ProtocolError, printable
 from catalog.protocols.signature import Signature
 from catalog.wire import DEFAULT_LIMITS, MIB, Limits
@@ -51,6 +51,7 @@ LARGEST_SESSION = 16 * MIB  # handshakes, repetitions and events of a stream inc
 LONGEST_NAME = 150
 MOST_ACTIVE = 10
 KEPT_PER_TOOL = 500
+IDS_KEPT = timedelta(hours=25)
 
 
 class ArgumentsError(CatalogError):
@@ -128,13 +129,9 @@ def request_call(
     if not is_confirmed and (why := why_confirm(version)):
         raise ConfirmationError(why)
     call = Call(
-        tool=version.tool,
-        version=version,
-        key=key or uuid.uuid4(),
-        arguments=dict(arguments),
-        deadline_seconds=deadline_seconds,
+        tool=version.tool, version=version, arguments=dict(arguments), deadline_seconds=deadline_seconds
     )
-    return _queue(call, actor, runtime)
+    return _queue(call, actor, runtime, key)
 
 
 def continue_call(
@@ -162,13 +159,12 @@ def continue_call(
     following = Call(
         tool=call.tool,
         version=call.version,
-        key=key or uuid.uuid4(),
         arguments=call.arguments,
         continues=call,
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,
     )
-    return _queue(following, actor, runtime)
+    return _queue(following, actor, runtime, key)
 
 
 def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
@@ -195,13 +191,15 @@ def _refuse_removed(endpoint: Endpoint) -> None:
         raise CatalogError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
 
 
-def _queue(call: Call, actor: User, runtime: Runtime | None) -> Call:
+def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None) -> Call:
     call.requested_by, call.requested_name = actor, str(actor)
     if runtime:
         call.agent, call.release, call.token = runtime.agent, runtime.release, runtime.key
         call.requested_name = runtime.called_by(actor)
-    if existing := Call.objects.filter(key=call.key, tool=call.tool).first():
-        return _the_same(existing, call)
+    if key:
+        call.key = key
+        if earlier := _made_before(call):
+            return earlier
     active = Call.objects.filter(requested_by=actor, token=call.token, status__in=ACTIVE_CALLS)
     if active.count() >= MOST_ACTIVE:
         message = f"{MOST_ACTIVE} of your calls are still under way. Wait for one of them."
@@ -209,6 +207,8 @@ def _queue(call: Call, actor: User, runtime: Runtime | None) -> Call:
     call.gives_up_at = Now() + QUEUE_PATIENCE
     try:
         with transaction.atomic():
+            if key:
+                CallId.objects.create(key=key, digest=_digest(call))
             call.save()
             facts = {"call": call.pk, "version": call.version.ordinal}
             if forgotten := _forget_old(call.tool):
@@ -221,16 +221,43 @@ def _queue(call: Call, actor: User, runtime: Runtime | None) -> Call:
         if "one_active_continuation" in str(exc):
             message = "This call is being continued already."
             raise CatalogError("already_continued", message, status=409) from exc
-        return _the_same(Call.objects.get(key=call.key), call)
+        if earlier := _made_before(call):
+            return earlier
+        raise
     return Call.objects.get(pk=call.pk)
 
 
-def _the_same(existing: Call, wanted: Call) -> Call:
-    """The call that was made with this key before. Raises CatalogError if that was another one."""
-    facts = ("tool_id", "version_id", "requested_by_id", "token_id", "agent", "arguments", "continues_id")
-    if all(getattr(existing, fact) == getattr(wanted, fact) for fact in facts):
-        return existing
-    raise CatalogError("key_taken", "Another call was made with this id. Take a new one.", status=409)
+def _made_before(call: Call) -> Call | None:
+    """The call that was made with this key before. Raises CatalogError if that was another one, and if it is
+    known only that there was one."""
+    made = CallId.objects.filter(key=call.key).first()
+    existing = Call.objects.filter(key=call.key).first()
+    if made:
+        known = made.digest
+    elif existing:
+        known = _digest(existing)
+    else:
+        return None
+    if known != _digest(call):
+        raise CatalogError("key_taken", "Another call was made with this id. Take a new one.", status=409)
+    if existing is None:
+        message = (
+            "This call was made before and is not made again. What came of it is not kept any more. "
+            "To run the tool once more, take a new id."
+        )
+        raise CatalogError("call_forgotten", message, status=409)
+    return existing
+
+
+def _digest(call: Call) -> str:
+    """Of what is asked, and by whom: calls that agree in it are one call."""
+    facts = ("tool_id", "version_id", "requested_by_id", "token_id", "agent", "continues_id", "arguments")
+    return digest([getattr(call, fact) for fact in facts])
+
+
+def forget_ids() -> None:
+    """Once an hour: ids that are so old that a client no longer repeats a call with them."""
+    CallId.objects.filter(made_at__lt=Now() - IDS_KEPT).delete()
 
 
 def _forget_old(tool: Tool) -> int:

@@ -70,6 +70,11 @@ def perform_call(call_id: int) -> None:
 
 
 @shared_task
+def forget_call_ids() -> None:
+    invocation.forget_ids()
+
+
+@shared_task
 def renew_tokens() -> None:
     """Twice a minute: access tokens that are used and near their end, so that no run has to wait for one."""
     for credential_id in tokens.due():

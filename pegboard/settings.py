@@ -305,6 +305,11 @@ CELERY_BEAT_SCHEDULE = {
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
     "looks": {"task": "catalog.tasks.second_looks", "schedule": 60.0, "options": {"expires": 60}},
     "tokens": {"task": "catalog.tasks.renew_tokens", "schedule": 30.0, "options": {"expires": 30}},
+    "call ids": {
+        "task": "catalog.tasks.forget_call_ids",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
     "notifications": {"task": "catalog.notifications.dispatch.tick", "schedule": 5.0},
     "old notifications": {
         "task": "catalog.notifications.tasks.forget_old",

@@ -54,6 +54,7 @@ OPERATIONAL = {
     "catalog_keptreply": "a copy of what was read, for an hour",
     "catalog_likeness": "derived from names",
     "catalog_call": "a call is a record itself; that a person asked for it is told",
+    "catalog_callid": "part of a call's record",
     "catalog_circuit": "when to ask a vendor again",
     "catalog_toolcircuit": "when to call a tool again",
     "catalog_secondlook": "when to look again; what a look found, and who asked for one, is told",

@@ -1,4 +1,4 @@
-from catalog.models.calls import Call, Example
+from catalog.models.calls import Call, CallId, Example
 from catalog.models.circuit import Circuit, ToolCircuit
 from catalog.models.findings import Finding, Likeness
 from catalog.models.kept_replies import KeptReply
@@ -18,6 +18,7 @@ from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendo
 
 __all__ = [
     "Call",
+    "CallId",
     "Circuit",
     "Credential",
     "Endpoint",

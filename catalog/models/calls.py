@@ -162,6 +162,21 @@ class Call(models.Model):
         return msgspec.json.decode(self.result, type=Result) if self.result else Result()
 
 
+class CallId(models.Model):
+    """That a call was made under this id, for as long as the id must not run again.
+
+    Calls themselves are trimmed to the newest of each tool, which may be minutes. `digest` is that of what
+    was asked and by whom, so that the same call is told from another one when the call itself is gone.
+    """
+
+    key = models.UUIDField(primary_key=True)
+    digest = models.CharField(max_length=64)
+    made_at = models.DateTimeField(db_default=Now(), db_index=True)
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+
 class Example(models.Model):
     """Arguments worth keeping under a name; they fill the form, or run as they are."""
 

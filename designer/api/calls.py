@@ -36,7 +36,8 @@ NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the 
 class RuntimeCallInput(CallInput):
     id = serializers.UUIDField(
         required=False,
-        help_text="Of your choice. The same call sent twice with it runs once; another one with it is a 409.",
+        help_text="Of your choice. The same call sent again with it does not run again, for at least 24 "
+        "hours; another one with it is a 409.",
     )
 
 

@@ -1,15 +1,21 @@
 """A runtime runs the tools of its agent's live release, at the versions sealed there, and no others."""
 
+import threading
 import uuid
+from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from catalog import findings, invocation
 from catalog.api import calls as call_api
-from catalog.models import Call, Finding
+from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import Annotations, Requirements
+from catalog.tasks import forget_call_ids
 from designer import agents, calls, keys, pins, releases, tunings
 from people import directory, teams, tokens
 from people.models import AuditEntry, Role
@@ -289,6 +295,57 @@ def test_the_same_call_sent_twice_runs_once(owner, vendor, desk):
     for refused in (other, elsewhere):
         assert (refused.status_code, refused.json()["code"]) == (409, "key_taken")
     assert len(vendor.requests) == 1
+
+
+def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor, desk, monkeypatch):
+    monkeypatch.setattr(invocation, "KEPT_PER_TOOL", 1)
+    client, body = runtime(owner, desk[0]), GIVEN | {"id": str(uuid.uuid4())}
+    for each in (body, GIVEN, GIVEN, GIVEN):
+        assert client.post(url(), each).json()["outcome"] == "ok"
+    assert not Call.objects.filter(key=body["id"]).exists()
+    again = client.post(url(), body)
+    assert (again.status_code, again.json()["code"]) == (409, "call_forgotten")
+    assert "not made again" in again.json()["message"]
+    other = client.post(url(), body | {"arguments": {"Zip_code": "9"}})
+    assert (other.status_code, other.json()["code"]) == (409, "key_taken")
+    assert len(vendor.requests) == 4
+
+
+def test_ids_of_calls_are_forgotten_after_a_day_and_not_before(owner, vendor, desk):
+    client = runtime(owner, desk[0])
+    young, old = ({**GIVEN, "id": str(uuid.uuid4())} for _ in range(2))
+    for body in (young, old):
+        client.post(url(), body)
+    Call.objects.all().delete()
+    for body, hours in ((young, 24), (old, 26)):
+        CallId.objects.filter(key=body["id"]).update(made_at=timezone.now() - timedelta(hours=hours))
+    with CaptureQueriesContext(connection) as queries:
+        forget_call_ids()
+    assert len(queries) == 1
+    assert client.post(url(), young).json()["code"] == "call_forgotten"
+    assert client.post(url(), old).json()["outcome"] == "ok"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
+    _, pin = desk
+    number, start = uuid.uuid4(), threading.Barrier(6)
+    made = []
+
+    def ask():
+        start.wait()
+        arguments = {"Zip code": "0150"}
+        call = invocation.request_call(pin.version, actor=owner, arguments=arguments, key=number)
+        made.append(call.pk)
+        connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 6
+    assert made == [Call.objects.get().pk] * 6
 
 
 @pytest.mark.parametrize(
