@@ -127,6 +127,12 @@ def find(slug: str, name: str, reader: User, key: ApiToken | None = None) -> Rel
     return next(iter(Release.objects.raw(_FIND.format(conditions), parameters)), None)
 
 
+def before(release: Release) -> Release | None:
+    """The agent's release before this one."""
+    earlier = Release.objects.filter(agent=release.agent_id, number__lt=release.number)
+    return earlier.order_by("-number").first()
+
+
 def export(release: Release, name: str) -> bytes:
     """The release in one format: the same bytes each time, written when it was published.
 

@@ -11,8 +11,9 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import exports, releases, sealed
+from designer import exports, release_changes, releases, sealed
 from designer.api.agents import chosen_agent
+from designer.errors import DesignerError
 from designer.models import Release
 from people.api.generics import GenericAPIView, ListAPIView
 from people.inputs import Input
@@ -142,6 +143,60 @@ class ReleaseDetail(GenericAPIView[Release]):
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
         return Response(ReleaseDetailOutput(chosen_release(releases_at(request, slug), number)).data)
+
+
+class MemberOutput(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="Into what a model is shown: `inputs.city.description`.")
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
+class ToolChangeOutput(serializers.Serializer[Any]):
+    mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
+    tool = serializers.IntegerField()
+    name = serializers.CharField()
+    sentences = serializers.ListField(child=serializers.CharField())
+    members = MemberOutput(many=True)
+
+
+class ReleaseDiffOutput(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    against = serializers.IntegerField()
+    agent = MemberOutput(many=True, help_text="What is said otherwise of the agent itself.")
+    tools = ToolChangeOutput(many=True)
+
+
+class Against(Input):
+    against = serializers.CharField(
+        required=False, max_length=80, help_text="Another release; the one before, unless told."
+    )
+
+
+class ReleaseDiff(GenericAPIView[Release]):
+    """What differs in this release from another one: in sentences for people, and member by member."""
+
+    serializer_class = ReleaseDiffOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[NUMBER, Against], responses=ReleaseDiffOutput)
+    def get(self, request: Request, slug: str, number: str) -> Response:
+        given = Against(data=request.query_params.dict())
+        given.is_valid(raise_exception=True)
+        found = releases_at(request, slug)
+        release = chosen_release(found, number)
+        asked = given.validated_data.get("against")
+        other = chosen_release(found, asked) if asked else releases.before(release)
+        if other is None:
+            message = "There is no release before this one. Name another."
+            raise DesignerError("nothing_to_compare", message, fields={"against": message})
+        old, new = sealed.decode(other.document), sealed.decode(release.document)
+        answer = {
+            "number": release.number,
+            "against": other.number,
+            "agent": release_changes.about_agent(old, new),
+            "tools": release_changes.between(old, new),
+        }
+        return Response(ReleaseDiffOutput(answer).data)
 
 
 class AsStored(BaseContentNegotiation):

@@ -34,6 +34,7 @@ urlpatterns = [
     path(f"{AGENT}received/", provenance.AgentReceived.as_view(), name="api-agent-received"),
     path(f"{AGENT}releases/", releases.ReleaseList.as_view(), name="api-release-list"),
     path(f"{AGENT}releases/<str:number>/", releases.ReleaseDetail.as_view(), name="api-release"),
+    path(f"{AGENT}releases/<str:number>/diff/", releases.ReleaseDiff.as_view(), name="api-release-diff"),
     path(f"{AGENT}releases/<str:number>/tools/", releases.ReleaseTools.as_view(), name="api-release-tools"),
     path(
         f"{AGENT}releases/<str:number>/bundle/", releases.ReleaseBundle.as_view(), name="api-release-bundle"

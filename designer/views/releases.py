@@ -1,4 +1,3 @@
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -6,11 +5,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from designer import budget, exports, provenance, releases, sealed, upgrades
+from catalog.views.asked import number as number_in
+from designer import budget, exports, provenance, release_changes, releases, sealed, upgrades
 from designer.exports.base import Remark
 from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
-from designer.sealed import Sealed, SealedTool
 from designer.views.tools import pretty
 from people.errors import DomainError
 from people.keyset import Keyset
@@ -19,6 +18,7 @@ from people.permissions import person, requires
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 8_000
+OTHERS_OFFERED = 50
 
 
 @requires(write=Role.DESIGNER)
@@ -70,15 +70,19 @@ def _refusals(agent: Agent) -> list[tuple[Pin, str]]:
 def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     row = get_object_or_404(agent.releases.select_related("created_by"), number=number)
-    before = agent.releases.filter(number__lt=number).order_by("-number").first()
+    others = agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
+    before = _against(agent, row, request.GET.get("against", ""))
     document = sealed.decode(row.document)
+    old = sealed.decode(before.document) if before else None
     context = {
         "agent": agent,
         "release": row,
         "is_intact": sealed.digest(row.document.encode()) == row.digest,
         "tools": [(tool, budget.tokens(tool.signature)) for tool in document.tools],
         "before": before,
-        "differences": _differences(sealed.decode(before.document), document) if before else [],
+        "others": others,
+        "changes": release_changes.between(old, document) if old else [],
+        "changed_agent": release_changes.about_agent(old, document) if old else [],
         "formats": exports.FORMATS,
         **_shown_export(row, request.GET.get("format", "")),
     }
@@ -95,6 +99,13 @@ def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/received.html", {"agent": agent, "form": form, "answer": answer})
 
 
+def _against(agent: Agent, row: Release, asked: str) -> Release | None:
+    """The release to compare with: the one that was asked for, else the one before."""
+    if asked:
+        return agent.releases.filter(number=number_in(asked)).first()
+    return releases.before(row)
+
+
 def _shown_export(row: Release, name: str) -> dict[str, Any]:
     if name not in {format_.name for format_ in exports.FORMATS}:
         return {}
@@ -103,41 +114,3 @@ def _shown_export(row: Release, name: str) -> dict[str, Any]:
     except DomainError as error:
         return {"format": name, "problem": error.message}
     return {"format": name, "body": body[:SHOWN_CHARACTERS], "is_cut": len(body) > SHOWN_CHARACTERS}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One tool that is not in the release as it was in the one before."""
-
-    mark: str
-    tone: str
-    name: str
-    says: str
-
-
-def _differences(before: Sealed, after: Sealed) -> list[Difference]:
-    old = {tool.id: tool for tool in before.tools}
-    new = {tool.id: tool for tool in after.tools}
-    gone = [Difference("removed", "bad", t.signature.name, "") for pk, t in old.items() if pk not in new]
-    came = [Difference("added", "ok", t.signature.name, "") for pk, t in new.items() if pk not in old]
-    kept = [
-        Difference("changed", "warn", new[pk].signature.name, says)
-        for pk in new
-        if pk in old and (says := _says(old[pk], new[pk]))
-    ]
-    return [*gone, *came, *kept]
-
-
-def _says(old: SealedTool, new: SealedTool) -> str:
-    parts = []
-    if old.version != new.version:
-        parts.append(f"version {_word(old)} became version {_word(new)}")
-    if old.signature.name != new.signature.name:
-        parts.append(f"it was called “{old.signature.name}”")
-    if old.tuning != new.tuning:
-        parts.append("its words were tuned")
-    return ", ".join(parts)
-
-
-def _word(tool: SealedTool) -> str:
-    return tool.version.label or str(tool.version.ordinal)

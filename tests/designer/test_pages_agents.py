@@ -1,6 +1,6 @@
 import pytest
 
-from designer import agents, pins, releases
+from designer import agents, pins, releases, tunings
 from designer.models import Agent, Release
 from people.models import Role
 from tests.factories import make_agent, make_signature, make_tool, make_user, make_version
@@ -140,15 +140,29 @@ def test_a_release_says_what_differs_from_the_one_before(designer, alice, desk):
     releases.publish(desk, actor=alice)
 
     said = {
-        (one.mark, one.name): one.says
-        for one in designer.get("/agents/desk/releases/2/").context["differences"]
+        (one.mark, one.name): one.sentences
+        for one in designer.get("/agents/desk/releases/2/").context["changes"]
     }
 
     assert said == {
-        ("removed", "goes"): "",
-        ("added", "comes"): "",
-        ("changed", "stays"): "version 1 became version 2",
+        ("removed", "goes"): [],
+        ("added", "comes"): [],
+        ("changed", "stays"): ["Version 1 became version 2.", "What a model reads differs in description."],
     }
+
+
+def test_a_release_is_compared_with_any_other_of_the_agent(designer, alice, desk):
+    pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
+    for words in ("First words", "Second words", "Third words"):
+        tunings.tune(pin, actor=alice, description=words)
+        releases.publish(desk, actor=alice)
+
+    page = designer.get("/agents/desk/releases/3/?against=1").content.decode()
+
+    assert "<del>First</del> words" in page
+    assert "<ins>Third</ins> words" in page
+    assert "Our words changed." in page
+    assert "There is no release before this one" in designer.get("/agents/desk/releases/1/").content.decode()
 
 
 def test_an_unknown_format_shows_no_export(designer, alice, desk):

@@ -1,0 +1,80 @@
+from designer import effective, pins, release_changes, releases, sealed, tunings
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version
+
+URL = "/api/v1/agents/desk/releases/"
+
+
+def make_release(desk, alice):
+    return releases.publish(desk, actor=alice).number
+
+
+def test_what_differs_between_two_releases_is_told_member_by_member(api, alice, db):
+    desk = make_agent(slug="desk", name="Desk")
+    tool = make_tool(make_signature("look_up", description="Finds a person"))
+    pin = make_pin(desk, tool)
+    gone = make_pin(desk, make_tool(make_signature("gone")))
+    make_release(desk, alice)
+    signature = make_signature("look_up", description="Finds a person", inputs=(make_parameter("street"),))
+    pins.move_pin(pin, actor=alice, ordinal=make_version(tool, signature).ordinal)
+    tunings.tune(pin, actor=alice, description="Finds one person")
+    pins.remove_pin(gone, actor=alice)
+    make_pin(desk, make_tool(make_signature("new")))
+    make_release(desk, alice)
+
+    told = api.get(f"{URL}live/diff/").json()
+
+    assert (told["number"], told["against"], told["agent"]) == (2, 1, [])
+    marks = {each["name"]: each for each in told["tools"]}
+    assert {name: each["mark"] for name, each in marks.items()} == {
+        "gone": "removed",
+        "new": "added",
+        "look_up": "changed",
+    }
+    members = {each["path"]: (each["before"], each["after"]) for each in marks["look_up"]["members"]}
+    assert members["description"] == ("Finds a person", "Finds one person")
+    assert members["inputs.city"][1] is None
+    assert members["inputs.street"][0] is None
+    assert marks["look_up"]["sentences"] == [
+        "Version 1 became version 2.",
+        "Our words changed.",
+        "What a model reads differs in 3 places.",
+    ]
+
+
+def test_the_agents_own_words_are_compared_and_any_release_may_be_named(api, alice, db):
+    desk = make_agent(slug="desk", name="Desk")
+    make_pin(desk)
+    for description in ("One", "Two", "Three"):
+        api.patch("/api/v1/agents/desk/", {"description": description})
+        make_release(desk, alice)
+
+    told = api.get(f"{URL}3/diff/?against=1").json()
+
+    assert told["agent"] == [{"path": "description", "before": "One", "after": "Three"}]
+    assert told["tools"] == []
+
+
+def test_the_first_release_has_nothing_to_be_compared_with(api, alice, db):
+    desk = make_agent(slug="desk", name="Desk")
+    make_pin(desk)
+    make_release(desk, alice)
+
+    assert api.get(f"{URL}1/diff/").json()["code"] == "nothing_to_compare"
+    assert api.get(f"{URL}1/diff/?against=9").status_code == 404
+
+
+def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
+    def document(*inputs, tags=()):
+        tool = sealed.SealedTool(
+            id=1, tool_id="t", vendor="v", endpoint="e", protocol="a2t", tuning={},
+            version=sealed.SealedVersion(ordinal=1, label="1", digest="d"),
+            signature=effective.effective(make_signature(inputs=inputs, tags=tags), name="t"),
+        )  # fmt: skip
+        agent = sealed.SealedAgent(slug="desk", name="Desk", description="")
+        return sealed.Sealed(schema=sealed.SCHEMA, agent=agent, number=1, tools=(tool,))
+
+    city, day = make_parameter("city"), make_parameter("day")
+    (moved,) = release_changes.between(document(city, day), document(day, city))
+    assert moved.members == []
+    (tagged,) = release_changes.between(document(city), document(city, tags=("new",)))
+    assert [(each.path, each.before, each.after) for each in tagged.members] == [("tags", [], ["new"])]
