@@ -20,7 +20,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import custody, pacing, protocols, search, setting_values
+from catalog import bounds, custody, pacing, protocols, search, setting_values
 from catalog import policy as policies
 from catalog.addresses import in_ascii
 from catalog.editing import check_name, locked, origin_of
@@ -35,9 +35,12 @@ from people import audit, clashes, late_edits
 from people.models import User
 
 LONGEST_INTERVAL = 7 * 24 * 60
-HOW_IT_IS_READ = ("url", "credential_id", "interval_minutes", "settings", "authorities")
-# How fast an endpoint may be asked, and who vouches for it (certificates in PEM).
-REACH = ("requests_per_second", "requests_at_once", "authorities")
+HOW_IT_IS_READ = (
+    *("url", "credential_id", "interval_minutes", "settings", "authorities"),
+    *("max_tools", "max_minutes", "max_megabytes", "max_reply_megabytes"),
+)
+# How fast an endpoint may be asked, who vouches for it (certificates in PEM), and how long its list may be.
+REACH = ("requests_per_second", "requests_at_once", "authorities", *bounds.FIELDS)
 MOST_PER_SECOND, MOST_AT_ONCE = 1_000, 100
 
 
@@ -161,10 +164,10 @@ def draft_endpoint(
     url: str,
     credential: Credential | None = None,
     settings: Mapping[str, Any] | None = None,
-    authorities: str = "",
     instead_of: Endpoint | None = None,
+    **reach: Any,
 ) -> Endpoint:
-    """What would be saved, checked in the same way; a credential may be a draft as well.
+    """What would be saved, checked in the same way; a credential may be a draft as well. `reach`: see REACH.
 
     With `instead_of`, documents that this endpoint keeps need not be given again.
     """
@@ -172,7 +175,7 @@ def draft_endpoint(
         protocol=protocol,
         url=in_ascii(url.strip()),
         settings=dict(settings or {}),
-        authorities=authorities,
+        **reach,
     )
     if credential and not credential._state.adding:
         endpoint.credential = credential
@@ -282,6 +285,9 @@ def _check_reach(endpoint: Endpoint) -> None:
         raise invalid(requests_per_second=f"Choose a number from 1 to {MOST_PER_SECOND:,}.")
     if not 1 <= endpoint.requests_at_once <= MOST_AT_ONCE:
         raise invalid(requests_at_once=f"Choose a number from 1 to {MOST_AT_ONCE}.")
+    for bound in bounds.BOUNDS:
+        if not 1 <= getattr(endpoint, bound.field) <= bound.most:
+            raise invalid(**{bound.field: f"Choose a number from 1 to {bound.most:,}."})
     endpoint.authorities = endpoint.authorities.strip()
     if complaint := complaint_about_authorities(endpoint.authorities):
         raise invalid(authorities=complaint)
@@ -326,6 +332,7 @@ def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "requests_per_second": endpoint.requests_per_second,
         "requests_at_once": endpoint.requests_at_once,
         "authorities": _digest_of(endpoint.authorities),
+        **{field: getattr(endpoint, field) for field in bounds.FIELDS},
     }
 
 

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from catalog import pacing, sealing
+from catalog import bounds, pacing, sealing
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
@@ -26,7 +26,7 @@ from catalog.networks import origin_of, outbound_policy
 from catalog.oauth import clients, tokens
 from catalog.outbound import Carried, Exchange, Session
 from catalog.sealing import Secret, UndecryptableError
-from catalog.wire import DEFAULT_LIMITS, Limits
+from catalog.wire import Limits
 from people import audit
 
 LONGEST_LIFE = 900  # seconds that a signed token may live
@@ -211,7 +211,7 @@ def _in_base64url(text: bytes) -> str:
 def open_session(
     endpoint: Endpoint,
     exchanges: MutableSequence[Exchange] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | None = None,
     reached: dict[str, str] | None = None,
 ) -> AbstractContextManager[Session]:
     """The only way to speak with an endpoint: its address rule and pace, its credential if it is bound there.
@@ -219,7 +219,8 @@ def open_session(
     What the protocol finds out about the endpoint meanwhile is kept for the next session.
     """
     carrier = _carrier(endpoint)
-    return _remembering(endpoint, carrier, _session(endpoint, carrier, exchanges, limits, reached))
+    bounded = limits or bounds.limits_of(endpoint)
+    return _remembering(endpoint, carrier, _session(endpoint, carrier, exchanges, bounded, reached))
 
 
 def open_disguised(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
@@ -240,6 +241,7 @@ def open_disguised(endpoint: Endpoint, *, agent: str, with_credential: bool) -> 
         secrets=secrets,
         memory=copy.deepcopy(endpoint.memory),
         turns=pacing.turns(endpoint),
+        limits=bounds.limits_of(endpoint),
         authorities=endpoint.authorities,
         agent=agent,
     )

@@ -45,6 +45,11 @@ LEASE = timedelta(seconds=30)
 HEARTBEAT_SECONDS = 1.0
 # Of a long reading, this much is lost with its worker.
 STORE_SECONDS = 10.0
+# A long reading then gives its process back and goes on from what it has kept. Between that and the end of
+# a worker's patience (CELERY_TASK_SOFT_TIME_LIMIT) lie one request with its repetitions and the record.
+PART_SECONDS = 180.0
+# For a reading that cannot be divided.
+WHOLE_SECONDS = 300.0
 RESEND_AFTER = timedelta(seconds=20)
 RESEND_AT_LEAST_EVERY = timedelta(minutes=5)
 MAX_ATTEMPTS = 3
@@ -64,7 +69,7 @@ _NOTHING_READ = {"pages": 0, "seen": 0, "rejected": 0}
 
 
 class _GiveWayError(Exception):
-    """This reading keeps others waiting, so it goes on later."""
+    """This reading has had its part, or keeps others waiting, so it goes on later."""
 
 
 class HeldError(Exception):
@@ -240,11 +245,11 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
 
 def _perform(run: Run, on_progress: OnProgress | None) -> None:
     crashpoint("claimed")
-    replies = resuming.Replies(run)
-    heart = _Heartbeat(run, replies)
+    part = _Part(run)
+    replies, heart = part.replies, part.heart
     try:
         with heart:
-            harvest = _read(run, heart, replies, on_progress)
+            harvest = _read(part, on_progress)
         recording.record(run, harvest)
         crashpoint("recorded")
     except _GiveWayError:
@@ -278,7 +283,7 @@ def _put_aside(run: Run) -> None:
     if ours.update(
         status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, put_aside=True
     ):
-        logger.info("run %s keeps others waiting, so it goes on in the slow lane", run.pk)
+        logger.info("run %s has had its part, and goes on in the slow lane", run.pk)
 
 
 @transaction.atomic
@@ -345,7 +350,7 @@ class _Heartbeat:
         mine = Run.objects.filter(pk=self._run.pk, attempt=self._run.attempt, status=RunStatus.RUNNING)
         try:
             is_mine = bool(mine.update(lease_until=Now() + LEASE, **self.progress))
-            self.must_give_way = lanes.must_give_way(self._run, seconds, self.progress.get("pages", 0))
+            self.must_give_way = lanes.must_give_way(self._run, seconds, self._replies.answered)
         except DatabaseError as exc:
             # Away for a moment, perhaps. The lease is still ours until somebody else has it.
             logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
@@ -354,7 +359,34 @@ class _Heartbeat:
         return is_mine
 
 
-def _read(run: Run, heart: _Heartbeat, replies: resuming.Replies, on_progress: OnProgress | None) -> Harvest:
+class _Part:
+    """What one process reads of a run: all of it, or as much as it has time for.
+
+    `is_last`: what is not read now will not be read by this run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.replies = resuming.Replies(run, self.go_on)
+        self.heart = _Heartbeat(run, self.replies)
+        self.is_last = False
+        self.began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def go_on(self) -> None:
+        """Called where all that was read so far can be kept. Each part brings at least one reply."""
+        if self.heart.is_lost:
+            raise LostLeaseError
+        is_over = self.seconds > PART_SECONDS and self.replies.answered > 0
+        if not self.is_last and (is_over or self.heart.must_give_way):
+            raise _GiveWayError
+
+
+def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
+    run, heart, replies = part.run, part.heart, part.replies
     endpoint = run.endpoint
     if not endpoint.is_live:
         raise EndpointRemovedError
@@ -363,23 +395,22 @@ def _read(run: Run, heart: _Heartbeat, replies: resuming.Replies, on_progress: O
         heart.progress = {"pages": pages, "seen": seen, "rejected": rejected}
         if heart.is_lost:
             raise LostLeaseError
-        if heart.must_give_way:
-            raise _GiveWayError
         if on_progress:
             on_progress(pages, seen, rejected)
 
     reached: dict[str, str] = {}
     open_session = partial(credentials.open_session, endpoint, heart.heard, reached=reached)
-    ends = time.monotonic() + reading.MAX_SECONDS
-    read = partial(reading.read, run, endpoint.speak(), open_session, replies, progress, ends=ends)
+    read = partial(reading.read, run, endpoint.speak(), open_session, replies, progress)
     try:
         try:
             harvest = read()
         except (ProtocolViolationError, RefusedError):
-            # A cursor may have died meanwhile, or what was kept cannot be read: the list itself decides.
-            if not replies.used or time.monotonic() > ends:
+            # A cursor may have died meanwhile, or what was kept cannot be read: the list itself decides. It
+            # is not divided: what cannot be resumed once would have to be read from its beginning for ever.
+            if not replies.used or part.seconds > WHOLE_SECONDS:
                 raise
-            harvest = read()
+            part.is_last = True
+            harvest = read(ends=part.began + WHOLE_SECONDS)
     finally:
         if reached:
             Run.objects.filter(pk=run.pk, attempt=run.attempt).update(reached=reached)

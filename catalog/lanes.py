@@ -9,7 +9,7 @@ docs/decisions/0022-slow-vendors.md says why it is done so.
 from datetime import timedelta
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from catalog.models import Run
@@ -18,8 +18,8 @@ from catalog.models.runs import RunStatus, Trigger
 # What a run ends in whose vendor used up our patience; INCOMPLETE may say that it did so on a later page.
 WAITED = ("IDLE", "DEADLINE", "CONNECT_TIMEOUT", "INCOMPLETE")
 AT_ONCE = 1
-# Seconds: what a reading may take, and each of its pages, before it has to let others go first.
-PATIENCE, SLOW_PAGE = 10.0, 5.0
+# Seconds: what a reading may take, and each reply to it, before it has to let others go first.
+PATIENCE, SLOW_REPLY = 10.0, 5.0
 # Who was told to a worker so long ago found no free process.
 TOLD_BEFORE = timedelta(seconds=2)
 _LOCK = 7_301_204  # one number for this lane, among the advisory locks of the database
@@ -31,11 +31,11 @@ def is_slow(run: Run) -> bool:
     return run.trigger != Trigger.COMMAND and (run.put_aside or run.endpoint.error_code in WAITED)
 
 
-def must_give_way(run: Run, seconds: float, pages: int) -> bool:
-    """Whether this reading has kept a process for so long, with so few pages, that others go first."""
+def must_give_way(run: Run, seconds: float, replies: int) -> bool:
+    """Whether this reading has kept a process for so long, with so few replies, that others go first."""
     if run.trigger == Trigger.COMMAND or is_slow(run):
         return False
-    return pages > 0 and seconds > max(PATIENCE, pages * SLOW_PAGE) and _others_wait()
+    return replies > 0 and seconds > max(PATIENCE, replies * SLOW_REPLY) and _others_wait()
 
 
 def _others_wait() -> bool:
@@ -53,8 +53,10 @@ def may_start(run: Run) -> bool:
 
 
 def next_waiting() -> int | None:
-    """The run that has waited longest for its turn, to be told when one has ended."""
-    return _slow().filter(status=RunStatus.QUEUED).order_by("pk").values_list("pk", flat=True).first()
+    """The run that has waited longest for its turn, to be told when one has ended or has had its part."""
+    waiting = _slow().filter(status=RunStatus.QUEUED)
+    longest = waiting.order_by(F("started_at").asc(nulls_first=True), "pk")
+    return longest.values_list("pk", flat=True).first()
 
 
 def _slow() -> QuerySet[Run]:

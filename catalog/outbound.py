@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
@@ -42,8 +42,8 @@ from catalog.wire import (
     in_our_words,
     plain_headers,
     read_body,
-    size_text,
     system_resolver,
+    too_much_in_all,
 )
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
@@ -185,10 +185,9 @@ class Session:
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
         is_enough: IsEnough | None = None,
-        largest: int | None = None,
     ) -> Reply:
         """Tried again after a short pause when the failure may pass."""
-        request = _Request("GET", self._target(path, params), headers or {}, None, accept, is_enough, largest)
+        request = _Request("GET", self._target(path, params), headers or {}, None, accept, is_enough)
         return self._repeated(request)
 
     def post(
@@ -293,7 +292,7 @@ class Session:
 
     def _ask(self, request: "_Request") -> Reply:
         sent = self._headers(request.headers)
-        budget = self._budget(request.largest)
+        budget = Budget(self._url.authority, self._limits, time.monotonic() + self._time_left())
         is_done = False
         response: BaseHTTPResponse | None = None
         parts: list[bytes] = []
@@ -362,11 +361,6 @@ class Session:
             self._ends = time.monotonic() + self._limits.session
         return self._ends - time.monotonic()
 
-    def _budget(self, largest: int | None) -> Budget:
-        ends = time.monotonic() + self._time_left()
-        limits = replace(self._limits, body=largest) if largest else self._limits
-        return Budget(self._url.authority, limits, ends)
-
     def _read(
         self, response: BaseHTTPResponse, budget: Budget, is_enough: IsEnough | None, parts: list[bytes]
     ) -> bool:
@@ -379,10 +373,7 @@ class Session:
             if size > budget.limits.body:
                 raise budget.too_large()
             if self.bytes_read > self._limits.session_bytes:
-                limit = size_text(self._limits.session_bytes)
-                raise ProtocolViolationError(
-                    "BODY_TOO_LARGE", f"{budget.host} sent more than {limit} in all."
-                )
+                raise too_much_in_all(budget.host, self._limits)
             if is_enough and is_enough(b"".join(parts)):
                 return False
         return True
@@ -454,7 +445,6 @@ class _Request:
     body: bytes | None
     accept: Sequence[int]
     is_enough: IsEnough | None = None
-    largest: int | None = None
 
 
 def _glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from catalog import credentials
+from catalog import bounds, credentials
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
 from catalog.protocols.errors import ProtocolError
@@ -21,7 +21,7 @@ GROUPS_SHOWN = 100
 REJECTED_SHOWN = 20
 
 # A person waits for it.
-LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=SECONDS)
+LIMITS = replace(DEFAULT_LIMITS, session=SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def preview(endpoint: Endpoint) -> Preview:
     """Reads an endpoint that need not be saved, within limits that a person can wait for."""
     gathering = _Gathering(endpoint.speak())
     try:
-        with credentials.open_session(endpoint, limits=LIMITS) as session:
+        with credentials.open_session(endpoint, limits=bounds.limits_of(endpoint, LIMITS)) as session:
             for page in gathering.bounded(gathering.protocol.enumerate(session, NothingKnown())):
                 gathering.take(page)
     except ProtocolError as error:

@@ -1,13 +1,20 @@
-"""How an endpoint may be reached, as fields of a form: its pace, and whom it is trusted by."""
+"""How an endpoint may be reached, as fields of a form: its pace, who vouches for it, how much is read."""
 
 from typing import Any
 
 from django import forms
 from django.forms import BoundField
 
+from catalog import bounds
 from catalog.connections import MOST_AT_ONCE, MOST_PER_SECOND, REACH
 from catalog.models import Endpoint
 from catalog.policy_fields import PolicyForm
+
+
+def _bounded(bound: bounds.Bound) -> forms.IntegerField:
+    return forms.IntegerField(
+        min_value=1, max_value=bound.most, required=False, label=bound.label, help_text=bound.help
+    )
 
 
 class ReachForm(PolicyForm):
@@ -32,6 +39,11 @@ class ReachForm(PolicyForm):
         help_text="For a vendor whose certificate comes from an authority that only you know, in PEM form. "
         "This endpoint then trusts nobody else. Empty: the authorities that everybody knows.",
     )
+
+    max_tools = _bounded(bounds.TOOLS)
+    max_minutes = _bounded(bounds.MINUTES)
+    max_megabytes = _bounded(bounds.MEGABYTES)
+    max_reply_megabytes = _bounded(bounds.REPLY_MEGABYTES)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         usual = Endpoint()

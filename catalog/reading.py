@@ -5,18 +5,19 @@ memory stays flat however long the listing is. A listing that loops, never ends 
 read raises, and the catalog is left as it was.
 """
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from catalog import breaches, diff, inspection, policy, promises, recording, remembering
+from catalog import bounds, breaches, diff, inspection, policy, promises, recording, remembering
 from catalog.crashpoints import crashpoint
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
-from catalog.protocols import base, paging, signature
+from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.protocols.signature import Signature
@@ -25,9 +26,6 @@ from catalog.remembering import FirstPage, RememberedPages
 from catalog.resuming import Replies
 from catalog.tokens import tokens_of
 
-MAX_PAGES = 500
-MAX_TOOLS = paging.MOST_TOOLS
-MAX_SECONDS = 300
 MAX_READINGS = 3
 CHUNK = 100
 AT_ONCE = 25  # some 100 kB: less than a socket holds, so that nobody waits for the database
@@ -80,29 +78,27 @@ def read(
     replies: Replies,
     progress: Progress,
     *,
-    ends: float,
+    ends: float = math.inf,
 ) -> Harvest:
     """All of the endpoint; `progress` hears after each page of pages, tools seen and tools refused.
 
-    It begins where the run before broke off, as far as `replies` has kept what that one read. A list that
+    It begins where the one before broke off, as far as `replies` has kept what that one read. A list that
     seems to have changed while it was read is read until two readings agree. It seems so when tools stand
     twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError when the
     listing cannot be read to its end, or not before `ends` on the monotonic clock.
     """
     reader = remembering.reader_of(run.endpoint, protocol)
     remembered = RememberedPages(run.endpoint, reader)
-    guard = _Guard(ends)
-    before: dict[str, str] | None = None
-    for _ in range(MAX_READINGS):
+    while len(run.readings) < MAX_READINGS:
         with open_session() as session, recording.Stage() as stage:
             reading = _Reading(run, protocol, remembered, stage)
             asked = session if protocol.lists_at_once else replies.over(session, reader)
-            harvest = reading.read(asked, guard, progress)
+            harvest = reading.read(asked, _Guard(run.endpoint, replies.seconds_before, ends), progress)
             reading.look_again(session, replies)
-        if not reading.is_doubtful or reading.seen == before:
+        saw = base.digest(sorted(reading.seen.items()))
+        if not reading.is_doubtful or saw in run.readings[-1:]:
             return harvest
-        before = reading.seen
-        guard.start_over()
+        recording.note_reading(run, saw)
     raise UnavailableError(
         "UNSTABLE",
         f"The list changed each time while it was read, {MAX_READINGS} times in a row. "
@@ -110,19 +106,21 @@ def read(
     )
 
 
-@dataclass(slots=True)
 class _Guard:
-    """Stops listings that do not end."""
+    """Stops listings that do not end. `seconds_before` is what earlier parts of this reading have taken."""
 
-    deadline: float
-    cursors: dict[str | None, int] = field(default_factory=lambda: {None: 1})
-
-    def start_over(self) -> None:
-        self.cursors = {None: 1}
+    def __init__(self, endpoint: Endpoint, seconds_before: float, ends: float) -> None:
+        self.endpoint = endpoint
+        self.ends = ends
+        self.deadline = time.monotonic() + endpoint.max_minutes * 60 - seconds_before
+        self.cursors: dict[str | None, int] = {None: 1}
 
     def check(self, page: Page, number: int, *, seen: int, is_progress: bool) -> None:
-        if seen > MAX_TOOLS:
-            raise paging.too_many_tools()
+        if seen > self.endpoint.max_tools:
+            raise ProtocolViolationError(
+                "TOO_MANY_TOOLS",
+                f"The list holds more than {self.endpoint.max_tools:,} tools. {bounds.TOOLS.way_out}",
+            )
         if page.next is None:
             return
         if page.next in self.cursors:
@@ -135,15 +133,15 @@ class _Guard:
                 "NO_PROGRESS",
                 f"Page {number} brought no tool that was not listed before, yet says more follow.",
             )
-        if number >= MAX_PAGES:
-            raise ProtocolViolationError(
-                "TOO_MANY_PAGES", f"The listing goes on after {MAX_PAGES} pages; that is the limit."
-            )
-        if time.monotonic() > self.deadline:
+        now = time.monotonic()
+        if now > self.deadline:
+            took = f"{self.endpoint.max_minutes:,} minute{'s' * (self.endpoint.max_minutes > 1)}"
             raise UnavailableError(
                 "DEADLINE",
-                f"The listing was not at its end after {MAX_SECONDS // 60} minutes ({number} pages).",
+                f"The list was not at its end after {took} ({number:,} pages). {bounds.MINUTES.way_out}",
             )
+        if now > self.ends:
+            raise UnavailableError("DEADLINE", f"The list was not at its end in time ({number:,} pages).")
         self.cursors[page.next] = number + 1
 
 

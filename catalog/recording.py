@@ -166,6 +166,12 @@ def _copy_line(tool: StagedTool) -> str:
     return "\t".join([str(tool.tool_pk or r"\N"), *map(_escaped, texts)]) + "\n"
 
 
+def note_reading(run: Run, saw: str) -> None:
+    """One that another has to agree with. It outlasts the process: a long reading goes on in another one."""
+    run.readings = [*run.readings, saw]
+    Run.objects.filter(pk=run.pk, attempt=run.attempt).update(readings=run.readings)
+
+
 def unstage(tool_ids: Sequence[str]) -> None:
     if tool_ids:
         with connection.cursor() as cursor:

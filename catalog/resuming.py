@@ -16,20 +16,20 @@ from urllib.parse import urlsplit
 
 from django.db import Error as DatabaseError
 from django.db import transaction
+from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from catalog import recording
+from catalog import bounds, recording
 from catalog.models import KeptReply, Run
+from catalog.models.runs import ACTIVE
 from catalog.protocols import base
 from catalog.protocols.base import IsEnough, Reply
-from catalog.protocols.errors import ProtocolViolationError
 from catalog.recording import LostLeaseError
-from catalog.wire import DEFAULT_LIMITS, size_text
+from catalog.wire import Limits, too_much_in_all
 
 logger = logging.getLogger(__name__)
 
-LONGEST = timedelta(hours=1)
-MOST_BYTES = DEFAULT_LIMITS.session_bytes
 AT_ONCE = 25
 # What a request says beside its address and its body, and what of a reply's headers is kept. None hands out
 # a session or a cookie.
@@ -52,17 +52,20 @@ class _Heard:
     fresh: dict[str, Reply] = field(default_factory=dict)
     stored: set[str] = field(default_factory=set)
     newest: str = ""
+    answered: int = 0
     size: int = 0
 
 
 class Replies:
     """What one run hears from its vendor, and what the runs before it have heard.
 
-    The main thread reads; another one may `store` meanwhile.
+    The main thread reads; another one may `store` meanwhile. `before_asking` is called before the vendor
+    itself is asked, and may raise: whatever was read until then can be kept.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, before_asking: Callable[[], None] = lambda: None) -> None:
         self._run = run
+        self._before_asking = before_asking
         self._heard: _Heard | None = None
 
     @property
@@ -70,10 +73,21 @@ class Replies:
         """How many kept replies stood in for a request, in the reading that was begun last."""
         return len(self._heard.given) if self._heard else 0
 
+    @property
+    def answered(self) -> int:
+        """How many requests the vendor itself has answered, in that same reading."""
+        return self._heard.answered if self._heard else 0
+
+    @property
+    def seconds_before(self) -> float:
+        """How long ago the first of the tries began that this reading goes on from."""
+        kept = self._heard.kept.values() if self._heard else ()
+        return max([(timezone.now() - each.since).total_seconds() for each in kept], default=0.0)
+
     def over(self, session: base.Session, reader: str) -> base.Session:
         """The vendor, from where the last run broke off. From the second time on, from the beginning."""
         self._heard = _Heard(reader, _kept(self._run, reader) if self._heard is None else {})
-        return _Resumed(session, self._heard)
+        return _Resumed(session, self._heard, self._before_asking, bounds.limits_of(self._run.endpoint))
 
     def store(self) -> None:
         """For the next run to go on from, if this one is still ours. May be done again and again.
@@ -97,6 +111,8 @@ class Replies:
             logger.warning("run %s could not keep what it has read: %s", self._run.pk, exc)
             return
         heard.stored |= fresh.keys()
+        for request in fresh:  # what is written down need not be held as well
+            del heard.fresh[request]
 
     def _write(self, heard: _Heard, fresh: Mapping[str, Reply]) -> None:
         rows = [self._row(heard.reader, request, reply) for request, reply in fresh.items()]
@@ -123,11 +139,16 @@ class Replies:
 
 
 def forget_old() -> None:
-    KeptReply.objects.filter(since__lt=Now() - LONGEST).delete()
+    minutes = ExpressionWrapper(F("endpoint__max_minutes") * timedelta(minutes=1), DurationField())
+    under_way = Run.objects.filter(status__in=ACTIVE).values("endpoint")
+    KeptReply.objects.filter(since__lt=Now() - minutes).exclude(endpoint__in=under_way).delete()
 
 
 def _kept(run: Run, reader: str) -> dict[str, KeptReply]:
-    rows = KeptReply.objects.filter(endpoint=run.endpoint_id, reader=reader, since__gt=Now() - LONGEST)
+    """What is too old is read again. A run that goes on keeps all, or it would never come to its bound."""
+    rows = KeptReply.objects.filter(endpoint=run.endpoint_id, reader=reader)
+    if not run.put_aside:
+        rows = rows.filter(since__gt=Now() - timedelta(minutes=run.endpoint.max_minutes))
     return {row.request: row for row in rows}
 
 
@@ -138,12 +159,16 @@ def _reply(kept: KeptReply) -> Reply:
 class _Resumed:
     """A session that asks the vendor only for what was not kept. See `catalog.protocols.base.Session`."""
 
-    def __init__(self, session: base.Session, heard: _Heard) -> None:
+    def __init__(
+        self, session: base.Session, heard: _Heard, before_asking: Callable[[], None], limits: Limits
+    ) -> None:
         self.root = session.root
         self.memory = session.memory
         self.agent = session.agent
         self._session = session
         self._heard = heard
+        self._before_asking = before_asking
+        self._limits = limits
 
     def get(
         self,
@@ -153,7 +178,6 @@ class _Resumed:
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
         is_enough: IsEnough | None = None,
-        largest: int | None = None,
     ) -> Reply:
         ask = partial(
             self._session.get,
@@ -162,9 +186,8 @@ class _Resumed:
             headers=headers,
             accept=accept,
             is_enough=is_enough,
-            largest=largest,
         )
-        return self._answer(_named("GET", path, params, headers), accept, ask)
+        return self._answer(_named("GET", path, params, headers), headers, accept, ask)
 
     def post(
         self,
@@ -186,7 +209,9 @@ class _Resumed:
             is_repeatable=is_repeatable,
             is_enough=is_enough,
         )
-        return self._answer(_named("POST", path, json, headers), accept, ask) if is_repeatable else ask()
+        if not is_repeatable:
+            return ask()
+        return self._answer(_named("POST", path, json, headers), headers, accept, ask)
 
     def delete(
         self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
@@ -217,7 +242,13 @@ class _Resumed:
     def at(self, url: str) -> AbstractContextManager[base.Session]:
         return self._session.at(url)
 
-    def _answer(self, request: str, accept: Sequence[int], ask: Callable[[], Reply]) -> Reply:
+    def _answer(
+        self,
+        request: str,
+        headers: Mapping[str, str] | None,
+        accept: Sequence[int],
+        ask: Callable[[], Reply],
+    ) -> Reply:
         heard = self._heard
         heard.newest = ""
         kept = heard.kept.get(request)
@@ -226,21 +257,22 @@ class _Resumed:
             heard.given.add(request)
             reply = _reply(kept)
         else:
+            self._before_asking()
             reply = ask()
             heard.newest = request
-            if reply.status in KEPT_STATUSES and OPENS_SESSION not in reply.headers:
+            # Many vendors repeat the session's id in each reply. One that comes unasked opens a session.
+            is_in_session = OPENS_SESSION in {name.lower() for name in headers or {}}
+            if reply.status in KEPT_STATUSES and (is_in_session or OPENS_SESSION not in reply.headers):
                 heard.fresh[request] = reply
+                heard.answered += 1
         self._count(len(reply.body))
         return reply
 
     def _count(self, size: int) -> None:
         """A list that is read in several runs may be no longer than one that is read in one."""
         self._heard.size += size
-        if self._heard.size > MOST_BYTES:
-            host = urlsplit(self.root).netloc
-            raise ProtocolViolationError(
-                "BODY_TOO_LARGE", f"{host} sent more than {size_text(MOST_BYTES)} in all."
-            )
+        if self._heard.size > self._limits.session_bytes:
+            raise too_much_in_all(urlsplit(self.root).netloc, self._limits)
 
 
 def _named(method: str, path: str, asked: object, headers: Mapping[str, str] | None) -> str:

@@ -326,7 +326,7 @@ class _Looking:
             self._extend()
         if page.next is None:
             return
-        if number >= reading.MAX_PAGES or seen > reading.MAX_TOOLS or time.monotonic() > self.ends:
+        if seen > self.endpoint.max_tools or time.monotonic() > self.ends:
             raise UnavailableError("DEADLINE", f"The list did not end in time ({number} pages were read).")
 
     def _extend(self) -> None:

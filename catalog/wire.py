@@ -46,7 +46,10 @@ Resolver = Callable[[str, int], Sequence[Row]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and bytes. `request` and `body` hold for one request, `session` and `session_bytes` for all."""
+    """Seconds and bytes. `request` and `body` hold for one request, `session` and `session_bytes` for all.
+
+    Where a person can raise a limit of bytes, `body_way_out` and `session_way_out` say how.
+    """
 
     lookup: float = 3.0
     connect: float = 3.0
@@ -59,6 +62,8 @@ class Limits:
     ratio_from: int = MIB
     backoff: tuple[float, ...] = (0.2, 1.0)
     patience: float = 5.0
+    body_way_out: str = ""
+    session_way_out: str = ""
 
 
 DEFAULT_LIMITS = Limits()
@@ -106,9 +111,16 @@ class Budget:
             if self._received > 2 * self.limits.body:
                 raise self.too_large()
 
-    def too_large(self) -> ProtocolViolationError:
+    def too_large(self, announced: int = 0) -> ProtocolViolationError:
         limit = size_text(self.limits.body)
-        return ProtocolViolationError("BODY_TOO_LARGE", f"{self.host} sent more than {limit}.")
+        sent = f"announced {size_text(announced)}; limit {limit}" if announced else f"sent more than {limit}"
+        why = f"{self.host} {sent}. {self.limits.body_way_out}".rstrip()
+        return ProtocolViolationError("BODY_TOO_LARGE", why)
+
+
+def too_much_in_all(host: str, limits: Limits) -> ProtocolViolationError:
+    said = f"{host} sent more than {size_text(limits.session_bytes)} in all. {limits.session_way_out}"
+    return ProtocolViolationError("BODY_TOO_LARGE", said.rstrip())
 
 
 class BoundedSocket(socket.socket):
@@ -357,10 +369,7 @@ def read_body(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
         raise _unsupported("Transfer-Encoding", transfer, budget)
     announced = getattr(response, "length_remaining", None) or 0
     if announced > budget.limits.body:
-        limit = size_text(budget.limits.body)
-        raise ProtocolViolationError(
-            "BODY_TOO_LARGE", f"{budget.host} announced {size_text(announced)}; limit {limit}."
-        )
+        raise budget.too_large(announced)
     coding = response.headers.get("content-encoding", "").strip().lower()
     pieces = _pieces(response, budget)
     if coding in ("", "identity"):

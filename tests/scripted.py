@@ -51,7 +51,7 @@ class ScriptedSession:
         """Everything goes into one script; the path of a request to another address is that whole address."""
         return _Elsewhere(self, url)
 
-    def get(self, path, *, params=None, headers=None, accept=(200,), is_enough=None, largest=None):
+    def get(self, path, *, params=None, headers=None, accept=(200,), is_enough=None):
         return self._answer(("GET", path, dict(params or {}), None), headers, accept)
 
     def post(self, path, *, json, headers=None, accept=(200,), is_repeatable=False, is_enough=None):

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import connections, enumeration, previews, protocols, setting_values
+from catalog import bounds, connections, enumeration, previews, protocols, setting_values
 from catalog import policy as policies
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address, chosen_vendor
@@ -67,6 +67,14 @@ class Authorities(serializers.CharField):
         super().__init__(allow_blank=True, max_length=LARGEST_AUTHORITIES, **options)
 
 
+class Bounded(serializers.IntegerField):
+    """How long a list may be that is read from this endpoint."""
+
+    def __init__(self, bound: bounds.Bound) -> None:
+        text = f"{bound.label}. {bound.help}".rstrip()
+        super().__init__(min_value=1, max_value=bound.most, required=False, help_text=text)
+
+
 class EndpointChange(Input):
     url = Address(max_length=LONGEST_URL, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
@@ -83,6 +91,10 @@ class EndpointChange(Input):
         min_value=1, max_value=connections.MOST_AT_ONCE, required=False
     )
     authorities = Authorities(required=False)
+    max_tools = Bounded(bounds.TOOLS)
+    max_minutes = Bounded(bounds.MINUTES)
+    max_megabytes = Bounded(bounds.MEGABYTES)
+    max_reply_megabytes = Bounded(bounds.REPLY_MEGABYTES)
     is_paused = serializers.BooleanField(required=False)
 
     def validate_credential(self, pk: Any) -> Credential | None:
@@ -130,6 +142,7 @@ class EndpointOutput(serializers.ModelSerializer[Endpoint]):
             "requests_per_second",
             "requests_at_once",
             "authorities",
+            *bounds.FIELDS,
             "status",
             "is_paused",
             "error",
@@ -187,6 +200,8 @@ class PreviewInput(Input):
     credential = serializers.UUIDField(required=False, allow_null=True)
     settings = serializers.DictField(required=False)
     authorities = Authorities(required=False)
+    max_megabytes = Bounded(bounds.MEGABYTES)
+    max_reply_megabytes = Bounded(bounds.REPLY_MEGABYTES)
 
     def validate_credential(self, pk: Any) -> Credential | None:
         return chosen_credential(pk)

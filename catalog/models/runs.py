@@ -46,7 +46,14 @@ class Run(models.Model):
     queued_at = models.DateTimeField(db_default=Now())
     sent_at = models.DateTimeField(null=True)
     put_aside = models.BooleanField(
-        default=False, db_default=False, help_text="It kept others waiting, and goes on in the slow lane."
+        default=False,
+        db_default=False,
+        help_text="It has let others go first, and goes on in the lane of slow vendors.",
+    )
+    readings = models.JSONField(
+        default=list,
+        db_default=models.Value([], output_field=models.JSONField()),
+        help_text="A digest of what each whole reading of a list saw that seems to have changed meanwhile.",
     )
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

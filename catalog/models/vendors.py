@@ -124,7 +124,8 @@ class Endpoint(models.Model):
     """One platform root of a vendor, spoken to in one protocol with one credential.
 
     `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`. `authorities`
-    are certificates (PEM) of whoever vouches for it; given, they alone are trusted.
+    are certificates (PEM) of whoever vouches for it; given, they alone are trusted. `max_tools` and those
+    after it bound one reading of its list.
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")
@@ -147,6 +148,18 @@ class Endpoint(models.Model):
         default=8, db_default=8, validators=[MinValueValidator(1), MaxValueValidator(100)]
     )
     authorities = models.TextField(blank=True, default="", db_default="")
+    max_tools = models.PositiveIntegerField(
+        default=100_000, db_default=100_000, validators=[MinValueValidator(1), MaxValueValidator(1_000_000)]
+    )
+    max_minutes = models.PositiveIntegerField(
+        default=60, db_default=60, validators=[MinValueValidator(1), MaxValueValidator(1_440)]
+    )
+    max_megabytes = models.PositiveIntegerField(
+        default=256, db_default=256, validators=[MinValueValidator(1), MaxValueValidator(4_096)]
+    )
+    max_reply_megabytes = models.PositiveIntegerField(
+        default=32, db_default=32, validators=[MinValueValidator(1), MaxValueValidator(256)]
+    )
     is_paused = models.BooleanField(default=False)
     next_due_at = models.DateTimeField(default=timezone.now)
     failures = models.PositiveIntegerField(default=0)

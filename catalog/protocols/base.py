@@ -42,8 +42,7 @@ class Session(Interface):
     `path` is appended to the endpoint's root. Every call returns the reply of any status that
     `accept` lists and raises `UnavailableError`, `RefusedError` or `ProtocolViolationError` for
     everything else. `get` is tried again on a passing failure, `post` only when it `is_repeatable`.
-    A body is read to its end, or until what has come `is_enough`: streams may stay open. `largest`
-    stands in for the usual limit of its size, in bytes.
+    A body is read to its end, or until what has come `is_enough`: streams may stay open.
 
     `memory` holds small facts that were found out about this endpoint, such as which revision it
     speaks. Whatever JSON a protocol puts there it finds again in later sessions. `agent` is as whom we
@@ -62,7 +61,6 @@ class Session(Interface):
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
         is_enough: IsEnough | None = None,
-        largest: int | None = None,
     ) -> Reply: ...
 
     def post(

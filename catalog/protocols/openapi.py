@@ -32,7 +32,6 @@ from catalog.protocols.openapi_request import UnusableArgumentError
 from catalog.protocols.signature import Signature
 
 PAGE_SIZE = 100
-LARGEST_DOCUMENT = 32 * 1024 * 1024  # of those in use, some hold more than a thousand operations
 _DOCUMENTS = "application/json, application/yaml;q=0.9, text/yaml;q=0.9, */*;q=0.5"
 _ETAG = re.compile(r"(?:W/)?[\x21-\x7e]{1,200}")
 _CHANGES_INSIDE_A_VERSION = frozenset({"info"})
@@ -104,13 +103,13 @@ class OpenApi(Protocol):
         headers = {"Accept": _DOCUMENTS} | ({"If-None-Match": etag} if etag else {})
         accept = (200, 304) if etag else (200,)
         try:
-            return session.get("", headers=headers, accept=accept, largest=LARGEST_DOCUMENT)
+            return session.get("", headers=headers, accept=accept)
         except RefusedError as error:
             if error.code not in _MAY_LACK_A_SLASH:
                 raise
             # The address was kept without its last slash, on which some servers insist.
             with suppress(RefusedError):
-                return session.get("/", headers=headers, accept=accept, largest=LARGEST_DOCUMENT)
+                return session.get("/", headers=headers, accept=accept)
             raise
 
     def _pages(self, reply: Reply) -> Iterator[Page]:

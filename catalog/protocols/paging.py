@@ -8,22 +8,20 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from catalog.protocols.errors import ProtocolViolationError, printable
 
 LONGEST_CURSOR = 2048
-MOST_TOOLS = 50_000
+MOST_IN_ONE_REPLY = 50_000
 _CURSOR = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{0,{LONGEST_CURSOR}}}")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def counted(listed: Sequence[Any]) -> Sequence[Any]:
-    """`listed` as it is, unless there is more on it than a catalog takes: then nothing of it is looked at."""
-    if len(listed) > MOST_TOOLS:
-        raise too_many_tools()
+    """`listed` as it is, unless one reply lists more than is taken: then nothing of it is looked at."""
+    if len(listed) > MOST_IN_ONE_REPLY:
+        raise ProtocolViolationError(
+            "TOO_MANY_TOOLS",
+            f"One reply lists more than {MOST_IN_ONE_REPLY:,} tools; that is the limit. "
+            "Ask the vendor to list them on pages.",
+        )
     return listed
-
-
-def too_many_tools() -> ProtocolViolationError:
-    return ProtocolViolationError(
-        "TOO_MANY_TOOLS", f"The listing holds more than {MOST_TOOLS:,} tools; that is the limit."
-    )
 
 
 def cursor(value: object, member: str) -> str:

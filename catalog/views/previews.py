@@ -65,7 +65,7 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _changed(row: Endpoint, form: EndpointForm) -> Endpoint:
     changes = form.changes()
-    wanted = {name: changes[name] for name in ("url", "credential", "settings", "authorities")}
+    wanted = {name: changes[name] for name in ("url", "credential", "settings", *connections.REACH)}
     return connections.draft_endpoint(protocol=row.protocol, instead_of=row, **wanted)
 
 
@@ -78,7 +78,7 @@ def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
         url=given["url"],
         credential=credential or chosen_credential(form),
         settings=form.settings(),
-        authorities=given["authorities"],
+        **form.reach(),
     )
 
 

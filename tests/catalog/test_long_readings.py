@@ -1,13 +1,15 @@
 """A list that takes long is read to its end, however slowly the vendor sends it."""
 
 import time
+from datetime import timedelta
 
 import psycopg
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from catalog import enumeration
-from catalog.models import Tool
+from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint
 from tests.vendor import Vendor, serving, tools
@@ -30,9 +32,9 @@ def read(vendor):
 
 
 def test_a_list_that_takes_longer_than_any_statement_may_is_read_whole(long_list):
-    long_list.script = lambda number, document: time.sleep(0.25)
+    long_list.script = lambda number, document: time.sleep(0.4)
     with connection.cursor() as cursor:
-        cursor.execute("SET statement_timeout = '1s'")
+        cursor.execute("SET statement_timeout = '2s'")
         try:
             run = read(long_list)
         finally:
@@ -56,6 +58,92 @@ def test_nothing_is_open_in_the_database_while_the_vendor_is_waited_for(long_lis
     assert len(states) > PAGES
     assert set(states) == {"idle"}
     assert Tool.objects.count() == PAGES * PAGE
+
+
+def in_parts(vendor, monkeypatch, between=lambda: None, **fields):
+    """As workers do it when each has time for one request: the finished run, and how many parts it took."""
+    monkeypatch.setattr(enumeration, "PART_SECONDS", -1.0)
+    run = enumeration.request_run(make_endpoint(url=vendor.url, **fields), trigger=Trigger.SCHEDULE)
+    for part in range(1, 100):
+        done = enumeration.perform(run.pk)
+        if not done.is_active:
+            return done, part
+        assert (done.status, done.put_aside, done.attempt) == ("queued", True, 0)
+        between()
+    raise AssertionError("it never ended")
+
+
+def cursors(vendor):
+    return [path.partition("pageCursor=")[2] or "0" for path in vendor.requests]
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """The runs that workers were told of."""
+    sent = []
+    monkeypatch.setattr(enumeration, "send", lambda pk: sent.append(pk) or True)
+    return sent
+
+
+def test_a_long_reading_goes_on_in_parts_and_asks_for_each_page_once(long_list, told, monkeypatch):
+    run, parts = in_parts(long_list, monkeypatch)
+    assert (run.status, run.added, run.pages, run.attempt) == ("succeeded", PAGES * PAGE, PAGES, 1)
+    assert parts == PAGES
+    assert cursors(long_list) == ["0", "100", "200", "300", "400", "500", "0"]
+    assert told == [run.pk] * PAGES, "each part tells a worker of the next"
+    assert not KeptReply.objects.exists()
+
+
+def test_two_whole_readings_agree_about_a_missing_tool_over_all_their_parts(long_list, told, monkeypatch):
+    first, _ = in_parts(long_list, monkeypatch)
+    del long_list.listed[-1]
+    long_list.requests.clear()
+    Endpoint.objects.update(next_due_at=timezone.now())
+    run = enumeration.request_run(first.endpoint, trigger=Trigger.SCHEDULE)
+    while (done := enumeration.perform(run.pk)).is_active:
+        assert len(long_list.requests) < 100
+    assert (done.status, done.withdrawn) == ("succeeded", 1)
+    assert cursors(long_list).count("300") == 2
+
+
+def test_a_list_that_never_rests_ends_in_parts_too(long_list, told, monkeypatch):
+    count = iter(range(10_000))
+
+    def reword(number, document):
+        for each in document["items"][:1]:
+            each["description"] = f"Words {next(count)}."
+
+    long_list.script = reword
+    run, _ = in_parts(long_list, monkeypatch)
+    assert (run.status, run.error_code) == ("failed", "UNSTABLE")
+
+
+def test_the_time_of_all_parts_together_has_a_bound_that_says_how_to_raise_it(long_list, told, monkeypatch):
+    def age(seconds):
+        return lambda: KeptReply.objects.update(since=timezone.now() - timedelta(seconds=seconds))
+
+    run, _ = in_parts(long_list, monkeypatch, age(170), max_minutes=3)
+    assert run.status == "succeeded"
+    run, parts = in_parts(long_list, monkeypatch, age(190), max_minutes=3)
+    assert parts == 2
+    assert (run.status, run.error_code) == ("failed", "DEADLINE")
+    assert "not at its end after 3 minutes" in run.error_message
+    assert "raise “Minutes a reading may take” in the endpoint's settings, up to 1,440" in run.error_message
+
+
+def test_what_another_process_reads_now_is_not_read_on(long_list, told, monkeypatch):
+    """A worker that slept through its lease stops before its next request."""
+    monkeypatch.setattr(enumeration, "HEARTBEAT_SECONDS", 0.01)
+
+    def steal(number, document):
+        if number == 2:
+            Run.objects.update(attempt=7)
+            connection.close()
+            time.sleep(0.2)
+
+    long_list.script = steal
+    run = read(long_list)
+    assert (run.status, run.attempt, len(long_list.requests)) == ("running", 7, 2)
 
 
 def _database():

@@ -312,10 +312,19 @@ def test_page_with_a_bad_operation_is_read_again_without_losing_the_rest(api):
     assert {each.tool for each in Rejection.objects.filter(run=second)} == {"bad"}
 
 
-def test_document_may_be_larger_than_other_replies(api):
-    api.document = document({"/a": {"get": operation("a")}}, **{"x-padding": "x" * 11_000_000})
-    with session_with(api) as session:
-        assert [len(page.items) for page in OpenApi().enumerate(session, NothingKnown())] == [1]
+@pytest.mark.django_db(transaction=True)
+def test_document_may_be_as_large_as_the_endpoint_lets_in(api):
+    api.document = document({"/a": {"get": operation("a")}}, **{"x-padding": "x" * 2_000_000})
+    endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json", max_reply_megabytes=1)
+    refused = run(endpoint)
+    assert refused.error_code == "BODY_TOO_LARGE"
+    assert refused.error_message.endswith(
+        "announced 1.9 MB; limit 1 MB. An administrator can raise “Megabytes of one reply” in the endpoint's "
+        "settings, up to 256."
+    )
+    endpoint.max_reply_megabytes = 2
+    endpoint.save()
+    assert run(endpoint).added == 1
 
 
 def test_document_without_end_is_not_read_to_its_end(api):

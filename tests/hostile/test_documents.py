@@ -172,7 +172,7 @@ def test_a_page_of_sixty_thousand_nothings_is_not_looked_at(bench):
     else:
         turned(bench, lambda page: body)
     run = bench.read()
-    says = "The listing holds more than 50,000 tools; that is the limit."
+    says = "One reply lists more than 50,000 tools; that is the limit. Ask the vendor to list them on pages."
     assert (run.status, run.error_code, run.error_message) == ("failed", "TOO_MANY_TOOLS", says)
     bench.is_told(run, "TOO_MANY_TOOLS", says)
     assert bench.dump() == before

@@ -4,8 +4,8 @@ from datetime import UTC
 
 import pytest
 
-from catalog import enumeration, reading
-from catalog.models import Tool
+from catalog import enumeration
+from catalog.models import Endpoint, Tool
 from catalog.wire import Limits
 from tests.hostile.bench import SHORT, USUAL, Bench, as_admin, rejections
 from tests.hostile.dialects import DIALECTS
@@ -80,14 +80,21 @@ def test_48_a_search_that_heeds_no_offset_is_read_once(bench):
 
 
 @on(PAGED)
-def test_49_the_page_after_the_last_one_that_is_read(bench, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_PAGES", 2)
+def test_49_one_tool_more_than_the_endpoint_lets_in(bench):
     before = bench.dump()
+    Endpoint.objects.update(max_tools=3)
+    bench.endpoint.refresh_from_db()
     run = bench.read()
-    says = "The listing goes on after 2 pages; that is the limit."
-    assert (run.error_code, run.error_message) == ("TOO_MANY_PAGES", says)
-    bench.is_told(run, "TOO_MANY_PAGES", says)
+    says = (
+        "The list holds more than 3 tools. An administrator can raise “Tools in the list, at most” in the "
+        "endpoint's settings, up to 1,000,000."
+    )
+    assert (run.error_code, run.error_message) == ("TOO_MANY_TOOLS", says)
+    bench.is_told(run, "TOO_MANY_TOOLS", says)
     assert bench.dump() == before
+    Endpoint.objects.update(max_tools=6)
+    bench.endpoint.refresh_from_db()
+    assert bench.read().unchanged == 6
 
 
 @on(("a2t",))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
-from catalog import custody, enumeration, reading, recording, remembering, resuming
+from catalog import bounds, custody, enumeration, reading, recording, remembering, resuming
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.wire import Limits
@@ -332,11 +332,13 @@ def test_no_secret_is_kept(bench):
 def test_a_list_read_in_several_runs_may_be_no_longer_than_one_read_in_one(bench, monkeypatch):
     breaks_off(bench)
     size = sum(len(zlib.decompress(row.body)) for row in KeptReply.objects.all())
-    monkeypatch.setattr(resuming, "MOST_BYTES", size)
+    monkeypatch.setattr(bounds, "MIB", size)
+    Endpoint.objects.update(max_megabytes=1)
+    bench.endpoint.refresh_from_db()
     run = bench.read()
-    says = f"{bench.host} sent more than"
     assert run.error_code == "BODY_TOO_LARGE"
-    assert says in run.error_message
+    assert f"{bench.host} sent more than" in run.error_message
+    assert "raise “Megabytes of all replies to one reading”" in run.error_message
     assert not KeptReply.objects.exists()
 
 

@@ -32,6 +32,8 @@ class Command(BaseCommand):
         run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
         self.stdout.write(f"{endpoint.vendor}, {endpoint} (run {run.pk})")
         run = enumeration.perform(run.pk, on_progress=self.show)
+        while run.put_aside and run.status == RunStatus.QUEUED:  # a long list is read in parts
+            run = enumeration.perform(run.pk, on_progress=self.show)
         if run.status == RunStatus.SUCCEEDED:
             self.follow_up(run)
         elif run.is_active:

@@ -1,0 +1,49 @@
+"""How much of one vendor is read: what a list may hold, weigh and take, as each endpoint's settings say.
+
+Each stands against a vendor that never ends. Whoever meets one reads which it was, and how to raise it.
+"""
+
+from dataclasses import dataclass, replace
+
+from catalog.models import Endpoint
+from catalog.wire import DEFAULT_LIMITS, MIB, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`most` is as far as an administrator may raise it."""
+
+    field: str
+    label: str
+    help: str
+    most: int
+
+    @property
+    def way_out(self) -> str:
+        return f"An administrator can raise “{self.label}” in the endpoint's settings, up to {self.most:,}."
+
+
+TOOLS = Bound("max_tools", "Tools in the list, at most", "", 1_000_000)
+MINUTES = Bound(
+    "max_minutes",
+    "Minutes a reading may take",
+    "A long reading goes on in parts, so that other vendors get their turn.",
+    1_440,
+)
+MEGABYTES = Bound("max_megabytes", "Megabytes of all replies to one reading", "", 4_096)
+REPLY_MEGABYTES = Bound(
+    "max_reply_megabytes", "Megabytes of one reply", "One page of the list, or the whole document.", 256
+)
+BOUNDS = (TOOLS, MINUTES, MEGABYTES, REPLY_MEGABYTES)
+FIELDS = tuple(bound.field for bound in BOUNDS)
+
+
+def limits_of(endpoint: Endpoint, usual: Limits = DEFAULT_LIMITS) -> Limits:
+    """What a conversation that reads this endpoint may take."""
+    return replace(
+        usual,
+        body=endpoint.max_reply_megabytes * MIB,
+        body_way_out=REPLY_MEGABYTES.way_out,
+        session_bytes=endpoint.max_megabytes * MIB,
+        session_way_out=MEGABYTES.way_out,
+    )
