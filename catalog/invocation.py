@@ -424,7 +424,6 @@ def _limits(call: Call) -> Limits:
         DEFAULT_LIMITS,
         request=seconds,
         session=longest,
-        idle=seconds,
         body=LARGEST_REPLY,
         session_bytes=LARGEST_SESSION,
         backoff=(),

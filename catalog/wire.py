@@ -8,6 +8,7 @@ environment, or keeps a cookie.
 
 import functools
 import http.client
+import math
 import os
 import re
 import socket
@@ -53,7 +54,6 @@ class Limits:
 
     lookup: float = 3.0
     connect: float = 3.0
-    idle: float = 5.0
     request: float = 20.0
     session: float = 300.0
     body: int = 10 * MIB
@@ -73,30 +73,32 @@ class Budget:
     """What one request may still take. Its errors are ours and pass through the HTTP library untouched."""
 
     def __init__(self, host: str, limits: Limits, session_ends: float) -> None:
-        ends = monotonic() + limits.request
+        began = monotonic()
+        ends = began + limits.request
         self.host = host
         self.limits = limits
         self.ends = min(ends, session_ends)
+        self._silent_since = began
+        # What the session's end cuts off may have been about to come.
+        self._long_silence = limits.request / 2 if ends <= session_ends else math.inf
         self.allotted = limits.request if ends <= session_ends else limits.session
         self.body = 0
         self._received: int | None = None
 
-    def wait(self, at_most: float) -> float:
+    def wait(self, at_most: float = math.inf) -> float:
         """Seconds that the next step may take."""
         left = self.ends - monotonic()
         if left <= 0:
-            raise self._late()
+            raise self.late()
         return min(left, at_most)
 
-    def timed_out(self) -> UnavailableError:
-        if monotonic() >= self.ends:
-            return self._late()
+    def late(self) -> UnavailableError:
+        """Whoever was silent for half of the time hangs; whoever was not is slow."""
+        if monotonic() - self._silent_since < self._long_silence:
+            return UnavailableError("DEADLINE", f"{self.host} did not finish within {self.allotted:g} s.")
         if self.body:
             return UnavailableError("IDLE", f"{self.host} stopped after {self.body:,} bytes.")
-        return UnavailableError("IDLE", f"{self.host} sent nothing for {self.limits.idle:g} s.")
-
-    def _late(self) -> UnavailableError:
-        return UnavailableError("DEADLINE", f"{self.host} did not finish within {self.allotted:g} s.")
+        return UnavailableError("IDLE", f"{self.host} sent nothing for {self.allotted:g} s.")
 
     def reset(self) -> UnavailableError:
         return UnavailableError("RESET", f"{self.host}: the connection was reset.")
@@ -106,6 +108,7 @@ class Budget:
 
     def count(self, size: int) -> None:
         """Framing counts as well: endless chunk sizes or trailers are no body, and still have to end."""
+        self._silent_since = monotonic()
         if self._received is not None:
             self._received += size
             if self._received > 2 * self.limits.body:
@@ -144,11 +147,11 @@ class BoundedSocket(socket.socket):
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:
-        self.settimeout(self.budget.wait(self.budget.limits.idle))
+        self.settimeout(self.budget.wait())
         try:
             yield
         except TimeoutError as exc:
-            raise self.budget.timed_out() from exc
+            raise self.budget.late() from exc
         except OSError as exc:
             raise self.budget.reset() from exc
 
@@ -324,11 +327,11 @@ class Connection(HTTPConnection):
 
     def _secured(self, sock: BoundedSocket) -> BoundedSocket:
         try:
-            sock.settimeout(self._budget.wait(self._budget.limits.idle))
+            sock.settimeout(self._budget.wait())
             secured = tls_context(self._authorities).wrap_socket(sock, server_hostname=self.host)
             return cast(BoundedTlsSocket, secured)
         except TimeoutError as exc:
-            raise self._budget.timed_out() from exc
+            raise self._budget.late() from exc
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as exc:
             raise self._budget.reset() from exc
         except ssl.SSLError as exc:

@@ -12,7 +12,7 @@ from catalog.protocols.mcp import MCP
 from catalog.wire import KIB, Limits
 from tests.hostile_vendor import HostileVendor, drips, floods, in_turn, raw, then_waits
 
-QUICK = Limits(backoff=(), idle=0.3, request=1, body=64 * KIB)
+QUICK = Limits(backoff=(), request=0.6, body=64 * KIB)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 TOOL = {"name": "renew_loan", "inputSchema": {"type": "object"}}
 

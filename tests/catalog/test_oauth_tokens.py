@@ -332,7 +332,7 @@ def test_reply_that_does_not_come_ends_before_the_lease(monkeypatch):
     from catalog.oauth import http
 
     assert timedelta(seconds=http.LIMITS.session) < tokens.LEASE
-    monkeypatch.setattr(http, "LIMITS", replace(http.LIMITS, idle=0.2))
+    monkeypatch.setattr(http, "LIMITS", replace(http.LIMITS, request=0.2))
     with AuthorizationServer(scripts=[then_waits(b"")]) as server:
         credential = make_client(server)
         with pytest.raises(UnavailableError):

@@ -12,11 +12,11 @@ import pytest
 from catalog.addresses import Policy
 from catalog.outbound import Session
 from catalog.protocols.errors import ProtocolViolationError, RefusedError, UnavailableError
-from catalog.wire import Limits
+from catalog.wire import BoundedSocket, Limits
 from tests.hostile_vendor import HostileVendor, by_path, in_turn, json_reply, raw, reply, resets
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
-QUICK = Limits(backoff=(0.01, 0.01), idle=1, request=2)
+QUICK = Limits(backoff=(0.01, 0.01), request=2)
 
 
 def open_session(vendor, path="", **given):
@@ -315,3 +315,21 @@ def test_worker_that_was_forked_can_still_look_up_names():
         )
     assert child.returncode == 0
     assert vendor.connections == 2
+
+
+def test_a_vendor_may_be_silent_for_as_long_as_a_request_may_take(monkeypatch):
+    """Twenty seconds: one budget, of which each wait may take all that is left."""
+    waits = []
+    settimeout = BoundedSocket.settimeout
+
+    def noted(self, seconds):
+        waits.extend([seconds] if seconds else [])
+        settimeout(self, seconds)
+
+    with HostileVendor(json_reply({})) as vendor, Session(vendor.url, policy=LOOPBACK) as session:
+        monkeypatch.setattr(BoundedSocket, "settimeout", noted)
+        session.get("/tools")
+    to_connect, *others = waits
+    assert to_connect <= 3
+    assert others
+    assert all(18 < seconds <= 20 for seconds in others)

@@ -20,7 +20,7 @@ from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
-QUICK = Limits(lookup=0.3, connect=0.3, idle=0.5, request=1, backoff=())
+QUICK = Limits(lookup=0.3, connect=0.3, request=1, backoff=())
 
 CONNECTS: list[object] = []
 sys.addaudithook(lambda event, args: CONNECTS.append(args[1]) if event == "socket.connect" else None)

@@ -15,7 +15,7 @@ from catalog.wire import MIB, Limits
 from tests.hostile_vendor import BEHAVIOURS, GOOD, HostileVendor, drips, floods, raw, reply
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
-SHORT = Limits(idle=0.3, request=0.9, session=5, backoff=())
+SHORT = Limits(request=0.6, session=5, backoff=())
 
 LATER, ACT, VENDOR = UnavailableError, RefusedError, ProtocolViolationError
 
@@ -31,9 +31,9 @@ OUTCOMES = {
     "cuts its gzip": (LATER, "BODY_TRUNCATED", "reply ended early"),
     "says gzip and is not": (VENDOR, "ENCODING", "reply is not gzip as announced"),
     "sends more after its gzip": (VENDOR, "ENCODING", "reply is not gzip as announced"),
-    "drips its headers": (LATER, "DEADLINE", "did not finish within 0.9 s"),
-    "drips its body": (LATER, "DEADLINE", "did not finish within 0.9 s"),
-    "accepts and is silent": (LATER, "IDLE", "sent nothing for 0.3 s"),
+    "drips its headers": (LATER, "DEADLINE", "did not finish within 0.6 s"),
+    "drips its body": (LATER, "DEADLINE", "did not finish within 0.6 s"),
+    "accepts and is silent": (LATER, "IDLE", "sent nothing for 0.6 s"),
     "stops in mid-body": (LATER, "IDLE", "stopped after 5 bytes"),
     "closes in mid-body": (LATER, "BODY_TRUNCATED", "closed after 10 of 1,000 bytes"),
     "closes in mid-chunk": (LATER, "BODY_TRUNCATED", "reply ended early"),
@@ -46,7 +46,7 @@ OUTCOMES = {
     "sends a status line without end": (VENDOR, "NOT_HTTP", "an endless line"),
     "sends 5,000 headers": (VENDOR, "HEADERS", "more than 100 headers"),
     "sends a header of 2 MB": (VENDOR, "HEADERS", "header longer than 64 KB"),
-    "sends endless interim replies": (LATER, "DEADLINE", "did not finish within 0.9 s"),
+    "sends endless interim replies": (LATER, "DEADLINE", "did not finish within 0.6 s"),
     "gives two lengths": (VENDOR, "FRAMING", "contradicting lengths"),
     "sends a bad chunk size": (VENDOR, "FRAMING", "a chunk size that is no number"),
     "sends a negative chunk size": (VENDOR, "FRAMING", "a chunk size that is no number"),
@@ -70,7 +70,7 @@ OUTCOMES = {
     "answers 403": (ACT, "AUTH", "rejected our credential (403 Forbidden)"),
     "answers 404": (ACT, "NOT_FOUND", "has nothing at /tools; is the address right?"),
     "answers 999": (VENDOR, "HTTP_999", "answered 999, which is not expected"),
-    "streams events without an answer": (LATER, "DEADLINE", "did not finish within 0.9 s"),
+    "streams events without an answer": (LATER, "DEADLINE", "did not finish within 0.6 s"),
     "shows a login page": (VENDOR, "NOT_JSON", "sent a web page (text/html). Is the address right"),
     "sends an empty body": (VENDOR, "EMPTY_REPLY", "empty"),
     "sends JSON 200,000 deep": (VENDOR, "JSON_DEPTH", "nested too deeply"),
@@ -122,7 +122,7 @@ def test_hostile_vendor_gets_its_own_sentence(name):
 
 def test_endless_trailers_end():
     with pytest.raises(ProtocolError) as caught:
-        ask(BEHAVIOURS["sends endless trailers"], Limits(idle=0.5, request=1, body=MIB, backoff=()))
+        ask(BEHAVIOURS["sends endless trailers"], Limits(request=1, body=MIB, backoff=()))
     assert caught.value.code in {"BODY_TOO_LARGE", "DEADLINE"}
 
 
@@ -173,7 +173,7 @@ def test_all_replies_together_have_a_limit():
 
 
 def test_all_tries_together_have_a_deadline():
-    limits = Limits(session=0.4, request=10, idle=5, backoff=(0.01,) * 1000)
+    limits = Limits(session=0.4, request=10, backoff=(0.01,) * 1000)
     started = time.monotonic()
     with pytest.raises(UnavailableError, match=r"did not finish within 0\.4 s"):
         ask(drips(b"x" * 500), limits)

@@ -18,7 +18,7 @@ from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, raw, reply, resets
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
-QUICK = Limits(backoff=(0.01, 0.01), idle=1, request=2)
+QUICK = Limits(backoff=(0.01, 0.01), request=2)
 SECRET = "s3cret-s3cret"
 BEARER = {"authorization": {"Authorization": f"Bearer {SECRET}"}, "secrets": [SECRET]}
 

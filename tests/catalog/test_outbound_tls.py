@@ -28,7 +28,7 @@ from tests.hostile_vendor import BEHAVIOURS, HostileVendor, reply
 from tests.vendor import tool
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
-QUICK = Limits(idle=0.4, request=0.8, backoff=())
+QUICK = Limits(request=0.6, backoff=())
 OUR_NAME = [x509.DNSName("vendor.example")]
 NOW = datetime.datetime.now(datetime.UTC)
 

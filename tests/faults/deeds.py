@@ -52,7 +52,7 @@ def work_off(runs: list[int]) -> None:
     from catalog import credentials, enumeration
     from catalog.wire import Limits
 
-    patient = Limits(idle=600, request=600, session=600)
+    patient = Limits(request=600, session=600)
     credentials.open_session = partial(credentials.open_session, limits=patient)
     for run in runs:
         enumeration.perform(run)
