@@ -5,6 +5,8 @@ from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
 from people.models import User
 
+NEEDED_A_SIGN_IN = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
+
 
 def begin(endpoint: Endpoint, *, actor: User) -> Run | None:
     """The first reading of a new endpoint; None while it waits for a sign-in."""
@@ -14,14 +16,13 @@ def begin(endpoint: Endpoint, *, actor: User) -> Run | None:
 
 
 def go_on(credential: Credential, *, actor: User) -> list[Run]:
-    """After somebody has signed in: endpoints that were connected with it and wait for that are read now."""
+    """After a person has signed in: what was connected with it and waits for that is read now."""
+    never_read = [
+        connections.update_endpoint(row, actor=actor, is_paused=False) for row in waiting(credential)
+    ]
     return [
-        enumeration.request_run(
-            connections.update_endpoint(endpoint, actor=actor, is_paused=False),
-            trigger=Trigger.PERSON,
-            actor=actor,
-        )
-        for endpoint in waiting(credential)
+        enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+        for endpoint in [*never_read, *_refused(credential)]
     ]
 
 
@@ -29,3 +30,9 @@ def waiting(credential: Credential) -> list[Endpoint]:
     """Connected with it, and never read."""
     rows = Endpoint.objects.live().filter(credential=credential, is_paused=True, runs=None)
     return list(rows.select_related("vendor", "credential"))
+
+
+def _refused(credential: Credential) -> list[Endpoint]:
+    """Their last reading failed for want of the sign-in that there is now."""
+    rows = Endpoint.objects.live().filter(credential=credential, is_paused=False, failures__gt=0)
+    return list(rows.filter(error_code__in=NEEDED_A_SIGN_IN).select_related("vendor", "credential"))

@@ -25,6 +25,7 @@ from catalog.models.vendors import CredentialKind
 from catalog.networks import origin_of, outbound_policy
 from catalog.oauth import clients, tokens
 from catalog.outbound import Carried, Exchange, Session
+from catalog.protocols.challenges import scope_asked, wants_more_scope
 from catalog.sealing import Secret, UndecryptableError
 from catalog.wire import Limits
 from people import audit
@@ -109,13 +110,21 @@ class _Renewal:
             self._carry(tokens.apart(partial(tokens.token_for, self._credential)))
         return self._carried.headers, self._carried.secrets
 
-    def answered(self, status: int) -> bool:
-        """Whether there is another token now, after the vendor answered 401 to this one."""
+    def answered(self, status: int, challenge: str) -> bool:
+        """Whether there is another token now, after the vendor answered 401 to this one.
+
+        A token with more scopes than this one is for a person to get; what was asked for is noted.
+        """
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             self._worked()
-        if status != HTTPStatus.UNAUTHORIZED or self._credential._state.adding:
+        if self._credential._state.adding:
             return False
         generation = self._token.generation
+        if status == HTTPStatus.FORBIDDEN and wants_more_scope(challenge):
+            scope = scope_asked(challenge)
+            tokens.apart(partial(tokens.note_wanted_scope, self._credential, generation, scope))
+        if status != HTTPStatus.UNAUTHORIZED:
+            return False
         if not self._may_renew:
             tokens.apart(partial(tokens.note_refusal, self._credential, generation))
             return False
@@ -148,7 +157,7 @@ class _Use:
     def current(self) -> Carried:
         return self._carried
 
-    def answered(self, status: int) -> bool:
+    def answered(self, status: int, challenge: str) -> bool:
         """Only 401 says that it was not taken, and only success that it was: RFC 9110 section 15.5.2."""
         self._is_used = self._is_used or bool(status)
         if status == HTTPStatus.UNAUTHORIZED:

@@ -16,7 +16,7 @@ from catalog.editing import check_name, locked, origin_of
 from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients, revocation
+from catalog.oauth import clients, revocation, tokens
 from catalog.oauth.registration import Registered
 from catalog.oauth.revocation import Farewell
 from catalog.sealing import Secret
@@ -107,6 +107,12 @@ def update_credential(
     if farewell:
         farewell.after_commit(actor)
     return credential
+
+
+def widen(credential: Credential, *, actor: User) -> Credential:
+    """Asks for its next token with the scopes that the vendor wants too; no person has to sign in for it."""
+    grant = Grant.objects.get(credential=credential)
+    return update_credential(credential, actor=actor, scope=tokens.widest(grant.scope, grant.wanted_scope))
 
 
 def details_of(credential: Credential) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from urllib3.response import BaseHTTPResponse
 from catalog.addresses import Policy, check_url
 from catalog.echoes import STRUCK_OUT, Echoes
 from catalog.protocols.base import IsEnough, Reply
+from catalog.protocols.challenges import scope_asked, wants_more_scope
 from catalog.protocols.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -69,8 +70,11 @@ class Renewal(Interface):
 
     def current(self) -> Carried: ...
 
-    def answered(self, status: int) -> bool:
-        """Told of every reply, or 0 for none. True when the vendor wants another token, and there is one."""
+    def answered(self, status: int, challenge: str) -> bool:
+        """Told of every reply, or 0 for none. True when the vendor wants another token, and there is one.
+
+        `challenge` is the WWW-Authenticate header of the reply.
+        """
         ...
 
 
@@ -138,6 +142,7 @@ class Session:
         self._secrets = Echoes(secrets)
         self._renewal = renewal if self._is_authorized else None
         self._status = 0
+        self._challenge = ""
         self._limits = limits
         self._turns = turns
         self._ends: float | None = None
@@ -252,16 +257,16 @@ class Session:
             return self._exchange_once(request)
         self._carry(self._renewal.current())
         outcome = self._outcome(request)
-        if self._renewal.answered(self._status) and is_repeatable:
+        if self._renewal.answered(self._status, self._challenge) and is_repeatable:
             self._carry(self._renewal.current())
             outcome = self._outcome(request)
-            self._renewal.answered(self._status)
+            self._renewal.answered(self._status, self._challenge)
         if isinstance(outcome, RefusedError):
             raise outcome
         return outcome
 
     def _outcome(self, request: "_Request") -> Reply | RefusedError:
-        self._status = 0
+        self._status, self._challenge = 0, ""
         try:
             return self._exchange_once(request)
         except RefusedError as error:
@@ -302,7 +307,12 @@ class Session:
                 target = self._with_key(request.target)
                 response = self._connection.ask(request.method, target, sent, request.body, budget)
                 self._status = response.status
-                if response.status not in request.accept:
+                challenge = response.headers.get("www-authenticate", "")
+                # What it asks for is kept and shown; our own credential must not come to stand there.
+                self._challenge = "" if self._secrets.holds(challenge.encode(errors="replace")) else challenge
+                # Whatever a protocol makes of 403: this one is about the token and not about the request.
+                is_too_narrow = response.status == HTTPStatus.FORBIDDEN and wants_more_scope(self._challenge)
+                if response.status not in request.accept or is_too_narrow:
                     if self.exchanges is not None:
                         _glimpse(response, budget, parts)
                     raise self._refusal(response, request.target)
@@ -398,9 +408,7 @@ class Session:
                 "REDIRECT", f"{host} answered {status} to {where}; redirects are not followed."
             )
         if status in (401, 403):
-            is_ours = self._authorization or self._query
-            why = "rejected our credential" if is_ours else "asks for a credential"
-            return RefusedError("AUTH", f"{host} {why} ({status} {_phrase(status)}).")
+            return self._unauthorized(status)
         if status in (404, 410):
             path = printable(target.partition("?")[0])
             return RefusedError("NOT_FOUND", f"{host} has nothing at {path}; is the address right?")
@@ -411,6 +419,17 @@ class Session:
         if status in (204, 205):
             return ProtocolViolationError("EMPTY_REPLY", f"{answered}: a reply without a body.")
         return ProtocolViolationError(f"HTTP_{status}", f"{answered}, which is not expected here.")
+
+    def _unauthorized(self, status: int) -> RefusedError:
+        host, scope = self._url.authority, printable(scope_asked(self._challenge), 300)
+        if status == HTTPStatus.FORBIDDEN and wants_more_scope(self._challenge):
+            wanted = f"the scope “{scope}”" if scope else "more scopes, and does not say which"
+            message = f"{host} wants a token with {wanted} for this (403 Forbidden)."
+            return RefusedError("INSUFFICIENT_SCOPE", message, challenge=self._challenge)
+        is_ours = self._authorization or self._query
+        why = "rejected our credential" if is_ours else "asks for a credential"
+        message = f"{host} {why} ({status} {_phrase(status)})."
+        return RefusedError("AUTH", message, challenge=self._challenge)
 
     def _later(self, answered: str, status: int, header: str) -> UnavailableError:
         code = "RATE_LIMITED" if status == HTTPStatus.TOO_MANY_REQUESTS else f"HTTP_{status}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from catalog import bounds, credentials
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
-from catalog.protocols.errors import ProtocolError
+from catalog.protocols.errors import ProtocolError, RefusedError
 from catalog.protocols.signature import Signature
 from catalog.tokens import tokens_of
 from catalog.wire import DEFAULT_LIMITS
@@ -44,7 +44,8 @@ class Listed:
 class Preview:
     """`kinds` groups tools by the protocol's own word for them; `is_complete` is False when there are more.
 
-    `needs` says what a credential has to be. With an `error`, the other members hold what came before it.
+    `needs` says what a credential has to be. With an `error`, the other members hold what came before it;
+    `challenge` is the WWW-Authenticate header of a vendor that asks for another credential.
     """
 
     tools: int = 0
@@ -58,6 +59,7 @@ class Preview:
     rejections: list[dict[str, str]] = field(default_factory=list)
     notes: list[dict[str, str | int]] = field(default_factory=list)
     error: dict[str, str] | None = None
+    challenge: str = ""
 
 
 def preview(endpoint: Endpoint) -> Preview:
@@ -69,6 +71,7 @@ def preview(endpoint: Endpoint) -> Preview:
                 gathering.take(page)
     except ProtocolError as error:
         gathering.preview.error = {"code": error.code, "message": error.message}
+        gathering.preview.challenge = error.challenge if isinstance(error, RefusedError) else ""
     return gathering.concluded()
 
 

@@ -69,6 +69,7 @@ def _plain(state: State, sentence: str, remedy: Remedy | None, failed_at: dateti
         granted=[],
         missing=[],
         extra=[],
+        wanted=[],
         signed_in_at=None,
         signed_in_by="",
     )

@@ -68,6 +68,10 @@ class StrictServer:
     registers: bool = True
     revokes: bool = True
     path: str = ""  # of the issuer
+    described_at: str = "/.well-known/oauth-protected-resource/mcp"
+    posts_only: bool = False  # /mcp answers GET with 405 before it looks at tokens, as MCP servers may
+    first_scope: str = "read write"  # of the challenge that meets a stranger
+    needs: dict[str, str] = field(default_factory=dict)  # scopes by the method of MCP
     faults: list[str] = field(default_factory=list)
     clients: dict[str, Client] = field(default_factory=dict)
     revoked: list[str] = field(default_factory=list)
@@ -77,6 +81,7 @@ class StrictServer:
         self._spent: dict[str, Family] = {}
         self._refresh: dict[str, Family] = {}
         self._old: dict[str, Family] = {}
+        self.client_scope: list[str] = []  # of the last token that a client got for itself
         self._access: dict[str, tuple[float, str, Family | None]] = {}
         self._lock = threading.RLock()
         self.calls: list[tuple[str, str]] = []
@@ -180,7 +185,7 @@ class StrictServer:
     def _routed(
         self, handler: BaseHTTPRequestHandler, path: str, body: bytes
     ) -> tuple[int, Any, dict[str, str]]:
-        if path.startswith("/.well-known/"):
+        if path.startswith("/.well-known/") or path == self.described_at:
             return self._described(path)
         if path == "/mcp" or path.startswith("/tools"):
             return self._resource(handler, path, body)
@@ -203,7 +208,7 @@ class StrictServer:
         return 404, {"message": "no such path"}, {}
 
     def _described(self, path: str) -> tuple[int, Any, dict[str, str]]:
-        if path == "/.well-known/oauth-protected-resource/mcp":
+        if path == self.described_at:
             return 200, {"resource": self.resource, "authorization_servers": [self.issuer]}, {}
         if path != f"/.well-known/oauth-authorization-server{self.path}":
             return 404, {}, {}
@@ -266,7 +271,8 @@ class StrictServer:
             case "client_credentials":
                 if self.clients[client].method == "none":
                     raise RefusalError("unauthorized_client", "RFC 6749 4.4: confidential clients only")
-                return self._issue(None, form.get("scope", "").split(), form.get("resource", ""))
+                self.client_scope = form.get("scope", "").split()
+                return self._issue(None, self.client_scope, form.get("resource", ""))
         raise RefusalError("unsupported_grant_type", str(form.get("grant_type")))
 
     def _redeem(self, form: dict[str, str], client: str) -> dict[str, Any]:
@@ -364,15 +370,25 @@ class StrictServer:
         """RFC 6750 and 9728: tokens for another audience are none."""
         kind, _, token = handler.headers.get("Authorization", "").partition(" ")
         ends, resource, family = self._access.get(token, (0.0, "", None))
-        where = f'resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"'
+        where = f'resource_metadata="{self.url}{self.described_at}"'
+        if self.posts_only and handler.command != "POST":
+            return 405, {}, {"Allow": "POST"}
         if not token:
-            return 401, {}, {"WWW-Authenticate": f'Bearer realm="mcp", {where}, scope="read write"'}
+            return 401, {}, {"WWW-Authenticate": f'Bearer realm="mcp", {where}, scope="{self.first_scope}"'}
         is_good = ends > time.monotonic() and not (family and family.is_over) and resource == self.resource
         if kind != "Bearer" or not is_good:
             return 401, {}, {"WWW-Authenticate": f'Bearer error="invalid_token", {where}'}
         if path.startswith("/tools"):
             return 200, {"items": [tool(1)], "paging": {"pageLimit": 30}}, {}
         asked = json.loads(body)
-        tools = [{"name": "forecast", "inputSchema": {"type": "object"}}]
-        result = {"resultType": "complete", "tools": tools}
+        needed = self.needs.get(asked["method"], "")
+        if not set(needed.split()) <= set(family.scope if family else self.client_scope):
+            wants = f'Bearer error="insufficient_scope", scope="{needed}", {where}'
+            return 403, {"error": "insufficient_scope"}, {"WWW-Authenticate": wants}
+        result: dict[str, Any] = {
+            "resultType": "complete",
+            "tools": [{"name": "forecast", "inputSchema": {"type": "object"}}],
+        }
+        if asked["method"] == "tools/call":
+            result = {"resultType": "complete", "content": [{"type": "text", "text": "fair"}]}
         return 200, {"jsonrpc": "2.0", "id": asked["id"], "result": result}, {}

@@ -41,7 +41,7 @@ from designer.models import Agent
 from people import directory, teams, tokens, verification
 from people.models import AuditEntry, Role, User
 from tests.authorization_server import AuthorizationServer, scripted
-from tests.catalog.oauth_cases import make_client, sign, wear_out
+from tests.catalog.oauth_cases import grant_of, make_client, sign, wear_out
 from tests.factories import PASSWORD, make_user
 from tests.vendor import Vendor, serving, tool, tools
 
@@ -329,6 +329,8 @@ def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
     server.grants_scope = "read admin"
     oauth_tokens.token_for(row)
     custody.update_credential(row, actor=ada, name="Another name", scope="read")
+    oauth_tokens.note_wanted_scope(row, grant_of(row).generation, "admin")
+    custody.widen(row, actor=ada)
     custody.sign_out(row, actor=ada)
     sign(server, row, ada)
     wear_out(row)
@@ -365,7 +367,7 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
     left_out = [name for code, name in operations().items() if code not in called]
     assert left_out == []
     by_workers = set(AuditEntry.objects.filter(actor=None).values_list("action", flat=True))
-    about_tokens = {"renew", "refuse", "accept", "end sign-in"}
+    about_tokens = {"renew", "refuse", "accept", "ask", "end sign-in"}
     about_vendors = {"read", "inspect", "add older versions", "hold", "fail", "recover", "look again"}
     assert by_workers == about_vendors | about_tokens
     assert not AuditEntry.objects.filter(actor=None, why="").exists()

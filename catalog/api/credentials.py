@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import credentials, custody, standing
+from catalog import credentials, custody, protocols, standing
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address
 from catalog.credentials import LONGEST_LIFE
@@ -113,6 +113,10 @@ class ScopesOutput(serializers.Serializer[Any]):
     granted = serializers.ListField(child=serializers.CharField())
     missing = serializers.ListField(child=serializers.CharField(), help_text="Asked for and not granted.")
     extra = serializers.ListField(child=serializers.CharField(), help_text="Granted and not asked for.")
+    wanted = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="The vendor refused a request for want of these; the next sign-in asks for them too.",
+    )
 
 
 class FailureOutput(serializers.Serializer[Any]):
@@ -186,6 +190,7 @@ def _standing(row: Credential, found: Standing) -> dict[str, Any]:
         "granted": found.granted,
         "missing": found.missing,
         "extra": found.extra,
+        "wanted": found.wanted,
     }
     return {
         "state": found.state,
@@ -203,6 +208,11 @@ def _standing(row: Credential, found: Standing) -> dict[str, Any]:
 
 class LookupInput(Input):
     url = Address(max_length=LONGEST_URL, help_text="The vendor's, as an endpoint has it.")
+    protocol = serializers.ChoiceField(
+        choices=protocols.choices(),
+        required=False,
+        help_text="How to ask for the tools where GET is met by no challenge; each in turn unless told.",
+    )
 
 
 class ServerOutput(serializers.Serializer[Any]):
@@ -339,7 +349,7 @@ class CredentialLookup(GenericAPIView[Credential]):
         given = LookupInput(data=request.data)
         given.is_valid(raise_exception=True)
         try:
-            found = discovery.discover(given.validated_data["url"])
+            found = discovery.discover(**given.validated_data)
         except RefusedError as error:
             raise invalid(url=error.message) from None
         return Response(LookupOutput(found).data)

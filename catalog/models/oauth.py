@@ -56,6 +56,13 @@ class Grant(models.Model):
         max_length=10, choices=ClientAuthentication.choices, default=ClientAuthentication.BASIC
     )
     scope = models.CharField(max_length=2000, blank=True)
+    wanted_scope = models.CharField(
+        max_length=2000,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What the vendor wants a token to have beyond that (RFC 6750, insufficient_scope).",
+    )
     resource = models.CharField(max_length=2048, blank=True)
     audience = models.CharField(max_length=500, blank=True)
     parameters = models.JSONField(default=dict, blank=True)
@@ -117,6 +124,9 @@ class SignIn(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     session_digest = models.CharField(max_length=64)
     state_digest = models.CharField(max_length=64, unique=True)
+    scope = models.CharField(
+        max_length=2000, blank=True, default="", db_default="", help_text="What is asked for this time."
+    )
     verifier = SealedField()
     verifier_key_id = KeyIdField("verifier")
     redirect_uri = models.CharField(max_length=2048)

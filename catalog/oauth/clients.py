@@ -21,7 +21,7 @@ from catalog.notifications import outbox
 from catalog.oauth import asking
 from catalog.oauth.metadata import origin
 from catalog.oauth.registration import Registered
-from catalog.oauth.tokens import NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
+from catalog.oauth.tokens import LONGEST_SCOPE, NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
 from catalog.protocols.errors import RefusedError
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
@@ -33,7 +33,7 @@ DETAILS = (
 # What only a registration says, and another client does not have.
 REGISTERED = ("registered_at", "secret_expires_at")
 MOST_PARAMETERS, LONGEST_PARAMETER = 20, 500
-LONGEST = {"issuer": 500, "client_id": 500, "audience": 500, "scope": 2_000, "resource": 2_048}
+LONGEST = {"issuer": 500, "client_id": 500, "audience": 500, "scope": LONGEST_SCOPE, "resource": 2_048}
 # A token belongs to these; with another one it would be somebody else's.
 WHOSE_TOKENS = ("issuer", "client_id", "token_url")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749 section 3.3
@@ -109,7 +109,9 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
     check(grant)
     if all(getattr(grant, name) == before[name] for name in before):
         return False
-    grant.save(update_fields=before)
+    if grant.scope != before["scope"]:
+        grant.wanted_scope = ""  # whoever changed it has decided
+    grant.save(update_fields=[*before, "wanted_scope"])
     SignIn.objects.filter(credential_id=grant.credential_id).delete()
     has_lost_it = not has_secret(grant) or (is_elsewhere and not has_new_secret)
     if has_lost_it and grant.credential.sealed:

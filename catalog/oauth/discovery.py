@@ -6,41 +6,54 @@ itself at its own. Nothing else is asked, and everything through the same door a
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from catalog import protocols
 from catalog.addresses import check_url
 from catalog.networks import outbound_policy
 from catalog.oauth import http, metadata
 from catalog.oauth.findings import Discovery, Server, Step
+from catalog.outbound import Session
 from catalog.protocols import strict_json
-from catalog.protocols.base import Reply
-from catalog.protocols.errors import ProtocolError, RefusedError, printable
+from catalog.protocols.base import NothingKnown, Protocol, Reply
+from catalog.protocols.challenges import challenged, scope_asked
+from catalog.protocols.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
 
 SECONDS = 20.0
 ANY_STATUS = tuple(status for status in range(200, 600) if not 300 <= status < 400)
 
 
-def discover(url: str, challenge: str = "") -> Discovery:
+def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
     """Asks the vendor at `url`, and the authorization servers it names. Takes up to 20 s and a bit.
 
-    `challenge` is the WWW-Authenticate header of a 401 that is known already. Raises RefusedError for an
-    address that is none; whatever else goes wrong is said in `steps`.
+    `challenge` is the WWW-Authenticate header of a 401 or 403 that is known already. Without one the vendor
+    is asked for it: by GET, and then for its tools as the `protocol` asks, or each of them until one is
+    answered. Raises RefusedError for an address that is none; whatever else goes wrong is said in `steps`.
     """
     check_url(url.partition("?")[0], outbound_policy())
-    return _Search(url.partition("?")[0]).look(challenge)
+    return _Search(url.partition("?")[0], protocol).look(challenge)
 
 
 class _Search:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, protocol: str) -> None:
         self.url = url
+        self.protocols = [protocols.get(protocol)] if protocol else protocols.PROTOCOLS
         self.found = Discovery(resource=url)
         self.ends = time.monotonic() + SECONDS
 
     def look(self, challenge: str) -> Discovery:
         challenge = challenge or self._challenge()
         document = self._resource(challenge)
-        self.found.scope = metadata.challenged(challenge, "scope")
+        self.found.scope = scope_asked(challenge)
         issuers = []
         if document is not None:
             self.found.resource = str(document["resource"])
@@ -56,16 +69,28 @@ class _Search:
     def _challenge(self) -> str:
         """What the vendor answers to a stranger."""
         reply = self._asked(self.url, ANY_STATUS)
-        if reply is None:
-            return ""
-        challenge = reply.headers.get("www-authenticate", "")
-        wants = "It asks for a token." if challenge else "It names no way to sign in."
-        self._note(self.url, f"Answered {reply.status}. {wants}")
+        challenge = reply.headers.get("www-authenticate", "") if reply else ""
+        if reply:
+            wants = "It asks for a token." if challenge else "It names no way to sign in."
+            self._note(self.url, f"Answered {reply.status}. {wants}")
+        # Many answer GET with 404 or 405, and challenge the requests of their protocol alone.
+        for protocol in () if challenge else self.protocols:
+            left = self.ends - time.monotonic()
+            if left <= 0:
+                break
+            with suppress(UnavailableError, ProtocolViolationError):
+                challenge, is_listed = _asked_for_tools(self.url, protocol, left)
+                if challenge:
+                    self._note(
+                        self.url, f"Asked for its tools as {protocol.label} does. It asks for a token."
+                    )
+                if challenge or is_listed:
+                    break
         return challenge
 
     def _resource(self, challenge: str) -> dict[str, Any] | None:
         addresses = metadata.resource_addresses(self.url)
-        if named := metadata.challenged(challenge, "resource_metadata"):
+        if named := challenged(challenge, "resource_metadata"):
             if metadata.origin(named) == metadata.origin(self.url):
                 addresses = [named]
             else:
@@ -114,6 +139,16 @@ class _Search:
 
     def _note(self, address: str, said: str) -> None:
         self.found.steps.append(Step(printable(address, 300), said))
+
+
+def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
+    """The challenge that meets the first request of a listing, and whether it was answered instead."""
+    limits = replace(http.LIMITS, session=seconds)
+    with Session(url, policy=outbound_policy(), limits=limits) as session:
+        try:
+            return "", next(protocol().enumerate(session, NothingKnown()), None) is not None
+        except RefusedError as error:
+            return error.challenge, False
 
 
 def _why_no_issuer(issuer: str) -> str:

@@ -1,10 +1,9 @@
 """What vendors and authorization servers publish about themselves. Pure.
 
-RFC 9728 (protected resources), RFC 8414 and OpenID Connect Discovery (authorization servers), RFC 9110
-section 11 (challenges). Documents are a stranger's: whatever has the wrong shape counts as not said.
+RFC 9728 (protected resources), RFC 8414 and OpenID Connect Discovery (authorization servers). Documents
+are a stranger's: whatever has the wrong shape counts as not said.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,23 +16,7 @@ SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
 MOST_SERVERS, MOST_SCOPES = 5, 100
 LONGEST_SCOPE, LONGEST_URL = 200, 2_048
-_PARAMETER = re.compile(
-    r"""(?:^|[\s,])(?P<name>[a-z_]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s,"]+))""",
-    re.IGNORECASE,
-)
 _OURS = {"client_secret_basic": "basic", "client_secret_post": "post", "none": "none"}
-
-
-def challenged(challenge: str, name: str) -> str:
-    """A parameter of the Bearer challenge in a WWW-Authenticate header; "" when there is none."""
-    start = re.search(r"(?:^|,\s*)bearer(?:\s+|$)", challenge, re.IGNORECASE)
-    if start is None:
-        return ""
-    for found in _PARAMETER.finditer(challenge, start.end() - 1):
-        if found["name"].lower() == name:
-            text = found["plain"] or re.sub(r"\\(.)", r"\1", found["quoted"] or "")
-            return text if text.isprintable() and len(text) <= LONGEST_URL else ""
-    return ""
 
 
 def origin(url: str) -> str:

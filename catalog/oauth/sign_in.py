@@ -39,7 +39,7 @@ VERIFIER_FIELD = "catalog.signin.verifier"
 
 
 def begin(credential: Credential, *, actor: User, session_key: str, redirect_uri: str) -> str:
-    """The address that the person's browser is sent to.
+    """The address that the person's browser is sent to. A scope that the vendor wants too is asked for.
 
     `session_key` is the login session's, `redirect_uri` the exact address of our own page that the server
     sends the browser back to. Raises CatalogError.
@@ -49,6 +49,7 @@ def begin(credential: Credential, *, actor: User, session_key: str, redirect_uri
         raise CatalogError("sign_in_session", "Sign in to Pegboard in this browser first.", status=409)
     tokens.client_secret(grant.credential, grant)  # a sign-in that cannot be completed is not begun
     state, verifier = asking.new_secret(), asking.new_secret()
+    grant.scope = tokens.widest(grant.scope, grant.wanted_scope)
     with transaction.atomic():
         SignIn.objects.filter(created_at__lte=Now() - LIFE).delete()
         mine = SignIn.objects.filter(user=actor).order_by("-created_at", "pk")
@@ -59,6 +60,7 @@ def begin(credential: Credential, *, actor: User, session_key: str, redirect_uri
             session_digest=asking.digest_of(session_key),
             state_digest=asking.digest_of(state),
             redirect_uri=redirect_uri,
+            scope=grant.scope,
         )
         row.verifier = sealing.seal(Secret(verifier), row=row.pk, field=VERIFIER_FIELD)
         row.save()
@@ -89,6 +91,7 @@ def complete(
 
 def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> Credential:
     grant = _grant_of(row.credential)
+    grant.scope = row.scope or grant.scope
     if redirect_uri != row.redirect_uri:
         raise CatalogError("sign_in_address", "The sign-in came back to another address. Begin again.")
     _check_issuer(grant, answer)
@@ -159,6 +162,7 @@ def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
 def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
     """In the place of whatever was there or is being renewed, unless the client became another one."""
     changes = tokens.columns_for(grant, got, elapsed, is_sign_in=True)
+    changes |= {"scope": grant.scope, "wanted_scope": ""}
     with transaction.atomic():
         now = Grant.objects.select_for_update(of=("self",)).filter(pk=grant.pk).first()
         if now is None or any(getattr(now, name) != getattr(grant, name) for name in WHOSE_TOKENS):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 from django.db import models
 
@@ -18,6 +19,7 @@ class State(models.TextChoices):
     NEW = "new", "Not used yet"
     OK = "ok", "Working"
     EXPIRING = "expiring", "Expiring"
+    NEEDS_SCOPE = "needs_scope", "Needs another scope"
     NEEDS_SIGN_IN = "needs_sign_in", "Needs a sign-in"
     REFUSED = "refused", "Refused"
 
@@ -26,6 +28,7 @@ class Remedy(models.TextChoices):
     """The one action that mends it; "" for none."""
 
     SIGN_IN = "sign_in", "Sign in"
+    WIDEN = "widen", "Ask for a token with the scopes that the vendor wants"
     ENTER_SECRET = "enter_secret", "Enter the secret again"
     EDIT = "edit", "Correct the settings"
     WAIT = "wait", "Nothing to do: it is tried again by itself"
@@ -35,7 +38,8 @@ class Remedy(models.TextChoices):
 class Standing:
     """`sentence` says how things are; `expires_at` is None for a token of unknown life, or for none.
 
-    `missing` and `extra` are the scopes that were asked for and not granted, and the other way round.
+    `missing` and `extra` are the scopes that were asked for and not granted, and the other way round;
+    `wanted` are those that a request was refused for want of.
     """
 
     state: State
@@ -50,6 +54,7 @@ class Standing:
     granted: list[str]
     missing: list[str]
     extra: list[str]
+    wanted: list[str]
     signed_in_at: datetime | None
     signed_in_by: str
 
@@ -72,6 +77,7 @@ def standing_of(grant: Grant, now: datetime) -> Standing:
         granted=granted if has_token else [],
         missing=[word for word in asked if word not in granted] if has_token else [],
         extra=[word for word in granted if word not in asked] if has_token and asked else [],
+        wanted=[word for word in words_of(grant.wanted_scope) if word not in granted] if has_token else [],
         signed_in_at=grant.signed_in_at,
         signed_in_by=str(grant.signed_in_by) if grant.signed_in_by else "",
     )
@@ -89,6 +95,9 @@ def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | Non
         return State.NEW, "Nobody has signed in yet.", Remedy.SIGN_IN
     if grant.refused_at:
         return State.REFUSED, grant.error_message, Remedy.EDIT
+    is_over = grant.expires_at is not None and grant.expires_at <= now
+    if grant.wanted_scope and grant.access_token and not (is_over and not grant.refresh_token):
+        return _about_wanted_scope(grant)
     if is_code and not grant.refresh_token and (worry := _without_renewal(grant, now)):
         return worry
     if grant.failures:
@@ -104,6 +113,24 @@ def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | Non
     if grant.expires_at > now:
         return State.OK, f"The token is good until {moment(grant.expires_at)} and renewed before that.", None
     return State.OK, "The last token is over; the next one is asked for when it is needed.", None
+
+
+def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
+    """The vendor refused a request for want of a scope (RFC 6750, insufficient_scope)."""
+    said = f"The vendor refused a request: it wants a token with the scope “{grant.wanted_scope}”."
+    wanted = set(words_of(grant.wanted_scope))
+    if wanted <= set(words_of(grant.granted_scope)):
+        again = "The token has that scope already, so another one would be refused too. Ask the vendor why."
+        return State.NEEDS_SCOPE, f"{said} {again}", None
+    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
+    if wanted <= set(words_of(grant.scope)):
+        host = urlsplit(grant.authorization_url or grant.token_url).netloc
+        again = f"It was asked for, and {host} did not grant it. Have it allowed there first."
+    elif is_code:
+        again = "A sign-in asks for it, beside the scopes that the token has."
+    else:
+        again = "The next token can be asked for with it, beside the scopes that this one has."
+    return State.NEEDS_SCOPE, f"{said} {again}", Remedy.SIGN_IN if is_code else Remedy.WIDEN
 
 
 def _about_secret(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:

@@ -49,6 +49,7 @@ USED_LATELY = timedelta(days=1)
 NOTE_USE_EVERY = timedelta(minutes=10)
 LOOK_EVERY = 35.0  # seconds; the scheduler looks a little more often
 MOST_AT_ONCE = 200
+LONGEST_SCOPE = 2_000
 # The request has not left this machine, so nothing became of it.
 _NEVER_SENT = {
     f"TOKEN_{code}" for code in ("DNS", "CONNECT", "CONNECT_TIMEOUT", "ADDRESS", "URL", "TLS", "PATH")
@@ -482,6 +483,29 @@ def note_acceptance(credential: Credential, generation: int) -> None:
     with transaction.atomic(durable=True):
         if refused.update(refused_at=None, failed_at=None, error_code="", error_message=""):
             audit.record(None, "accept", credential, why="The vendor takes its token again.")
+
+
+def note_wanted_scope(credential: Credential, generation: int, scope: str) -> None:
+    """The vendor wants a token with this scope for something; a person decides whether it gets one.
+
+    What several tools want is gathered, so that one sign-in brings it all.
+    """
+    with transaction.atomic(durable=True):
+        rows = Grant.objects.select_for_update().filter(credential=credential, generation=generation)
+        grant = rows.first()
+        if grant is None or not scope:
+            return
+        wanted = widest(grant.wanted_scope, scope)
+        if wanted == grant.wanted_scope or len(widest(grant.scope, wanted)) > LONGEST_SCOPE:
+            return
+        rows.update(wanted_scope=wanted)
+        why = "The vendor refused its token, because it wants one with this scope."
+        audit.record(None, "ask", credential, after={"scope": wanted}, why=why)
+
+
+def widest(*scopes: str) -> str:
+    """The words of all of them, each once."""
+    return " ".join(dict.fromkeys(word for scope in scopes for word in scope.split()))
 
 
 def due() -> list[uuid.UUID]:

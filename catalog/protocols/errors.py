@@ -25,7 +25,20 @@ class UnavailableError(ProtocolError):
 
 
 class RefusedError(ProtocolError):
-    """The request was not allowed, by the vendor or by our own address rule; a person must act."""
+    """The request was not allowed, by the vendor or by our own address rule; a person must act.
+
+    `challenge` is the WWW-Authenticate header of a vendor that asks for another credential.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, retry_after: float | None = None, challenge: str = ""
+    ) -> None:
+        super().__init__(code, message, retry_after=retry_after)
+        self.challenge = challenge
+
+    def __reduce__(self) -> tuple[object, ...]:
+        state = {"retry_after": self.retry_after, "challenge": self.challenge}
+        return (type(self), (self.code, self.message), state)
 
 
 class ProtocolViolationError(ProtocolError):

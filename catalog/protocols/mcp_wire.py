@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from catalog.protocols import events, mcp_headers, members, strict_json
+from catalog.protocols import challenges, events, mcp_headers, members, strict_json
 from catalog.protocols.base import Page, Reply, Session
 from catalog.protocols.errors import (
     ProtocolError,
@@ -434,16 +434,12 @@ def _more_telling(first: ProtocolError, second: ProtocolError) -> ProtocolError:
 
 def _unauthorized(reply: Reply, host: str) -> RefusedError:
     challenge = reply.headers.get("www-authenticate", "")
-    scope = _challenged(challenge, "scope")
+    scope = printable(challenges.scope_asked(challenge), 300)
     wanted = f" It asks for the scope “{scope}”." if scope else ""
-    where = _challenged(challenge, "resource_metadata")
+    where = printable(challenges.challenged(challenge, "resource_metadata"), 300)
     more = f" How to get one: {where}" if where else ""
-    return RefusedError("AUTH", f"{host} wants a credential that may do this ({reply.status}).{wanted}{more}")
-
-
-def _challenged(challenge: str, name: str) -> str:
-    _, _, after = challenge.partition(f'{name}="')
-    return printable(after.partition('"')[0], 300)
+    message = f"{host} wants a credential that may do this ({reply.status}).{wanted}{more}"
+    return RefusedError("AUTH", message, challenge=challenge)
 
 
 def _shape(why: str, host: str) -> ProtocolViolationError:

@@ -28,7 +28,7 @@ _FIELDS = ("fields", "parameter_errors", "detail", "validation")
 _CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
 # So did these, to somewhere behind the one who answers. Of 503 HTTP says that it was not handled.
 _PERHAPS_RUN = (*_CUT_OFF, *(f"HTTP_{status}" for status in (408, *range(500, 600)) if status != 503))
-_NO_ACCESS = ("AUTH", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
+_NO_ACCESS = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "enum": (str,),

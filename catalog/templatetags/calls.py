@@ -3,12 +3,17 @@
 import json
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import template
+from django.template.context import Context
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from catalog.models import Call
+from catalog import standing
+from catalog.models import Call, Endpoint
 from catalog.models.calls import Retry, Sent
+from catalog.oauth import clients
 from catalog.protocols.signature import Parameter
 from catalog.templatetags.display import milliseconds, shown
 
@@ -62,6 +67,21 @@ def next_step(call: Call, retry: Retry | None = None) -> str:
         again = "Try again" if retry.can_retry else "It may have run already. If it may run twice, try again"
         return f"{again}{after}. If it stays, look at the vendor's endpoint."
     return NEXT_STEPS.get(call.outcome, "")
+
+
+@register.inclusion_tag("catalog/_wider_sign_in.html", takes_context=True)
+def wider_sign_in(context: Context, endpoint: Endpoint) -> dict[str, Any]:
+    """For a request that the vendor refused for want of a scope."""
+    shared = {name: context.get(name) for name in ("csrf_token", "request", "user")}
+    credential = endpoint.credential
+    if credential is None or not clients.uses_oauth(credential):
+        return shared
+    grant = credential.grant
+    return shared | {
+        "credential": credential,
+        "standing": standing.standing_of(credential, timezone.now()),
+        "signs_in_at": urlsplit(grant.authorization_url or grant.token_url).netloc,
+    }
 
 
 @register.filter

@@ -36,6 +36,7 @@ TONES = {
         "info": ("queued", "running", "info"),
         "warn": (
             "needs_sign_in",
+            "needs_scope",
             "held",
             "withdrawn",
             "open",

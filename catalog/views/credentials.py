@@ -182,7 +182,11 @@ def _is_changed(
 @requires(Role.ADMIN)
 @require_POST
 def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
+    """With the scopes that the vendor wants too. A client that asks for itself needs no person for that."""
     row = get_object_or_404(ROWS, pk=pk)
+    if row.kind == CredentialKind.OAUTH_CLIENT and row.grant.wanted_scope:
+        custody.widen(row, actor=person(request))
+        return _go_on(request, row, "Saved. The next token is asked for with these scopes.")
     return offers.to_sign_in(request, row, otherwise=reverse("credential", args=[row.pk]))
 
 
@@ -191,11 +195,10 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
 @require_GET
 def callback(request: HttpRequest) -> HttpResponse:
     """Answers with a redirect, so that the code stays in no address bar."""
-    actor = person(request)
     try:
         row = sign_in.complete(
             dict(request.GET.lists()),
-            actor=actor,
+            actor=person(request),
             session_key=request.session.session_key or "",
             redirect_uri=redirect_uri(request),
         )
@@ -205,10 +208,15 @@ def callback(request: HttpRequest) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential-list")
-    messages.success(request, f"Signed in. “{row}” can be used now.")
+    return _go_on(request, row, f"Signed in. “{row}” can be used now.")
+
+
+def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
+    """To the reading that waited for this, if it was one."""
+    messages.success(request, said)
     try:
-        runs = connecting.go_on(row, actor=actor)
-    except DomainError as error:  # somebody removed what was waiting for it
+        runs = connecting.go_on(row, actor=person(request))
+    except DomainError as error:  # an administrator removed what was waiting for it
         messages.error(request, error.message)
         return redirect("credential", row.pk)
     return redirect("run", runs[0].pk) if len(runs) == 1 else redirect("credential", row.pk)

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
+from catalog import protocols
 from catalog.errors import CatalogError
 from catalog.models import Credential
 from catalog.models.oauth import ClientAuthentication
@@ -40,13 +41,16 @@ def document_url(request: HttpRequest) -> str:
     return address if address.startswith("https:") else ""
 
 
-def look(request: HttpRequest, url: str, *, may_sign_in: bool = True) -> dict[str, Any]:
+def look(request: HttpRequest, url: str, challenge: str = "", *, may_sign_in: bool = True) -> dict[str, Any]:
     """For `catalog/_discovery.html` and `catalog/_sign_in_offers.html`.
 
-    Not `may_sign_in`: it is for a credential that asks as itself, for which nobody signs in.
+    `challenge` is what the vendor answered already. Not `may_sign_in`: it is for a credential that asks as
+    itself, for which nobody signs in.
     """
+    protocol = request.POST.get("protocol", "")
+    known = protocol if protocol in dict(protocols.choices()) else ""
     try:
-        found = discovery.discover(url.strip())
+        found = discovery.discover(url.strip(), challenge, known)
     except RefusedError as error:
         return {"found": None, "offers": [], "refused_address": error.message}
     offers = [_offer(request, found, server, may_sign_in) for server in found.servers]

@@ -41,7 +41,7 @@ def _found(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
     """What it would bring, or what the vendor wants first."""
     found = previews.preview(draft)
     wants_somebody = found.error is not None and found.error["code"] == "AUTH"
-    asked = offers.look(request, draft.credential_url) if wants_somebody else {}
+    asked = offers.look(request, draft.credential_url, found.challenge) if wants_somebody else {}
     return {"preview": found, "wants_somebody": wants_somebody, **asked}
 
 

@@ -370,6 +370,7 @@ def test_everything_is_there_over_rest_too(admin_api, server):
         "granted": ["read", "write"],
         "missing": [],
         "extra": [],
+        "wanted": [],
     }
     assert row["endpoints"] == [
         {"id": endpoint.pk, "vendor": endpoint.vendor.slug, "url": endpoint.url},

@@ -3,6 +3,7 @@
 import pytest
 
 from catalog.oauth import discovery, metadata
+from catalog.protocols import challenges
 from catalog.protocols.errors import RefusedError
 from tests.authorization_server import AuthorizationServer
 from tests.hostile_vendor import HostileVendor, json_reply, reply, then_waits
@@ -225,7 +226,7 @@ def test_looking_ends(server, monkeypatch):
     ],
 )
 def test_challenge_is_read_as_http_writes_it(challenge, found):
-    assert metadata.challenged(challenge, "resource_metadata") == found
+    assert challenges.challenged(challenge, "resource_metadata") == found
 
 
 @pytest.mark.parametrize(
