@@ -33,7 +33,7 @@ from catalog.protocols.errors import ProtocolError, printable
 from catalog.protocols.signature import Signature
 from catalog.wire import DEFAULT_LIMITS, MIB, Limits
 from people import audit
-from people.models import ApiToken, User
+from people.models import CALLS_AT_ONCE, ApiToken, User
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,6 @@ LARGEST_ARGUMENTS = 256 * 1024
 LARGEST_REPLY = 5 * MIB
 LARGEST_SESSION = 16 * MIB  # handshakes, repetitions and events of a stream included
 LONGEST_NAME = 150
-MOST_ACTIVE = 10
 KEPT_PER_TOOL = 500
 IDS_KEPT = timedelta(hours=25)
 
@@ -61,6 +60,14 @@ class ArgumentsError(CatalogError):
         error = outcome.error or {}
         super().__init__("invalid_arguments", error.get("message", ""), fields=dict(error.get("fields", {})))
         self.outcome = outcome
+
+
+class TooManyCallsError(CatalogError):
+    retry_after = 1
+
+    def __init__(self, most: int, whose: str) -> None:
+        message = f"{most} calls {whose} are under way, as many as may be. Wait for one of them."
+        super().__init__("too_many_calls", message, status=429)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +123,7 @@ def request_call(
     deadline_seconds: int = DEADLINE,
     is_confirmed: bool = False,
     key: uuid.UUID | None = None,
+    token: ApiToken | None = None,
     runtime: Runtime | None = None,
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
@@ -129,7 +137,11 @@ def request_call(
     if not is_confirmed and (why := why_confirm(version)):
         raise ConfirmationError(why)
     call = Call(
-        tool=version.tool, version=version, arguments=dict(arguments), deadline_seconds=deadline_seconds
+        tool=version.tool,
+        version=version,
+        token=token,
+        arguments=dict(arguments),
+        deadline_seconds=deadline_seconds,
     )
     return _queue(call, actor, runtime, key)
 
@@ -140,6 +152,7 @@ def continue_call(
     actor: User,
     answers: Mapping[str, Any],
     key: uuid.UUID | None = None,
+    token: ApiToken | None = None,
     runtime: Runtime | None = None,
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
@@ -159,6 +172,7 @@ def continue_call(
     following = Call(
         tool=call.tool,
         version=call.version,
+        token=token,
         arguments=call.arguments,
         continues=call,
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
@@ -200,13 +214,10 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
         call.key = key
         if earlier := _made_before(call):
             return earlier
-    active = Call.objects.filter(requested_by=actor, token=call.token, status__in=ACTIVE_CALLS)
-    if active.count() >= MOST_ACTIVE:
-        message = f"{MOST_ACTIVE} of your calls are still under way. Wait for one of them."
-        raise CatalogError("too_many_calls", message, status=409)
     call.gives_up_at = Now() + QUEUE_PATIENCE
     try:
         with transaction.atomic():
+            _refuse_too_many(call, actor)
             if key:
                 CallId.objects.create(key=key, digest=_digest(call))
             call.save()
@@ -225,6 +236,20 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
             return earlier
         raise
     return Call.objects.get(pk=call.pk)
+
+
+def _refuse_too_many(call: Call, actor: User) -> None:
+    """Counts behind a lock, or calls that come at once would each be counted before the others are there."""
+    if call.token_id is not None:
+        keys = ApiToken.objects.select_for_update(no_key=True).filter(pk=call.token_id)
+        most, whose = keys.values_list("calls_at_once", flat=True).get(), "with this key"
+    else:
+        people = User.objects.select_for_update(no_key=True).filter(pk=actor.pk)
+        people.values_list("pk", flat=True).get()
+        most, whose = CALLS_AT_ONCE, "of yours"
+    active = Call.objects.filter(requested_by=actor, token=call.token_id, status__in=ACTIVE_CALLS)
+    if active.count() >= most:
+        raise TooManyCallsError(most, whose)
 
 
 def _made_before(call: Call) -> Call | None:

@@ -26,7 +26,7 @@ from people import teams
 from people.errors import DomainError
 from people.forms import ExplainedChoiceField, OperationForm
 from people.late_edits import LateEditError
-from people.models import Scope, Team, User
+from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, Scope, Team, User
 
 LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
 # What one choice on the page stands for.
@@ -374,6 +374,14 @@ class KeyForm(OperationForm):
     )
     scope = ExplainedChoiceField(KEY_CHOICES, initial="runtime", label="What it may do")
     agents = forms.MultipleChoiceField(required=False, label="Which agents it reaches")
+    calls_at_once = forms.IntegerField(
+        min_value=1,
+        max_value=MOST_CALLS_AT_ONCE,
+        initial=CALLS_AT_ONCE,
+        label="Calls at once",
+        required=False,
+        help_text="How many calls of tools may be under way with it. More are refused.",
+    )
     days = forms.TypedChoiceField(
         choices=list(LIVES.items()), coerce=int, initial=90, label="Stops working after"
     )
@@ -395,4 +403,5 @@ class KeyForm(OperationForm):
             "scopes": KEY_SCOPES[given["scope"]],
             "expires_at": timezone.now() + timedelta(days=given["days"]),
             "agents": [row for _, row in self.tree if row.slug in given["agents"]],
+            "calls_at_once": given["calls_at_once"] or CALLS_AT_ONCE,
         }

@@ -9,7 +9,7 @@ from django.db.models import Prefetch, QuerySet
 from designer.errors import DesignerError
 from designer.models import Agent, KeyAgent
 from people import audit, tokens
-from people.models import ApiToken, User
+from people.models import CALLS_AT_ONCE, ApiToken, User
 
 MOST_AGENTS = 50
 
@@ -23,6 +23,7 @@ def issue(
     scopes: Iterable[str],
     expires_at: datetime | None = None,
     agents: Iterable[Agent] = (),
+    calls_at_once: int = CALLS_AT_ONCE,
 ) -> tuple[ApiToken, str]:
     """The row and the token itself, which is not kept anywhere. With `agents` it reaches these alone."""
     named = list(dict.fromkeys(agents))
@@ -30,7 +31,13 @@ def issue(
         message = f"Name at most {MOST_AGENTS} agents."
         raise DesignerError("invalid", message, fields={"agents": message})
     key, plain = tokens.issue(
-        owner, actor=actor, name=name, scopes=scopes, expires_at=expires_at, is_narrowed=bool(named)
+        owner,
+        actor=actor,
+        name=name,
+        scopes=scopes,
+        expires_at=expires_at,
+        is_narrowed=bool(named),
+        calls_at_once=calls_at_once,
     )
     KeyAgent.objects.bulk_create([KeyAgent(token=key, agent=agent) for agent in named])
     for agent in named:  # an entry each, as each agent has its own readers

@@ -29,6 +29,7 @@ urlpatterns = [
     path("endpoints/<int:pk>/remove/", removals.endpoint_remove, name="endpoint-remove"),
     path("keys/", keys.key_list, name="key-list"),
     path("keys/new/", keys.key_new, name="key-new"),
+    path("keys/<int:pk>/limit/", keys.key_limit, name="key-limit"),
     path("keys/<int:pk>/revoke/", keys.key_revoke, name="key-revoke"),
     path("teams/", teams.team_list, name="team-list"),
     path("teams/<slug:slug>/", teams.team, name="team"),

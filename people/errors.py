@@ -1,5 +1,10 @@
 class DomainError(Exception):
-    """A rule of the product said no: `code` is for programs, `message` and `fields` are for people."""
+    """A rule of the product said no: `code` is for programs, `message` and `fields` are for people.
+
+    `retry_after` is in whole seconds, for what may be asked again then.
+    """
+
+    retry_after: int | None = None
 
     def __init__(
         self, code: str, message: str, *, fields: dict[str, str] | None = None, status: int = 400

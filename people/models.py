@@ -12,6 +12,7 @@ from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Lower, Upper
@@ -225,18 +226,22 @@ class Scope(models.TextChoices):
     DESIGN = "design", "Read, and edit agents, pins, tunings and releases"
     ADMIN = "admin", "Everything its owner may do"
     RUNTIME = "runtime", "Read releases only"
-    INVOKE = "invoke", "Run the tools in the live releases of the agents that are named for it"
+    INVOKE = "invoke", "Run the tools in the releases of the agents that are named for it"
 
 
 # The scopes of an agent's runtime: what a key may do that names agents.
 RUNTIME_SCOPES = frozenset({Scope.RUNTIME, Scope.INVOKE})
 
 
+CALLS_AT_ONCE, MOST_CALLS_AT_ONCE = 10, 200
+
+
 class ApiToken(models.Model):
     """A bearer token. Only the SHA-256 of it is kept: it has 190 random bits, so a slow hash adds nothing.
 
     One that `is_narrowed` reaches the agents that are named for it and no others, not even when none is left;
-    which they are is known above (designer.models.KeyAgent).
+    which they are is known above (designer.models.KeyAgent). `calls_at_once` is how many calls of tools may
+    be under way with it.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
@@ -245,6 +250,11 @@ class ApiToken(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     scopes = ArrayField(models.CharField(max_length=10, choices=Scope.choices))
     is_narrowed = models.BooleanField(default=False, db_default=False)
+    calls_at_once = models.PositiveSmallIntegerField(
+        default=CALLS_AT_ONCE,
+        db_default=CALLS_AT_ONCE,
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_CALLS_AT_ONCE)],
+    )
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

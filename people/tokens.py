@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from people import audit, names
 from people.errors import DomainError
-from people.models import RUNTIME_SCOPES, ApiToken, Scope, User
+from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Scope, User
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 SHAPE = re.compile(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
@@ -44,6 +44,7 @@ def issue(
     scopes: Iterable[str],
     expires_at: datetime | None = None,
     is_narrowed: bool = False,
+    calls_at_once: int = CALLS_AT_ONCE,
 ) -> tuple[ApiToken, str]:
     """The row and the token itself, which is not kept anywhere. Without a date it lives 90 days.
 
@@ -53,6 +54,7 @@ def issue(
     expires_at = expires_at or now + DEFAULT_LIFE
     wanted = list(dict.fromkeys(scopes))
     _check(name, wanted, expires_at, now, is_narrowed=is_narrowed)
+    _check_limit(calls_at_once)
     plain = generate()
     with transaction.atomic():
         token = ApiToken.objects.create(
@@ -63,11 +65,31 @@ def issue(
             scopes=wanted,
             expires_at=expires_at,
             is_narrowed=is_narrowed,
+            calls_at_once=calls_at_once,
         )
         after = {"owner": user.username, **_facts(token)}
         why = "" if actor else "From the command line."
         audit.record(actor, "issue key", token, after=after, why=why)
     return token, plain
+
+
+def limit_calls(token: ApiToken, *, actor: User, calls_at_once: int) -> None:
+    """How many calls of tools may be under way with the token, from the next one on."""
+    _check_limit(calls_at_once)
+    with transaction.atomic():
+        rows = ApiToken.objects.select_for_update(no_key=True)
+        before = rows.values_list("calls_at_once", flat=True).get(pk=token.pk)
+        if before != calls_at_once:
+            rows.filter(pk=token.pk).update(calls_at_once=calls_at_once)
+            after = {"calls_at_once": calls_at_once}
+            audit.record(actor, "change key", token, before={"calls_at_once": before}, after=after)
+    token.calls_at_once = calls_at_once
+
+
+def _check_limit(calls_at_once: int) -> None:
+    if not 1 <= calls_at_once <= MOST_CALLS_AT_ONCE:
+        why = f"Choose a number from 1 to {MOST_CALLS_AT_ONCE}."
+        raise DomainError("invalid", "The key cannot have this limit.", fields={"calls_at_once": why})
 
 
 def revoke(token: ApiToken, *, actor: User | None, why: str = "") -> None:
@@ -99,6 +121,8 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
 def _facts(token: ApiToken) -> dict[str, object]:
     expires_at = token.expires_at.isoformat("T", "seconds") if token.expires_at else None
     facts: dict[str, object] = {"name": token.name, "scopes": token.scopes, "expires_at": expires_at}
+    if token.calls_at_once != CALLS_AT_ONCE:
+        facts["calls_at_once"] = token.calls_at_once
     return {**facts, "only_named_agents": True} if token.is_narrowed else facts
 
 

@@ -285,7 +285,7 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     sealed = calls.find_tool(release, "ask")
     call = calls.call(release, sealed, actor=bob, key=key, arguments={"city": "Oslo"}, is_confirmed=True)
     Call.objects.filter(pk=call.pk).update(status="finished", outcome="needs_input", result=ASKS)
-    calls.go_on(Call.objects.get(pk=call.pk), release, actor=bob, key=key, answers={"q": "it"})
+    calls.go_on(Call.objects.get(pk=call.pk), release, sealed, actor=bob, key=key, answers={"q": "it"})
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
 
 

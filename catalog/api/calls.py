@@ -23,7 +23,7 @@ from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
 from people.api.generics import GenericAPIView, ListAPIView
 from people.inputs import Input
 from people.models import Role
-from people.permissions import person
+from people.permissions import key_of, person
 
 LONGEST_IN_A_LIST = 200
 # To the worker and back, so that whoever waits hears from the call itself that its time is over.
@@ -263,6 +263,7 @@ class ToolInvoke(GenericAPIView[Tool]):
                 arguments=asked.get("arguments", {}),
                 deadline_seconds=asked.get("deadline_seconds", invocation.DEADLINE),
                 is_confirmed=asked.get("confirm", False),
+                token=key_of(request),
             )
         except ArgumentsError as error:
             return Response(refused_document(error, version, request))
@@ -320,7 +321,9 @@ class CallResume(GenericAPIView[Call]):
         found = get_object_or_404(calls, tool=pk, pk=call)
         answers = given.validated_data.get("answers", {})
         try:
-            following = invocation.continue_call(found, actor=person(request), answers=answers)
+            following = invocation.continue_call(
+                found, actor=person(request), token=key_of(request), answers=answers
+            )
         except ArgumentsError as error:
             return Response(refused_document(error, found.version, request))
         return answered(following, request)

@@ -12,8 +12,16 @@ from designer.agents import LONGEST_SLUG
 from people import tokens
 from people.api.generics import GenericAPIView, ListAPIView
 from people.inputs import Input
-from people.models import ApiToken, Role, Scope
+from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, ApiToken, Role, Scope
 from people.permissions import person
+
+
+class KeyLimit(Input):
+    calls_at_once = serializers.IntegerField(
+        min_value=1,
+        max_value=MOST_CALLS_AT_ONCE,
+        help_text="How many calls of tools may be under way with it; one more is a 429 `too_many_calls`.",
+    )
 
 
 class KeyInput(Input):
@@ -32,6 +40,12 @@ class KeyInput(Input):
             "`invoke` needs at least one. Sub-agents are named by themselves."
         ),
     )
+    calls_at_once = serializers.IntegerField(
+        min_value=1,
+        max_value=MOST_CALLS_AT_ONCE,
+        required=False,
+        help_text=f"How many calls of tools may be under way with the key; {CALLS_AT_ONCE} unless told.",
+    )
 
 
 class KeyOutput(serializers.ModelSerializer[ApiToken]):
@@ -45,8 +59,8 @@ class KeyOutput(serializers.ModelSerializer[ApiToken]):
     class Meta:
         model = ApiToken
         fields = [
-            "id", "name", "prefix", "owner", "scopes", "agents", "state", "created_at", "expires_at",
-            "last_used_at", "revoked_at", "reported_at",
+            "id", "name", "prefix", "owner", "scopes", "agents", "calls_at_once", "state", "created_at",
+            "expires_at", "last_used_at", "revoked_at", "reported_at",
         ]  # fmt: skip
         read_only_fields = fields
 
@@ -95,6 +109,15 @@ class KeyDetail(GenericAPIView[ApiToken]):
 
     def get(self, request: Request, pk: int) -> Response:
         return Response(KeyOutput(get_object_or_404(self.get_queryset(), pk=pk)).data)
+
+    @extend_schema(request=KeyLimit)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Changes how many calls of tools may be under way with the key. All else stays as it was made."""
+        given = KeyLimit(data=request.data)
+        given.is_valid(raise_exception=True)
+        key = get_object_or_404(self.get_queryset(), pk=pk)
+        tokens.limit_calls(key, actor=person(request), calls_at_once=given.validated_data["calls_at_once"])
+        return Response(KeyOutput(key).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:

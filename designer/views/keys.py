@@ -5,6 +5,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
+from catalog.views.asked import number
 from designer import keys
 from designer.exports import FORMATS
 from designer.forms import KeyForm
@@ -13,7 +14,7 @@ from designer.views.agents import tree
 from people import tokens
 from people.errors import DomainError
 from people.keyset import Keyset
-from people.models import RUNTIME_SCOPES, ApiToken, Role
+from people.models import MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Role
 from people.permissions import person, requires
 
 PAGE_SIZE = 50
@@ -23,7 +24,8 @@ PAGE_SIZE = 50
 def key_list(request: HttpRequest) -> HttpResponse:
     page = Keyset(keys.visible_to(person(request)), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     rows = [(key, keys.agents_of(key)) for key in page.rows]
-    return render(request, "designer/keys.html", {"page": page, "keys": rows})
+    context = {"page": page, "keys": rows, "most_calls_at_once": MOST_CALLS_AT_ONCE}
+    return render(request, "designer/keys.html", context)
 
 
 @never_cache
@@ -53,6 +55,20 @@ def _example(key: ApiToken, named: list[Agent]) -> str:
         return reverse("api-key-list")
     slug = named[0].slug if named else "AGENT"
     return f"/api/v1/agents/{slug}/releases/live/tools/?format={FORMATS[0].name}"
+
+
+@requires(write=Role.VIEWER)
+@require_POST
+def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
+    key = get_object_or_404(tokens.visible_to(person(request)), pk=pk)
+    try:
+        wanted = number(request.POST.get("calls_at_once", ""))
+        tokens.limit_calls(key, actor=person(request), calls_at_once=wanted)
+    except DomainError as error:
+        messages.error(request, error.fields["calls_at_once"])
+    else:
+        messages.success(request, f"{key.name} may have {wanted} calls under way from now on.")
+    return redirect("key-list")
 
 
 @requires(write=Role.VIEWER)

@@ -97,6 +97,8 @@ def _headers(exc: Exception) -> dict[str, str]:
         headers["WWW-Authenticate"] = authenticate
     if isinstance(exc, Throttled):
         headers["Retry-After"] = str(_wait(exc))
+    if isinstance(exc, DomainError) and exc.retry_after:
+        headers["Retry-After"] = str(exc.retry_after)
     if outage(exc):
         headers["Retry-After"] = str(RETRY_AFTER)
     return headers

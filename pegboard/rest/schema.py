@@ -20,7 +20,8 @@ ERRORS = {
     "409": "It disagrees with what is already there.",
     "413": "The body is larger than this call takes: 1 MB, or 12 MB where a document may be sent.",
     "415": "The body must be application/json.",
-    "429": "Too many calls in this minute; Retry-After says in how many seconds to go on.",
+    "429": "Too many calls in this minute (throttled), or too many calls of tools under way at once "
+    "(too_many_calls). Nothing was done; Retry-After says in how many seconds to go on.",
     "503": "The database is away, busy or out of room (disk_full); nothing was changed. Try again later.",
 }
 RETRY_AFTER = {"description": "In seconds.", "schema": {"type": "integer", "minimum": 1, "maximum": 60}}

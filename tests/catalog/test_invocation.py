@@ -14,7 +14,7 @@ from catalog.models import Call, Credential, Finding, ToolVersion
 from catalog.models.calls import CallStatus
 from catalog.models.findings import HELD
 from catalog.protocols.signature import Annotations
-from people.models import AuditEntry
+from people.models import CALLS_AT_ONCE, AuditEntry
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply, reply
 
@@ -121,10 +121,10 @@ def test_the_same_form_sent_twice_is_one_call():
 
 def test_one_person_has_few_calls_under_way():
     version, actor = make_version(), make_user()
-    for _ in range(invocation.MOST_ACTIVE):
+    for _ in range(CALLS_AT_ONCE):
         ask_for(version, actor=actor)
 
-    with pytest.raises(CatalogError, match="still under way"):
+    with pytest.raises(CatalogError, match="10 calls of yours are under way"):
         ask_for(version, actor=actor)
     assert ask_for(version).status == "queued"
 

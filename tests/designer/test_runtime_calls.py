@@ -13,12 +13,13 @@ from rest_framework.test import APIClient
 
 from catalog import findings, invocation
 from catalog.api import calls as call_api
+from catalog.invocation import TooManyCallsError
 from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import Annotations, Requirements
 from catalog.tasks import forget_call_ids
 from designer import agents, calls, keys, pins, releases, tunings
 from people import directory, teams, tokens
-from people.models import AuditEntry, Role
+from people.models import ApiToken, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 
@@ -346,6 +347,61 @@ def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
         thread.join()
     assert len(made) == 6
     assert made == [Call.objects.get().pk] * 6
+
+
+def limited(owner, agent, most) -> tuple[ApiToken, APIClient]:
+    key, plain = keys.issue(
+        owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent], calls_at_once=most
+    )
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
+    return key, client
+
+
+def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, desk, monkeypatch):
+    monkeypatch.setattr(invocation, "wait_for", lambda call, seconds: call)
+    key, client = limited(owner, desk[0], 2)
+    for _ in range(2):
+        assert client.post(url(), GIVEN).status_code == 202
+    refused = client.post(url(), GIVEN)
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_calls")
+    assert refused.headers["Retry-After"] == "1"
+    assert refused.json()["message"].startswith("2 calls with this key are under way")
+    assert runtime(owner, desk[0]).post(url(), GIVEN).status_code == 202  # another key, another count
+    person = APIClient()
+    person.force_login(owner)
+    changed = person.patch(f"/api/v1/keys/{key.pk}/", {"calls_at_once": 3})
+    assert (changed.status_code, changed.json()["calls_at_once"]) == (200, 3)
+    assert client.post(url(), GIVEN).status_code == 202
+    assert client.post(url(), GIVEN).status_code == 429
+    invocation.perform(Call.objects.filter(token=key).first().pk)
+    assert client.post(url(), GIVEN).status_code == 202
+    entry = AuditEntry.objects.get(action="change key")
+    assert (entry.before, entry.after) == ({"calls_at_once": 2}, {"calls_at_once": 3})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_calls_of_one_key_that_come_at_once_are_counted_right(owner, vendor, desk):
+    agent, pin = desk
+    key, _ = limited(owner, agent, 5)
+    start, refused = threading.Barrier(14), []
+
+    def ask():
+        start.wait()
+        arguments = {"Zip code": "0150"}
+        try:
+            invocation.request_call(pin.version, actor=owner, token=key, arguments=arguments)
+        except TooManyCallsError:
+            refused.append(1)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(14)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (Call.objects.count(), len(refused)) == (5, 9)
 
 
 @pytest.mark.parametrize(

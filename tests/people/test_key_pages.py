@@ -44,3 +44,21 @@ def test_list_holds_own_keys_and_for_an_administrator_all(client):
     assert rows == [[key], [], [key]]
     client.force_login(other)
     assert client.post(f"/keys/{key.pk}/revoke/").status_code == 404
+
+
+def test_how_many_calls_a_key_may_have_under_way_is_chosen_and_changed(client):
+    user = make_user(Role.VIEWER)
+    client.force_login(user)
+    form = {"name": "Runtime", "scope": "runtime", "days": "30", "calls_at_once": "25"}
+    client.post("/keys/new/", form)
+    key = ApiToken.objects.get()
+    assert key.calls_at_once == 25
+    assert 'value="25"' in client.get("/keys/").content.decode()
+    client.post(f"/keys/{key.pk}/limit/", {"calls_at_once": "40"})
+    for wrong in ("0", "201", "many", ""):
+        said = client.post(f"/keys/{key.pk}/limit/", {"calls_at_once": wrong}, follow=True)
+        assert "Choose a number from 1 to 200." in said.content.decode()
+    key.refresh_from_db()
+    assert key.calls_at_once == 40
+    client.force_login(make_user(Role.DESIGNER))
+    assert client.post(f"/keys/{key.pk}/limit/", {"calls_at_once": "1"}).status_code == 404

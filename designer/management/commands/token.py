@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from designer import keys
 from people.errors import DomainError
-from people.models import Scope, User
+from people.models import CALLS_AT_ONCE, Scope, User
 from people.prompts import sentences
 
 
@@ -31,6 +31,12 @@ class Command(BaseCommand):
             help="reaches this agent's releases alone; may be given several times, with the scopes runtime"
             " and invoke. Sub-agents are named by themselves",
         )
+        parser.add_argument(
+            "--calls-at-once",
+            type=int,
+            default=CALLS_AT_ONCE,
+            help=f"how many calls of tools may be under way with it, {CALLS_AT_ONCE} unless told",
+        )
         parser.add_argument("--days", type=int, default=90, help="how long it works, at most 366")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -44,6 +50,7 @@ class Command(BaseCommand):
                 name=options["name"],
                 scopes=options["scope"] or [Scope.RUNTIME if options["agent"] else Scope.ADMIN],
                 agents=keys.choose(user, options["agent"]),
+                calls_at_once=options["calls_at_once"],
                 expires_at=timezone.now() + timedelta(days=min(options["days"], 100_000)),
             )
         except DomainError as error:
