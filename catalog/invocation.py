@@ -26,6 +26,7 @@ from catalog.errors import CatalogError
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
 from catalog.models.findings import FindingState
+from catalog.oauth import clients
 from catalog.outbound import Exchange, Session
 from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical, digest
@@ -41,6 +42,7 @@ TASK = "catalog.tasks.perform_call"
 DEADLINE, LONGEST_DEADLINE = 30, 120  # seconds
 QUEUE_PATIENCE = timedelta(seconds=30)
 GRACE = timedelta(seconds=15)
+TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
 LAST_WORDS = 5.0  # seconds
 RESEND_AFTER = timedelta(seconds=10)
 PAUSES = (0.5, 2.0)
@@ -369,6 +371,9 @@ def _claim(call_id: int) -> Call | None:
     if call is None:
         return None
     ends = Now() + timedelta(seconds=call.deadline_seconds) + GRACE
+    credential = call.version.tool.endpoint.credential
+    if credential and clients.uses_oauth(credential):
+        ends += TOKEN_GRACE
     claimed = calls.update(status=CallStatus.RUNNING, started_at=Now(), gives_up_at=ends)
     return call if claimed else None
 

@@ -62,6 +62,7 @@ def _plain(state: State, sentence: str, remedy: Remedy | None, failed_at: dateti
         remedy=remedy,
         expires_at=None,
         obtained_at=None,
+        in_doubt_since=None,
         failed_at=failed_at,
         error_code="AUTH" if failed_at else "",
         error_message=sentence if failed_at else "",

@@ -135,6 +135,10 @@ class StandingOutput(serializers.Serializer[Any]):
     used_at = serializers.DateTimeField(allow_null=True, help_text="About when it was last sent.")
     renewed_at = serializers.DateTimeField(allow_null=True, help_text="When its token was last renewed.")
     expires_at = serializers.DateTimeField(allow_null=True, help_text="Of the token, where it is known.")
+    in_doubt_since = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When a renewal was sent whose reply never came; the refresh token may be replaced.",
+    )
     signed_in_at = serializers.DateTimeField(allow_null=True)
     signed_in_by = serializers.CharField(help_text="Empty for nobody.")
     error = FailureOutput(allow_null=True, help_text="What went wrong last, unless it went well since.")
@@ -199,6 +203,7 @@ def _standing(row: Credential, found: Standing) -> dict[str, Any]:
         "used_at": standing.used_at(row),
         "renewed_at": found.obtained_at,
         "expires_at": found.expires_at,
+        "in_doubt_since": found.in_doubt_since,
         "signed_in_at": found.signed_in_at,
         "signed_in_by": found.signed_in_by,
         "error": failed or None,

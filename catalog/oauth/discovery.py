@@ -143,7 +143,7 @@ class _Search:
 
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
     """The challenge that meets the first request of a listing, and whether it was answered instead."""
-    limits = replace(http.LIMITS, session=seconds)
+    limits = replace(http.LOOK, session=seconds)
     with Session(url, policy=outbound_policy(), limits=limits) as session:
         try:
             return "", next(protocol().enumerate(session, NothingKnown()), None) is not None

@@ -1,6 +1,7 @@
 """The door to authorization servers: the same as to vendors, with smaller limits and no second try.
 
-A token request may have been obeyed although its reply was lost, so nothing here is sent twice.
+A token request may have been obeyed although its reply was lost, so nothing here is sent twice. For the same
+reason it is waited for as long as such servers take: whoever hangs up loses a rotated refresh token.
 """
 
 import json
@@ -12,9 +13,9 @@ from catalog.networks import outbound_policy
 from catalog.oauth.asking import Form
 from catalog.outbound import Session
 from catalog.protocols.base import Reply
-from catalog.wire import DEFAULT_LIMITS, KIB
+from catalog.wire import DEFAULT_LIMITS, KIB, Limits
 
-SECONDS = 20.0  # in all; shorter than the lease under which a token is renewed
+SECONDS = 30.0  # shorter than the lease under which a token is renewed
 LIMITS = replace(
     DEFAULT_LIMITS,
     request=SECONDS,
@@ -23,25 +24,28 @@ LIMITS = replace(
     session_bytes=512 * KIB,
     backoff=(),
 )
+# For what a server publishes: a person waits, and several addresses are asked in turn.
+LOOK = replace(LIMITS, request=10.0)
 # What a token endpoint answers in JSON: RFC 6749 section 5.
 TOKEN_STATUSES = (200, 400, 401, 403)
 
 
 def post_form(
-    address: str, form: Form, *, accept: Sequence[int] = TOKEN_STATUSES, seconds: float = SECONDS
+    address: str, form: Form, *, accept: Sequence[int] = TOKEN_STATUSES, seconds: float | None = None
 ) -> Reply:
     """The reply of a token endpoint, or of another that takes its forms."""
-    return _asked(address, "POST", accept, form.headers, form.body, seconds)
+    limits = LIMITS if seconds is None else replace(LIMITS, session=seconds)
+    return _asked(address, "POST", accept, form.headers, form.body, limits)
 
 
 def post_json(address: str, document: Mapping[str, object], *, accept: Sequence[int]) -> Reply:
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    return _asked(address, "POST", accept, headers, json.dumps(document).encode())
+    return _asked(address, "POST", accept, headers, json.dumps(document).encode(), LIMITS)
 
 
 def get(address: str, accept: Sequence[int], *, seconds: float) -> Reply:
     """Within so many seconds."""
-    return _asked(address, "GET", accept, {}, None, seconds)
+    return _asked(address, "GET", accept, {}, None, replace(LOOK, session=seconds))
 
 
 def _asked(
@@ -50,14 +54,12 @@ def _asked(
     accept: Sequence[int],
     headers: Mapping[str, str],
     body: bytes | None,
-    seconds: float = SECONDS,
+    limits: Limits,
 ) -> Reply:
     """Asked at the origin, because a path that ends with a slash is another address here."""
     parts = urlsplit(address)
     root = f"{parts.scheme}://{parts.netloc}"
-    with Session(
-        root, policy=outbound_policy(), limits=replace(LIMITS, session=min(seconds, SECONDS))
-    ) as session:
+    with Session(root, policy=outbound_policy(), limits=limits) as session:
         return session.request(
             method, parts.path, query=parts.query, content=body, headers=headers, accept=accept
         )

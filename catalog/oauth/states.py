@@ -47,6 +47,7 @@ class Standing:
     remedy: Remedy | None
     expires_at: datetime | None
     obtained_at: datetime | None
+    in_doubt_since: datetime | None
     failed_at: datetime | None
     error_code: str
     error_message: str
@@ -70,6 +71,7 @@ def standing_of(grant: Grant, now: datetime) -> Standing:
         remedy=remedy,
         expires_at=grant.expires_at,
         obtained_at=grant.obtained_at,
+        in_doubt_since=_in_doubt_since(grant, now),
         failed_at=grant.failed_at,
         error_code=grant.error_code,
         error_message=grant.error_message,
@@ -159,8 +161,21 @@ def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] |
     return State.EXPIRING, until, Remedy.SIGN_IN
 
 
+def _in_doubt_since(grant: Grant, now: datetime) -> datetime | None:
+    is_under_way = grant.lease_until is not None and grant.lease_until > now
+    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
+    return grant.started_at if is_code and grant.access_token and not is_under_way else None
+
+
 def _not_renewed(grant: Grant, now: datetime) -> str:
     is_good = grant.access_token and (grant.expires_at is None or grant.expires_at > now)
     until = f" The token is good until {moment(grant.expires_at)}." if is_good and grant.expires_at else ""
     again = f" Tried again after {moment(grant.retry_at)}." if grant.retry_at else ""
-    return f"It could not be renewed: {grant.error_message}{until}{again}"
+    doubt = ""
+    if sent_at := _in_doubt_since(grant, now):
+        doubt = (
+            f" No reply came to the renewal at {moment(sent_at)}, so the server may have replaced the "
+            "refresh token. The same one is sent again, which many servers take for a short while. If this "
+            "one does not, a new sign-in is needed."
+        )
+    return f"It could not be renewed: {grant.error_message}{until}{again}{doubt}"

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
 
 from catalog import sealing
 from catalog.crashpoints import crashpoint
@@ -39,8 +40,10 @@ from people.counters import Counter
 
 logger = logging.getLogger(__name__)
 
-LEASE = timedelta(seconds=30)  # longer than http.SECONDS
-PATIENCE = 20.0  # seconds that one waits for another's renewal
+LEASE = timedelta(seconds=40)  # longer than http.SECONDS
+PATIENCE = 35.0  # seconds that one waits for another's renewal
+# A reply that is lost as soon as this is asked for again at once, within one lease.
+QUICKLY, AGAIN_AFTER = 5.0, 1.0
 EARLY_SHARE, EARLY_SECONDS = 0.2, 60.0
 SHORTEST_BACK_OFF, LONGEST_BACK_OFF = 30.0, 3_600.0
 LONGEST_WAIT = 86_400.0
@@ -54,6 +57,8 @@ LONGEST_SCOPE = 2_000
 _NEVER_SENT = {
     f"TOKEN_{code}" for code in ("DNS", "CONNECT", "CONNECT_TIMEOUT", "ADDRESS", "URL", "TLS", "PATH")
 }
+# It has left, and what the server made of it never came. Its new refresh token may have been in there.
+_LOST = {f"TOKEN_{code}" for code in ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")}
 NO_TOKENS: dict[str, Any] = {"access_token": "", "refresh_token": "", "expires_at": None, "renew_at": None}
 NO_ERROR: dict[str, Any] = {
     "failures": 0,
@@ -125,7 +130,7 @@ def back_off(failures: int, asked: float | None, chance: Callable[[], float] = r
 def token_for(credential: Credential, *, refused: int | None = None) -> Token:
     """A token to use now, renewed if that is due; or another one than that of the `refused` generation.
 
-    May wait for the authorization server or for another process, 20 s each; never inside a transaction.
+    May wait for the authorization server or for another process, some 35 s each; never inside a transaction.
     A credential that is not saved yet gets one that is kept nowhere. Raises NeedsSignInError, BusyError,
     other ProtocolErrors, CatalogError.
     """
@@ -247,13 +252,40 @@ def renew(grant: Grant) -> Token | None:
     crashpoint("token-claimed")
     began = time.monotonic()
     try:
-        tokens = request(grant, form, [*sent, *([secret] if secret else [])])
+        tokens = _requested(grant, lease, form, [*sent, *([secret] if secret else [])])
     except ProtocolError as error:
         raise _note_failure(grant, lease, error) from None
     crashpoint("token-received")
     token = _store(grant, tokens, time.monotonic() - began)
     crashpoint("token-stored")
     return token
+
+
+def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secret]) -> Tokens:
+    """Sends the same refresh token once more when the reply to it was lost on its way.
+
+    Servers that rotate take the old one again for some seconds, or for nobody any more: then the sign-in is
+    over whenever it is tried, so the sooner the better (docs/decisions/0040-lost-replies.md).
+    """
+    began = time.monotonic()
+    try:
+        return request(grant, form, sent)
+    except UnavailableError as error:
+        if not _is_lost(grant, error) or time.monotonic() - began > QUICKLY:
+            raise
+        REQUESTS.add(error.code)
+        logger.warning("credential %s: the reply to a renewal was lost (%s)", grant.credential_id, error.code)
+        grant.started_at = grant.started_at or timezone.now()
+        time.sleep(AGAIN_AFTER)
+        mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
+        if not mine.update(lease_until=Now() + LEASE):
+            raise
+    return request(grant, form, sent)
+
+
+def _is_lost(grant: Grant, error: ProtocolError) -> bool:
+    """Whether a new refresh token may have been in a reply that did not come."""
+    return grant.credential.kind == CredentialKind.OAUTH_CODE and error.code in _LOST
 
 
 def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
@@ -356,10 +388,13 @@ def _write_down(grant: Grant, changes: dict[str, Any]) -> None:
     scope = changes.get("granted_scope", grant.granted_scope)
     before = {"error": grant.error_code, "scope": grant.granted_scope}
     after = {"error": "", "scope": scope, "server": _server(grant)}
-    if grant.error_code:
-        audit.record(
-            None, "recover", grant.credential, before=before, after=after, why="Its token was renewed."
-        )
+    was_lost = grant.started_at is not None and grant.credential.kind == CredentialKind.OAUTH_CODE
+    if grant.error_code or was_lost:
+        why = "Its token was renewed."
+        if was_lost and grant.started_at:
+            why += f" No reply had come to a renewal at {moment(grant.started_at)}; the server took the same "
+            why += "refresh token again."
+        audit.record(None, "recover", grant.credential, before=before, after=after, why=why)
     elif grant.generation and scope != grant.granted_scope:
         why = "The server granted other scopes when the token was renewed."
         audit.record(None, "renew", grant.credential, before=before, after=after, why=why)
@@ -411,6 +446,8 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
         _end(grant, mine, error.code, message)
         return NeedsSignInError(message)
     pause = back_off(grant.failures + 1, error.retry_after)
+    if _is_lost(grant, error) and not grant.failures:
+        pause = AGAIN_AFTER  # by whoever needs the token next, while the server may still take the old one
     changes: dict[str, Any] = {
         **NO_LEASE,
         "failures": grant.failures + 1,
