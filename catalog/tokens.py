@@ -1,5 +1,6 @@
 """A token estimate that needs no model: JSON and English run at about four characters a token."""
 
+from catalog.protocols import json_schema
 from catalog.protocols.base import canonical
 from catalog.protocols.signature import Parameter, Signature
 
@@ -7,6 +8,7 @@ CHARACTERS_PER_TOKEN = 4
 
 # What JSON Schema writes around a tool, the list of required inputs, each input, and each limit of one.
 _FRAME, _REQUIRED_FRAME, _INPUT_FRAME, _LIMIT_FRAME = 73, 14, 38, 16
+_DESCRIPTION_FRAME = 17
 
 
 def estimate_tokens(shown: str | bytes) -> int:
@@ -33,7 +35,7 @@ def tokens_of(signature: Signature) -> int:
 def _size(parameter: Parameter) -> int:
     size = len(parameter.name) * (1 + parameter.required) + 3 * parameter.required
     if parameter.schema is not None:
-        return size + 4 + len(canonical(parameter.schema))
+        return size + 4 + len(canonical(parameter.schema)) + _beside(parameter)
     size += _INPUT_FRAME + len(parameter.description)
     if parameter.allowed_values:
         size += 9 + sum([len(value.name) + 3 for value in parameter.allowed_values])
@@ -41,3 +43,13 @@ def _size(parameter: Parameter) -> int:
         if limit is not None:
             size += _LIMIT_FRAME
     return size
+
+
+def _beside(parameter: Parameter) -> int:
+    """By how much a schema gets longer with words that it does not say itself, such as ours."""
+    if not isinstance(parameter.schema, dict) or parameter.description == parameter.schema.get("description"):
+        return 0
+    _, said = json_schema.words(parameter.schema)
+    if said == parameter.description:
+        return 0
+    return len(parameter.description) - len(said) + (0 if said else _DESCRIPTION_FRAME)

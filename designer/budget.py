@@ -1,12 +1,42 @@
 """What a tool costs a model in tokens, by the signature it is shown. Pure."""
 
-from catalog.protocols.base import canonical
-from catalog.tokens import estimate_tokens
-from designer.effective import Effective
+import msgspec
+from msgspec import UNSET
+
+from catalog.protocols.signature import Parameter, Signature
+from catalog.tokens import tokens_of
+from designer.effective import Effective, Input
 from designer.exports import schema
 
 
 def tokens(tool: Effective) -> int:
-    return estimate_tokens(
-        canonical({"name": tool.name, "description": tool.description, "parameters": schema.of_inputs(tool)})
+    """As the catalog counts, so that one tool has one figure in a list, in an agent and in a release."""
+    return tokens_of(shown(tool))
+
+
+def shown(tool: Effective) -> Signature:
+    """What a model is shown, as a signature: our words and presets in it, hidden inputs left out.
+
+    Under the vendor's own names. An alias is about as long, and a figure that differs says that words do.
+    """
+    return Signature(
+        name=tool.wire_name,
+        description=tool.description,
+        title=tool.title,
+        img=tool.img,
+        tags=tool.tags,
+        inputs=tuple(_shown(each) for each in tool.inputs),
+        outputs=tuple(output.parameter for output in tool.outputs),
+        annotations=tool.annotations,
+        requirements=tool.requirements,
+        kind=tool.kind,
+        # Rules that may name an input that is hidden are not shown.
+        schema_rest=schema.kept_rest(tool) if tool.hidden else tool.schema_rest,
+        outputs_rest=tool.outputs_rest,
     )
+
+
+def _shown(given: Input) -> Parameter:
+    if given.preset is UNSET:
+        return given.parameter
+    return msgspec.structs.replace(given.parameter, required=False, default=given.preset)

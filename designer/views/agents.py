@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
+from catalog.tokens import tokens_of
 from designer import agents, attention, budget, drafts, releases
 from designer.forms import AgentForm
 from designer.models import Agent
@@ -73,12 +74,14 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _line(pin: "PinWithNewer") -> dict[str, Any]:
     shown = releases.effective_of(pin)
+    is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
     return {
         "pin": pin,
         "shown": shown,
         "tokens": budget.tokens(shown),
+        "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned else 0,
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
-        "is_tuned": hasattr(pin, "tuning") or hasattr(pin.tool, "tuning"),
+        "is_tuned": is_tuned,
         "misfits": releases.misfits_of(pin),
     }
 

@@ -5,6 +5,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
+from catalog.tokens import tokens_of
 from catalog.views.asked import number
 from designer import budget, names, pins, releases, tunings, upgrades
 from designer.forms import WordsForm, version_choices
@@ -62,6 +63,7 @@ def _about(row: Pin) -> dict[str, Any]:
         "pin_state": late_edits.etag(pins.facts(row)),
         "shown": shown,
         "tokens": budget.tokens(shown),
+        "vendors_tokens": tokens_of(row.version.decoded()),
         "misfits": releases.misfits_of(row),
         "versions": version_choices(row.tool),
         "history": trail[:HISTORY_SHOWN],

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from catalog.views.asked import number as number_in
 from designer import budget, exports, provenance, release_changes, releases, sealed, upgrades
+from designer.effective import NOTHING
 from designer.exports.base import Remark
 from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
@@ -78,7 +79,10 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "agent": agent,
         "release": row,
         "is_intact": sealed.digest(row.document.encode()) == row.digest,
-        "tools": [(tool, budget.tokens(tool.signature)) for tool in document.tools],
+        "tools": [
+            (tool, budget.tokens(tool.signature), any(words != NOTHING for words in tool.tuning.values()))
+            for tool in document.tools
+        ],
         "before": before,
         "others": others,
         "changes": release_changes.between(old, document) if old else [],
