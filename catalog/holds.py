@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import Case, Exists, QuerySet, TextChoices, Value, When
 from django.db.models.functions import Now
 
+from catalog import wording
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState
 from catalog.policy import Stop
@@ -78,6 +79,8 @@ def let_through(tool: Tool, version: ToolVersion) -> bool:
     _make_current(tool, version)
     tool.stopped = None
     tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
+    if tool.is_tuned:
+        wording.refresh([tool.pk])
     return True
 
 
@@ -91,6 +94,8 @@ def keep_out(tool: Tool, version: ToolVersion) -> None:
     if before := predecessor(version, is_offered=True) or others.first():
         _make_current(tool, before)
     tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
+    if tool.is_tuned:
+        wording.refresh([tool.pk])
 
 
 _COPIED = ("name", "title", "description", "tags", "tokens")

@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 
-from catalog import breaches, policy, trail
+from catalog import breaches, policy, trail, wording
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
@@ -285,8 +285,12 @@ def _merge(run: Run, harvest: Harvest) -> None:
         added = MERGE_ADDED if harvest.added else ()
         changed = MERGE_CHANGED if harvest.changed else ()
         held = HOLD if stops or harvest.changed else ()
-        for statement in (*added, *changed, *held, "DROP TABLE staged_tool"):
+        for statement in (*added, *changed, *held):
             cursor.execute(statement, {"endpoint": run.endpoint_id, "run": run.pk})
+        cursor.execute(TUNED)
+        tuned = [tool for (tool,) in cursor.fetchall()]
+        cursor.execute("DROP TABLE staged_tool")
+    wording.refresh(tuned)
 
 
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
@@ -300,6 +304,7 @@ def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
     return bool(new or harvest.stops)
 
 
+TUNED = "SELECT t.id FROM staged_tool s JOIN catalog_tool t ON t.id = s.tool_pk WHERE t.is_tuned"
 STOP_NEW = """
 UPDATE staged_tool SET stop = %(state)s, severity = %(severity)s,
     why = 'The new tool “' || left(name, 200) || '” ' || %(says)s

@@ -7,7 +7,7 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
-from catalog import enumeration, hints, history, inspecting, invocation, search, second_look
+from catalog import enumeration, hints, history, inspecting, invocation, search, second_look, wording
 from catalog.crashpoints import crashpoint
 from catalog.models import Run
 from catalog.models.runs import RunStatus
@@ -34,9 +34,11 @@ def _has_just_ended(run: Run) -> bool:
 
 
 @shared_task
-def index_pending() -> None:
-    """Once a minute: what a worker that died after recording has left unindexed."""
-    search.index_pending()
+def index_pending(endpoint_id: int | None = None) -> None:
+    """Once a minute: what is left unindexed by a worker that died. For one endpoint: when it is asked."""
+    if endpoint_id is None:
+        wording.catch_up()
+    search.index_pending(endpoint_id)
 
 
 @shared_task

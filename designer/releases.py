@@ -16,7 +16,7 @@ from catalog import holds
 from catalog.models import Endpoint, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
-from designer import exports, proofs, sealed
+from designer import exports, names, proofs, sealed
 from designer.agents import locked
 from designer.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.errors import DesignerError
@@ -200,6 +200,14 @@ def effective_of(pin: Pin) -> Effective:
         catalog_tuning=_tuning(pin.tool),
         agent_tuning=_tuning(pin),
     )
+
+
+def effective_of_tool(tool: Tool) -> Effective | None:
+    """What agents that pin its current version are shown, before any words of their own."""
+    if tool.current is None:
+        return None
+    signature = tool.current.decoded()
+    return effective(signature, name=names.derive(signature.name), catalog_tuning=_tuning(tool))
 
 
 def misfits_of(pin: Pin) -> list[Misfit]:

@@ -4,7 +4,8 @@ A tuning keeps only what differs from the text below it, so that a vendor's bett
 through wherever nobody chose others. Each change is audited on its pin or tool.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,9 +14,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from msgspec import UNSET
 
+from catalog import wording
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.base import canonical
 from catalog.protocols.signature import Signature
+from designer import budget
 from designer.agents import locked
 from designer.effective import NOTHING, ParameterWords, Words, effective, merged, misfits
 from designer.errors import DesignerError
@@ -50,6 +53,8 @@ def tune(
     if new is None and old:
         old.delete()
     if facts(old) != facts(new):
+        if isinstance(target, Tool):
+            wording.changed(target)
         audit.record(actor, "tune", target, before=facts(old), after=facts(new), agent=_agent(target))
     return new
 
@@ -62,6 +67,8 @@ def revert(target: Pin | Tool, *, actor: User, expected: str = late_edits.ANY_ST
     late_edits.check(target, expected, now=facts(old), wanted=facts(None))
     if old:
         old.delete()
+        if isinstance(target, Tool):
+            wording.changed(target)
         audit.record(actor, "revert", target, before=facts(old), after=facts(None), agent=_agent(target))
 
 
@@ -79,6 +86,16 @@ def words_of(tuning: Tuning | None) -> Words:
     if tuning is None:
         return NOTHING
     return msgspec.convert({"description": tuning.description, "parameters": tuning.parameters}, Words)
+
+
+def rewrites(tools: Collection[int]) -> dict[int, Callable[[Signature], Signature]]:
+    """What words for all agents make of a signature, of tools that have any (catalog/wording.py)."""
+    found = Tuning.objects.filter(tool__in=tools)
+    return {tuning.tool_id: partial(_reworded, words_of(tuning)) for tuning in found if tuning.tool_id}
+
+
+def _reworded(words: Words, signature: Signature) -> Signature:
+    return budget.shown(effective(signature, name=signature.name, catalog_tuning=words))
 
 
 def facts(tuning: Tuning | None) -> dict[str, Any]:

@@ -23,6 +23,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw SQL operation",
     ): "triggers on a table that the same migration makes, which old code does not know",
     (
+        "designer.0008_show_tuned_words",
+        "Raw Python operation",
+    ): "marks the few tools that were tuned by hand, in a column that old code does not know",
+    (
         "people.0009_fix_search_path_of_the_chain",
         "Raw Python operation",
     ): "the trigger does the same as before, under a search path of its own",

@@ -36,7 +36,10 @@ class ToolRow(serializers.Serializer[Any]):
         help_text="Held for review or blocked; nothing was let through yet."
     )
     tags = serializers.ListField(child=serializers.CharField())
-    tokens = serializers.IntegerField()
+    tokens = serializers.IntegerField(help_text="About what a model reads of it, as it is shown here.")
+    is_tuned = serializers.BooleanField(
+        help_text="The description and the tokens are of words of ours, in place of the vendor's."
+    )
     changed_at = serializers.DateTimeField()
 
 

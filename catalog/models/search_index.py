@@ -41,6 +41,7 @@ class SearchDocument(models.Model):
         db_constraint=False,
         db_index=False,
     )
+    worded_at = models.DateTimeField(null=True, help_text="That of the tool whose words were indexed.")
     segment = models.ForeignKey(
         SearchSegment, on_delete=models.CASCADE, related_name="+", db_constraint=False
     )

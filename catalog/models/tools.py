@@ -21,7 +21,9 @@ class ToolStatus(models.TextChoices):
 
 
 class Tool(models.Model):
-    """Identity is (endpoint, the vendor's own id). Text columns repeat the current version's, for lists.
+    """Identity is (endpoint, the vendor's own id). Text columns and `tokens` repeat the current version's
+    for lists, with words of ours in place of the vendor's where `is_tuned` (catalog/wording.py).
+    `worded_at` is when those words last changed.
 
     `stopped` is the version that the vendor lists and that is held for review or blocked. It equals
     `current` while nothing of this tool has been let through.
@@ -54,6 +56,8 @@ class Tool(models.Model):
     description = models.TextField(blank=True)
     tags = ArrayField(models.TextField(), default=list)
     tokens = models.PositiveIntegerField(default=0)
+    is_tuned = models.BooleanField(default=False, db_default=False)
+    worded_at = models.DateTimeField(null=True)
     version_count = models.PositiveIntegerField(default=1)
     first_seen_at = models.DateTimeField(default=timezone.now)
     changed_at = models.DateTimeField(default=timezone.now)
@@ -70,6 +74,11 @@ class Tool(models.Model):
             models.Index(fields=["endpoint", "id"], include=["status"], name="tool_by_endpoint"),
             models.Index(fields=["tokens", "id"], name="tool_by_tokens"),
             models.Index(fields=["id"], condition=models.Q(status="withdrawn"), name="tool_withdrawn"),
+            models.Index(
+                fields=["-worded_at"],
+                condition=models.Q(is_tuned=True) | models.Q(worded_at__isnull=False),
+                name="tool_by_words",
+            ),
             GinIndex(fields=["tags"], name="tool_by_tag"),
         ]
 

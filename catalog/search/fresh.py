@@ -1,7 +1,7 @@
-"""Tools whose current version was recorded a moment ago and is not in the index yet: found by plain words.
+"""Tools that were recorded or tuned a moment ago and are not in the index yet: found by plain words.
 
-The index follows a run by a second or so. Until then what it recorded is compared word by word; a few
-thousand rows at most, so this costs milliseconds, and nothing when no run has just ended.
+The index follows a run or a tuning by a second or so. Until then what was written is compared word by
+word; a few thousand rows at most, so this costs milliseconds, and nothing when nothing has just changed.
 """
 
 from django.db import connection
@@ -19,13 +19,16 @@ IN_NAME, IN_TEXT = 5.0, 2.0
 # from reading the tools before it finds that out.
 _STATEMENT = """
 WITH candidate AS (
-    (SELECT id, current_id FROM catalog_tool
+    (SELECT id, current_id, worded_at FROM catalog_tool
     WHERE id > (SELECT coalesce(max(tool_id), 0) FROM catalog_searchdocument) ORDER BY id LIMIT 10000)
-    UNION (SELECT id, current_id FROM catalog_tool
+    UNION (SELECT id, current_id, worded_at FROM catalog_tool
     WHERE changed_at > now() - interval '1 minute' ORDER BY changed_at DESC, id DESC LIMIT 500)
+    UNION (SELECT id, current_id, worded_at FROM catalog_tool
+    WHERE worded_at > now() - interval '1 minute' ORDER BY worded_at DESC LIMIT 500)
 ), waiting AS MATERIALIZED (
     SELECT id FROM candidate WHERE NOT EXISTS (
-        SELECT FROM catalog_searchdocument d WHERE d.tool_id = candidate.id AND d.version_id = current_id)
+        SELECT FROM catalog_searchdocument d WHERE d.tool_id = candidate.id AND d.version_id = current_id
+            AND d.worded_at IS NOT DISTINCT FROM candidate.worded_at)
 ), scored AS (
     SELECT tool.id, tool.name, (
         SELECT sum(CASE WHEN position(word IN named) > 0 THEN %(in_name)s

@@ -1,4 +1,4 @@
-"""Makes tools searchable: reads those whose current version is not indexed and counts their words.
+"""Makes tools searchable: reads those that are not indexed as they are shown, and counts their words.
 
 A batch is one transaction, safe to run twice and beside others. Nothing here touches what enumeration
 writes, so neither waits for the other's rows.
@@ -6,10 +6,13 @@ writes, so neither waits for the other's rows.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 import msgspec
 from django.db import connection, transaction
 
+from catalog import wording
+from catalog.protocols.signature import from_json, to_json
 from catalog.search import ranking, segments, words
 from catalog.search.lexicon import Lexicon
 from catalog.search.segments import Document
@@ -49,6 +52,7 @@ class _Entry(msgspec.Struct):
 
     tool: int
     version: int
+    worded_at: datetime | None
     endpoint: int
     name: str
     tags: set[str]
@@ -57,12 +61,12 @@ class _Entry(msgspec.Struct):
 
 
 def index_pending(endpoint_id: int | None = None) -> int:
-    """Index every tool of live endpoints whose current version is not indexed; how many there were."""
+    """Index every tool of live endpoints that is not indexed as it is shown; how many there were."""
     lexicon = Lexicon()
     done = 0
     if endpoint_id is None:
         segments.forget_removed()
-    while entries := [_entry(*row) for row in _pending(endpoint_id)]:
+    while entries := [_entry(*row) for row in _worded(_pending(endpoint_id))]:
         done += _index(entries, lexicon)
     return done
 
@@ -71,8 +75,8 @@ def index_pending(endpoint_id: int | None = None) -> int:
 def _index(entries: list[_Entry], lexicon: Lexicon) -> int:
     segments.take_turn()
     # While we waited another worker may have indexed the same tools.
-    versions = segments.indexed_versions([entry.tool for entry in entries])
-    entries = [entry for entry in entries if versions.get(entry.tool) != entry.version]
+    known = segments.indexed([entry.tool for entry in entries])
+    entries = [entry for entry in entries if known.get(entry.tool) != (entry.version, entry.worded_at)]
     _learn(entries, lexicon)
     large = _large({entry.endpoint for entry in entries})
     homes: defaultdict[int | None, list[Document]] = defaultdict(list)
@@ -84,25 +88,43 @@ def _index(entries: list[_Entry], lexicon: Lexicon) -> int:
     return len(entries)
 
 
-def _pending(endpoint: int | None) -> list[tuple[int, int, int, str, str]]:
+Row = tuple[int, int, datetime | None, int, str, str]
+
+
+def _pending(endpoint: int | None) -> list[Row]:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT pending.id, v.id, pending.endpoint_id, pending.vendor, v.signature FROM (
-                SELECT t.id, t.current_id, t.endpoint_id, vendor.name || ' ' || vendor.slug AS vendor
+            SELECT pending.id, v.id, worded_at, pending.endpoint_id, pending.vendor, v.signature FROM (
+                SELECT t.id, t.current_id, t.worded_at, t.endpoint_id,
+                    vendor.name || ' ' || vendor.slug AS vendor
                 FROM catalog_tool t
                 JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL
                 JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
                 LEFT JOIN catalog_searchdocument d ON d.tool_id = t.id
-                WHERE d.version_id IS DISTINCT FROM t.current_id
+                WHERE (d.version_id IS DISTINCT FROM t.current_id
+                        OR d.worded_at IS DISTINCT FROM t.worded_at)
                     AND (%(endpoint)s::bigint IS NULL OR t.endpoint_id = %(endpoint)s)
                 ORDER BY t.endpoint_id, t.id LIMIT %(batch)s
             ) pending JOIN catalog_toolversion v ON v.id = pending.current_id
             """,
             {"endpoint": endpoint, "batch": BATCH},
         )
-        rows: list[tuple[int, int, int, str, str]] = cursor.fetchall()
+        rows: list[Row] = cursor.fetchall()
         return rows
+
+
+def _worded(rows: list[Row]) -> list[Row]:
+    """With our words in the signatures. They are read after the time by which they are known, never before:
+    words that change meanwhile are indexed once more.
+    """
+    ours = wording.rewrites([tool for tool, _, worded_at, *_ in rows if worded_at])
+    if not ours:
+        return rows
+    return [
+        (*row[:-1], to_json(ours[row[0]](from_json(row[-1]))).decode()) if row[0] in ours else row
+        for row in rows
+    ]
 
 
 def _large(endpoints: Iterable[int]) -> set[int]:
@@ -117,7 +139,9 @@ def _large(endpoints: Iterable[int]) -> set[int]:
         return {endpoint for (endpoint,) in cursor.fetchall()}
 
 
-def _entry(tool: int, version: int, endpoint: int, vendor: str, document: str) -> _Entry:
+def _entry(
+    tool: int, version: int, worded_at: datetime | None, endpoint: int, vendor: str, document: str
+) -> _Entry:
     signature = _decode(document)
     name = signature.name
     title = "" if words.name_key(signature.title) == words.name_key(name) else signature.title
@@ -125,6 +149,7 @@ def _entry(tool: int, version: int, endpoint: int, vendor: str, document: str) -
     return _Entry(
         tool,
         version,
+        worded_at,
         endpoint,
         name,
         {words.tag_word(tag) for tag in signature.tags},
@@ -176,4 +201,5 @@ def _document(entry: _Entry, lexicon: Lexicon) -> Document:
     # Tags can be asked for as they stand; among the words they weigh nothing.
     strengths |= {lexicon.tags[tag]: 1 for tag in entry.tags}
     vector = ranking.pack(_name_lexemes(entry, lexicon), strengths)
-    return Document(entry.tool, entry.version, entry.endpoint, words.name_key(entry.name), vector, strengths)
+    key = words.name_key(entry.name)
+    return Document(entry.tool, entry.version, entry.worded_at, entry.endpoint, key, vector, strengths)

@@ -41,7 +41,8 @@ COLUMNS = {
     "is_stopped": Case(When(stopped=F("current"), then=True), default=False),
 }
 PLAIN = (
-    *("id", "tool_id", "name", "title", "description", "endpoint", "status", "tags", "tokens", "changed_at"),
+    *("id", "tool_id", "name", "title", "description", "endpoint", "status", "tags", "tokens", "is_tuned"),
+    "changed_at",
 )
 
 

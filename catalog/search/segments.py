@@ -7,6 +7,7 @@ searching one vendor reads only that vendor's postings; all others share segment
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connection, transaction
@@ -30,6 +31,7 @@ class Document(NamedTuple):
 
     tool: int
     version: int
+    worded_at: datetime | None
     endpoint: int
     name_key: str
     vector: bytes
@@ -51,23 +53,27 @@ def take_turn() -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_WRITING])
 
 
-def indexed_versions(tools: list[int]) -> dict[int, int | None]:
+def indexed(tools: list[int]) -> dict[int, tuple[int | None, datetime | None]]:
+    """By tool, the version and the words of ours that are indexed."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT tool_id, version_id FROM catalog_searchdocument WHERE tool_id = ANY(%s)", [tools]
+            "SELECT tool_id, version_id, worded_at FROM catalog_searchdocument WHERE tool_id = ANY(%s)",
+            [tools],
         )
-        return dict(cursor.fetchall())
+        return {tool: (version, worded_at) for tool, version, worded_at in cursor.fetchall()}
 
 
 def add(home: int | None, documents: Sequence[Document]) -> None:
     """A new segment of these documents, in place of whatever was indexed of their tools before."""
     first, segment = _make_room(home, documents)
-    shared_by = "\\N" if home is not None else None
+    empty = "\\N"
+    shared_by = empty if home is not None else None
     _copy(
-        "catalog_searchdocument (id, tool_id, version_id, segment_id, shared_by_id, name_key, vector)",
+        "catalog_searchdocument"
+        " (id, tool_id, version_id, worded_at, segment_id, shared_by_id, name_key, vector)",
         (
-            f"{number}\t{each.tool}\t{each.version}\t{segment}\t{shared_by or each.endpoint}\t{each.name_key}"
-            f"\t\\\\x{each.vector.hex()}\n"
+            f"{number}\t{each.tool}\t{each.version}\t{each.worded_at or empty}\t{segment}"
+            f"\t{shared_by or each.endpoint}\t{each.name_key}\t\\\\x{each.vector.hex()}\n"
             for number, each in enumerate(documents, first)
         ),
     )

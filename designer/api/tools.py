@@ -13,7 +13,8 @@ from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionRow, signature_document
 from catalog.holds import with_standing
 from catalog.models import Tool
-from designer import attention
+from designer import attention, releases
+from designer.effective import as_document
 from designer.models import Pin
 from people.api.generics import GenericAPIView
 from people.permissions import person
@@ -42,7 +43,13 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     protocol = serializers.CharField(source="endpoint.protocol", read_only=True)
     version = serializers.CharField(source="current.label", read_only=True)
     ordinal = serializers.IntegerField(source="current.ordinal", read_only=True)
-    signature = serializers.SerializerMethodField()
+    description = serializers.CharField(read_only=True, help_text="Ours where it is tuned.")
+    tokens = serializers.IntegerField(read_only=True, help_text="About what a model reads of `effective`.")
+    is_tuned = serializers.BooleanField(read_only=True)
+    signature = serializers.SerializerMethodField(help_text="The vendor's own, of the current version.")
+    effective = serializers.SerializerMethodField(
+        help_text="What agents are shown of it, before any words of their own."
+    )
     versions = serializers.SerializerMethodField()
     findings = serializers.SerializerMethodField()
     used_by = serializers.SerializerMethodField()
@@ -74,10 +81,12 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "status",
             "tags",
             "tokens",
+            "is_tuned",
             "unavailable_until",
             "first_seen_at",
             "changed_at",
             "signature",
+            "effective",
             "versions",
             "findings",
             "used_by",
@@ -88,6 +97,11 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_signature(self, tool: Tool) -> Any:
         return signature_document(tool.current) if tool.current else None
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_effective(self, tool: Tool) -> Any:
+        shown = releases.effective_of_tool(tool)
+        return as_document(shown) if shown else None
 
     @extend_schema_field(VersionRow(many=True))
     def get_versions(self, tool: Tool) -> Any:
@@ -116,7 +130,7 @@ class ToolDetail(GenericAPIView[Tool]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        tools = Tool.objects.select_related("endpoint__vendor", "current", "circuit")
+        tools = Tool.objects.select_related("endpoint__vendor", "current", "circuit", "tuning")
         return Response(
             ToolDetailOutput(get_object_or_404(tools, pk=pk), context={"user": person(request)}).data
         )

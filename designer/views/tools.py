@@ -8,10 +8,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog import diff, holds
+from catalog import diff, holds, wording
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.views.asked import number
+from catalog.wording import ShownInput
 from designer import agents, attention, pins, tunings
 from designer.effective import NOTHING
 from designer.forms import PinForm, WordsForm, version_words
@@ -35,13 +36,14 @@ def tool(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
-    tuning = tunings.of(row)
     signature = row.current.decoded() if row.current else None
+    shown = wording.shown([row]).get(row.pk)
     context = {
         "signature": signature,
+        "shown": shown,
+        "inputs": wording.inputs(signature, shown) if signature and shown else [],
+        "outputs": [ShownInput(output) for output in signature.outputs] if signature else [],
         "facts": row.endpoint.speak().facts(signature) if signature else (),
-        "tuning": tuning,
-        "words": tunings.words_of(tuning),
         "form": form,
         **header(row),
     }

@@ -1,0 +1,36 @@
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    atomic = False
+
+    dependencies = [
+        ("catalog", "0032_ask_for_more_scope"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="searchdocument",
+            name="worded_at",
+            field=models.DateTimeField(help_text="That of the tool whose words were indexed.", null=True),
+        ),
+        migrations.AddField(
+            model_name="tool",
+            name="is_tuned",
+            field=models.BooleanField(db_default=False, default=False),
+        ),
+        migrations.AddField(
+            model_name="tool",
+            name="worded_at",
+            field=models.DateTimeField(null=True),
+        ),
+        AddIndexConcurrently(
+            model_name="tool",
+            index=models.Index(
+                condition=models.Q(("is_tuned", True), ("worded_at__isnull", False), _connector="OR"),
+                fields=["-worded_at"],
+                name="tool_by_words",
+            ),
+        ),
+    ]

@@ -1,0 +1,105 @@
+"""What stands for a tool in lists, comparisons and search: the vendor's words, or ours in their place.
+
+Our words about a tool are kept above the catalog, which asks for them through the one rule that is
+registered here when the product starts. What they make of the current version is written onto the tool
+in the transaction that changes either; the index follows. docs/decisions/0034-tuned-words.md says why.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from celery import current_app
+from django.db import transaction
+from django.db.models.functions import Now
+
+from catalog import hints
+from catalog.models import Tool
+from catalog.protocols.signature import Parameter, Signature
+from catalog.tokens import tokens_of
+
+INDEX = "catalog.tasks.index_pending"
+AT_ONCE = 200
+
+Rewrite = Callable[[Signature], Signature]
+# For those of the tools that there are words of ours about: what these make of a signature.
+Words = Callable[[Collection[int]], Mapping[int, Rewrite]]
+_words: list[Words] = []
+
+
+def words_come_from(rule: Words) -> None:
+    """Said once, when the product starts."""
+    _words[:] = [rule]
+
+
+def rewrites(tools: Collection[int]) -> Mapping[int, Rewrite]:
+    return _words[0](tools) if tools and _words else {}
+
+
+def shown(tools: Iterable[Tool]) -> dict[int, Signature]:
+    """The current version of each as it is shown; of tools that are not tuned, the vendor's own."""
+    rows = [tool for tool in tools if tool.current]
+    ours = rewrites([tool.pk for tool in rows if tool.is_tuned])
+    signatures = {tool.pk: tool.current.decoded() for tool in rows if tool.current}
+    return {pk: ours[pk](vendors) if pk in ours else vendors for pk, vendors in signatures.items()}
+
+
+def changed(tool: Tool) -> None:
+    """Words of ours about it were written or taken back, in this transaction, which holds the tool's lock."""
+    Tool.objects.filter(pk=tool.pk).update(worded_at=Now())
+    refresh([tool.pk])
+    transaction.on_commit(partial(_index, tool.endpoint_id), robust=True)
+
+
+def refresh(tools: Collection[int]) -> None:
+    """Write onto these tools what is shown of their current versions. The caller holds their locks."""
+    if not tools:
+        return
+    ours = rewrites(tools)
+    rows = list(Tool.objects.filter(pk__in=tools, current__isnull=False).select_related("current"))
+    for tool in rows:
+        if tool.current is None:
+            continue
+        tool.is_tuned = tool.pk in ours
+        vendors = tool.current.decoded()
+        said = ours[tool.pk](vendors) if tool.is_tuned else vendors
+        tool.description = said.description
+        tool.tokens = tokens_of(said) if tool.is_tuned else tool.current.tokens
+    Tool.objects.bulk_update(rows, ["description", "tokens", "is_tuned"])
+
+
+def catch_up() -> None:
+    """Tools that were tuned before lists and search showed it."""
+    while True:
+        with transaction.atomic():
+            waiting = Tool.objects.filter(is_tuned=True, worded_at=None).order_by("pk")
+            tools = list(waiting.select_for_update(no_key=True).values_list("pk", flat=True)[:AT_ONCE])
+            if not tools:
+                return
+            Tool.objects.filter(pk__in=tools).update(worded_at=Now())
+            refresh(tools)
+
+
+def _index(endpoint: int) -> None:
+    """A broker that is away delays it: the search index follows once a minute by itself."""
+    hints.give(partial(current_app.send_task, INDEX, args=[endpoint]), "the search index")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownInput:
+    """`vendors` is the vendor's description where ours stands in its place, else None."""
+
+    parameter: Parameter
+    vendors: str | None = None
+    is_hidden: bool = False
+
+
+def inputs(vendors: Signature, shown: Signature) -> list[ShownInput]:
+    """All that the vendor takes, in its order, as it is shown."""
+    seen = {parameter.name: parameter for parameter in shown.inputs}
+    found = []
+    for theirs in vendors.inputs:
+        ours = seen.get(theirs.name, theirs)
+        said = theirs.description if ours.description != theirs.description else None
+        found.append(ShownInput(ours, said, is_hidden=theirs.name not in seen))
+    return found
