@@ -12,7 +12,7 @@ PRODUCTION := PEGBOARD_HTTPS=1 PEGBOARD_HOSTS=pegboard.example \
 	PEGBOARD_KEYS=check:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench soak trust requirements clean
+.PHONY: help run test lint format bench soak trust pictures requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ soak: $(VENV)/.tests ## faults by the hundred, with recovery times; ARGS="--shor
 
 trust: $(VENV)/.tests ## the tests behind what docs/security.md promises, and trust-report.html; ARGS="R6" chooses
 	@exec $(PY) -m tests.trust --workers $(WORKERS) $(ARGS)
+
+pictures: $(VENV)/.tests ## take the pictures of README.md again, of the product with its demo vendors
+	@exec $(PY) -m tests.pictures
 
 requirements: $(VENV)/.tests ## compile requirements*.in into exact pins with hashes
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make requirements" \
