@@ -1,11 +1,12 @@
 import os
 import time
 from argparse import ArgumentParser
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from catalog import connections, enumeration, history, inspecting, search
+from catalog import connections, enumeration, examples, history, inspecting, search
 from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from demo import VENDORS
@@ -19,6 +20,18 @@ from people.models import Role, User
 AGENT = "front-desk"
 # The tools of which a demo vendor has news.
 PINNED = ("refill_prescription", "book_appointment", "check_drug_interactions")
+# Arguments with which a tool succeeds however often it is asked: vendor, tool, name of the example.
+EXAMPLES: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("bramble-pharmacy", "get_prescription", "Lisinopril"): {"prescription_number": "7043118"},
+    ("bramble-pharmacy", "check_drug_interactions", "Two medicines"): {"medicines": "lisinopril, ibuprofen"},
+    ("bramble-pharmacy", "find_stores", "Omaha"): {"near": "68102"},
+    ("fairweather", "lookup_current_weather", "Omaha"): {"City": "Omaha"},
+    ("quillmoor", "Rates_ExchangeRate", "Euro into pounds"): {"sold": "EUR", "bought": "GBP"},
+    ("tiderow", "price_tickets", "A family"): {
+        "visitors": [{"fare": "ADULT", "count": 2}, {"fare": "CHILD", "count": 1}]
+    },
+    ("hubwright", "find_bikes", "With a motor"): {"electric": True},
+}
 PATIENCE = 60.0
 
 
@@ -35,10 +48,10 @@ class Command(BaseCommand):
         admin, designer, _ = (demo_user(role, password) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
         for vendor in VENDORS:
             if endpoint := connect(vendor, port_base, admin):
-                self.read_once(endpoint)
+                self.read_once(endpoint, designer)
         make_agent(designer)
 
-    def read_once(self, endpoint: Endpoint) -> None:
+    def read_once(self, endpoint: Endpoint, designer: User) -> None:
         """Later readings are the schedule's."""
         if endpoint.last_success_at:
             return
@@ -49,6 +62,7 @@ class Command(BaseCommand):
         inspecting.inspect_pending(endpoint.pk)
         search.index_pending(endpoint.pk)
         history.read_all(endpoint.pk)
+        keep_examples(endpoint, designer)
         self.stdout.write(f"{endpoint.vendor}: {run.seen} tools")
 
 
@@ -94,6 +108,13 @@ def finished(run: Run) -> Run:
         time.sleep(0.1)
         run.refresh_from_db()
     return run
+
+
+def keep_examples(endpoint: Endpoint, designer: User) -> None:
+    for (vendor, tool_name, name), arguments in EXAMPLES.items():
+        if vendor == endpoint.vendor.slug:
+            tool = Tool.objects.get(endpoint=endpoint, name=tool_name)
+            examples.keep(tool, arguments, actor=designer, name=name)
 
 
 def make_agent(designer: User) -> None:

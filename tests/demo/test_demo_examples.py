@@ -1,0 +1,30 @@
+import pytest
+from django.core.management import call_command
+
+from catalog import invocation
+from catalog.models import Example
+from designer.models import Agent
+from pegboard.management.commands.demo import EXAMPLES, PINNED
+from people.models import User
+from tests.demo.test_demo_start import free_port_base, start
+
+
+@pytest.mark.django_db(transaction=True)
+def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatch):
+    monkeypatch.setenv("PEGBOARD_DEMO_PASSWORD", "only-for-this-test")
+    base = free_port_base()
+    with start(base):
+        call_command("demo", port_base=base, verbosity=0)
+        kept = list(Example.objects.select_related("tool__endpoint__vendor", "tool__current"))
+        named = {(each.tool.endpoint.vendor.slug, each.tool.name, each.name) for each in kept}
+        assert named == set(EXAMPLES)
+        designer = User.objects.get(username="designer")
+        outcomes = {}
+        for each in kept * 2:
+            call = invocation.request_call(each.tool.current, actor=designer, arguments=each.arguments)
+            invocation.perform(call.pk)
+            call.refresh_from_db()
+            outcomes.setdefault(each.tool.name, set()).add(call.outcome)
+    assert outcomes == {tool: {"ok"} for _, tool, _ in EXAMPLES}
+    pinned = Agent.objects.get(slug="front-desk").pins.live().values_list("tool__name", flat=True)
+    assert set(pinned) == set(PINNED)
