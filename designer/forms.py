@@ -215,6 +215,7 @@ class PublishForm(OperationForm):
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text="What changed, for whoever rolls this out.",
     )
+    seen = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,11 @@ _NAMED = f"AND agent.id IN ({NAMED_FOR})"
 
 
 @transaction.atomic
-def publish(agent: Agent, *, actor: User, note: str = "") -> Release:
-    """Seals the agent as it stands. Raises DesignerError when there is nothing (new) to publish."""
+def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Release:
+    """Seals the agent as it stands. Raises DesignerError when there is nothing (new) to publish.
+
+    `seen` is the digest of the draft that the person looked at; another draft by now is not published.
+    """
     note = checked(note, field="note", limit=LONGEST_NOTE)
     agent = locked(agent)
     pins = list(pinned([agent]))
@@ -58,6 +61,9 @@ def publish(agent: Agent, *, actor: User, note: str = "") -> Release:
         raise DesignerError("nothing_changed", message, status=409)
     text = sealed.encode(document)
     digest, key = sealed.digest(text), proofs.key()
+    if seen not in ("", digest):
+        message = f"“{agent}” has changed since this page was opened. Look at what differs now, then publish."
+        raise DesignerError("draft_changed", message, status=409)
     release = Release.objects.create(
         agent=agent,
         number=document.number,

@@ -11,6 +11,7 @@ from designer.effective import NOTHING
 from designer.exports.base import Remark
 from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
+from designer.sealed import Sealed
 from designer.views.tools import pretty
 from people.errors import DomainError
 from people.keyset import Keyset
@@ -36,19 +37,26 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect("release", agent.slug, release.number)
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
+    draft, last = releases.draft(agent), agent.releases.order_by("-number").first()
+    published = sealed.decode(last.document) if last else None
     context = {
         "agent": agent,
         "form": form,
         "page": page,
-        "remarks": _remarks(agent),
+        "draft": draft,
+        "seen": sealed.digest(sealed.encode(draft)),
+        "last": last,
+        "changes": release_changes.between(published, draft) if published else [],
+        "changed_agent": release_changes.about_agent(published, draft) if published else [],
+        "remarks": _remarks(draft),
         "refusals": _refusals(agent),
     }
     return render(request, "designer/releases.html", context)
 
 
-def _remarks(agent: Agent) -> list[tuple[str, list[Remark]]]:
+def _remarks(draft: Sealed) -> list[tuple[str, list[Remark]]]:
     """What each format would refuse of what is about to be published, the worst first; nothing is well."""
-    said = releases.remarks_on(releases.draft(agent))
+    said = releases.remarks_on(draft)
     labels = {format_.name: format_.label for format_ in exports.FORMATS}
     serious = {
         labels[name]: sorted((r for r in found if r.level != "loses"), key=lambda remark: remark.level)

@@ -1,8 +1,10 @@
+import re
+
 import pytest
 
 from designer import agents, pins, releases, tunings
-from designer.models import Agent, Release
-from people.models import Role
+from designer.models import Agent, KeyAgent, Release
+from people.models import ApiToken, Role
 from tests.factories import make_agent, make_signature, make_tool, make_user, make_version
 from tests.pages import signed_in, text_of
 
@@ -179,3 +181,41 @@ def test_a_viewer_reads_and_does_not_publish(alice, desk):
         'disabled title="You need the designer role' in viewer.get("/agents/desk/releases/").content.decode()
     )
     assert viewer.post("/agents/desk/releases/", {"note": ""}).status_code == 403
+
+
+def test_one_press_publishes_what_the_page_showed_and_nothing_else(designer, alice, desk):
+    pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
+    seen = designer.get("/agents/desk/releases/").context["seen"]
+    tunings.tune(pin, actor=alice, description="Written after the page was opened")
+
+    late = designer.post("/agents/desk/releases/", {"note": "My note", "seen": seen})
+
+    assert "has changed since this page was opened" in late.content.decode()
+    assert "My note" in late.content.decode()
+    assert not Release.objects.exists()
+    again = designer.post("/agents/desk/releases/", {"note": "My note", "seen": late.context["seen"]})
+    assert again["Location"] == "/agents/desk/releases/1/"
+    assert Release.objects.get().digest == late.context["seen"]
+
+
+def test_the_publish_page_shows_what_publishing_changes(designer, alice, desk):
+    pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
+    assert "What publishing seals" in designer.get("/agents/desk/releases/").content.decode()
+    releases.publish(desk, actor=alice)
+    assert "Nothing: release 1 holds all of it." in text_of(designer.get("/agents/desk/releases/"))
+    tunings.tune(pin, actor=alice, description="Our words")
+    assert "Our words changed." in text_of(designer.get("/agents/desk/releases/"))
+
+
+def test_the_release_page_makes_a_key_for_its_agent(designer, alice, desk):
+    pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
+    releases.publish(desk, actor=alice)
+    page = designer.get("/agents/desk/releases/1/").content.decode()
+    form = dict(re.findall(r'type="hidden" name="(name|scope|agents|days)" value="([^"]*)"', page))
+
+    made = designer.post("/keys/new/", form)
+
+    key = ApiToken.objects.get()
+    assert made.context["plain"].startswith("pgb_")
+    named = KeyAgent.objects.filter(token=key).values_list("agent__slug", flat=True)
+    assert (key.scopes, list(named)) == (["runtime"], ["desk"])
