@@ -85,8 +85,9 @@ def _groups(request: HttpRequest) -> list[tuple[str, list[Entry]]]:
 @cache
 def _counting() -> tuple[str, tuple[Any, ...]]:
     """The statement behind both counts: putting it together takes longer than its answer, on every page."""
-    waiting = Finding.objects.filter(state=FindingState.OPEN).decisions(), Endpoint.objects.needing_action()
-    compiled = [rows.order_by().values("pk").query.sql_with_params() for rows in waiting]
+    decisions = Finding.objects.filter(state=FindingState.OPEN).values("tool", "subject").distinct()
+    waiting = decisions, Endpoint.objects.needing_action().values("pk")
+    compiled = [rows.order_by().query.sql_with_params() for rows in waiting]
     counts = ", ".join(f"(SELECT count(*) FROM ({sql}) one)" for sql, _ in compiled)  # noqa: S608
     return f"SELECT {counts}", tuple(value for _, values in compiled for value in values)
 

@@ -28,7 +28,10 @@ class Place(NamedTuple):
 
 
 class Keyset(Generic[Row]):
-    """An order by one field that is never NULL ("name", "-changed_at"); the primary key breaks ties."""
+    """An order by one field that is never NULL ("name", "-changed_at"); the primary key breaks ties.
+
+    An annotation is as good as a field.
+    """
 
     def __init__(self, queryset: QuerySet[Row], order: str) -> None:
         self.queryset = queryset
@@ -62,7 +65,7 @@ class Keyset(Generic[Row]):
 
     def _value(self, name: str, text: str) -> Any:
         try:
-            return _column(self.queryset.model, name).to_python(text)
+            return self._column(name).to_python(text)
         except ValidationError as error:
             raise _unknown_cursor() from error
 
@@ -73,15 +76,20 @@ class Keyset(Generic[Row]):
             raise _unknown_cursor() from error
 
     def _write(self, row: Row, *, backwards: bool) -> str:
-        value = _column(self.queryset.model, self.field).value_to_string(row)
+        is_annotation = self.field in self.queryset.query.annotations
+        value = (
+            str(getattr(row, self.field)) if is_annotation else self._column(self.field).value_to_string(row)
+        )
         return signing.dumps(Place(backwards, value, str(row.pk)), salt=self.salt)
+
+    def _column(self, name: str) -> "Field[Any, Any]":
+        annotation, meta = self.queryset.query.annotations.get(name), self.queryset.model._meta
+        if annotation is not None:
+            return annotation.output_field
+        field = meta.pk if name == "pk" else meta.get_field(name)
+        assert isinstance(field, Field)  # noqa: S101 - a keyset names a column, never a reverse relation
+        return field
 
 
 def _unknown_cursor() -> DomainError:
     return DomainError("invalid_cursor", "This page is not known any more. Start from the first page.")
-
-
-def _column(model: type[Model], name: str) -> "Field[Any, Any]":
-    field = model._meta.pk if name == "pk" else model._meta.get_field(name)
-    assert isinstance(field, Field)  # noqa: S101 - a keyset names a column, never a reverse relation
-    return field

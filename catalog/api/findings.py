@@ -4,12 +4,12 @@ import msgspec
 from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import diff, findings
+from catalog import causes, diff, findings
 from catalog.api.versions import ComparisonOutput, comparison_document
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import FindingState, Severity
@@ -19,15 +19,21 @@ from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 
+WEIGHT, NEWEST = "weight", "newest"
+
 
 class FindingOutput(serializers.ModelSerializer[Finding]):
+    """`cause` puts `code` into one of a few drawers, as the review page has them."""
+
     tool_name = serializers.CharField(source="tool.name", read_only=True)
+    cause = serializers.SerializerMethodField()
 
     class Meta:
         model = Finding
         fields = [
             "id",
             "code",
+            "cause",
             "severity",
             "message",
             "state",
@@ -42,13 +48,24 @@ class FindingOutput(serializers.ModelSerializer[Finding]):
         ]
         read_only_fields = fields
 
+    @extend_schema_field(serializers.ChoiceField(choices=list(causes.CAUSES)))
+    def get_cause(self, finding: Finding) -> str:
+        return causes.cause_of(finding.code)
+
 
 class FindingFilter(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=FindingState.choices, required=False)
     severity = serializers.ChoiceField(choices=Severity.choices, required=False)
     code = serializers.CharField(required=False, max_length=40)
+    cause = serializers.ChoiceField(choices=list(causes.CAUSES), required=False)
+    vendor = serializers.SlugField(required=False, max_length=60)
     tool = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
     endpoint = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+    sort = serializers.ChoiceField(
+        choices=[WEIGHT, NEWEST],
+        default=WEIGHT,
+        help_text="By severity and of those the newest first, or all the newest first.",
+    )
 
 
 class DecisionInput(Input):
@@ -58,12 +75,16 @@ class DecisionInput(Input):
 
 class FindingList(ListAPIView[Finding]):
     serializer_class = FindingOutput
-    ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Finding]:
         given = FindingFilter(data=self.request.query_params.dict())
         given.is_valid(raise_exception=True)
-        return Finding.objects.filter(**given.validated_data).select_related("tool")
+        asked = dict(given.validated_data)
+        self.ordering = ("-weight",) if asked.pop("sort") == WEIGHT else ("-id",)
+        cause, vendor = asked.pop("cause", ""), asked.pop("vendor", "")
+        rows = Finding.objects.filter(**asked).weighed().select_related("tool")
+        rows = rows.filter(endpoint__vendor__slug=vendor) if vendor else rows
+        return rows.of_cause(cause) if cause else rows
 
     @extend_schema(parameters=[FindingFilter])
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from catalog import causes
 from catalog.models.runs import Run
 from catalog.models.tools import Tool, ToolVersion
 from catalog.models.vendors import Endpoint
@@ -28,11 +29,32 @@ class FindingState(models.TextChoices):
 HELD = "HELD"
 
 
+# What lists of findings are sorted by: their severity, and a reason before the hold that it led to.
+WEIGHT = models.Case(
+    models.When(severity=Severity.HIGH.value, code=HELD, then=5),
+    models.When(severity=Severity.HIGH.value, then=6),
+    models.When(severity=Severity.MEDIUM.value, code=HELD, then=3),
+    models.When(severity=Severity.MEDIUM.value, then=4),
+    models.When(code=HELD, then=1),
+    default=2,
+    output_field=models.SmallIntegerField(),
+)
+
+
 class FindingQuerySet(models.QuerySet["Finding"]):
     def stopping(self) -> "FindingQuerySet":
         """Those that keep out the version that they are about."""
         is_held = models.Q(code=HELD) & ~models.Q(state=FindingState.ACCEPTED)
         return self.filter(is_held | models.Q(state=FindingState.BLOCKED))
+
+    def weighed(self) -> "FindingQuerySet":
+        """Each with its `weight`; the heaviest first, and of those the newest."""
+        return self.annotate(weight=WEIGHT).order_by("-weight", "-pk")
+
+    def of_cause(self, cause: str) -> "FindingQuerySet":
+        if cause == causes.OTHER:
+            return self.exclude(code__in=causes.KNOWN_CODES)
+        return self.filter(code__in=causes.codes_of(cause))
 
     def together(self) -> "FindingQuerySet":
         """Those in the same state about the same bytes as the finding of the outer query."""
@@ -40,9 +62,15 @@ class FindingQuerySet(models.QuerySet["Finding"]):
         return self.filter(**outer)
 
     def decisions(self) -> "FindingQuerySet":
-        """One for each decision to make, or made: the newest of those that are together."""
-        newer = Finding.objects.together().filter(pk__gt=models.OuterRef("pk"))
-        return self.filter(~models.Exists(newer))
+        """One for each decision to make, or made: the heaviest of those that are together.
+
+        A decision about it covers the others, because they are no more severe.
+        """
+        heavier = models.Q(weight__gt=models.OuterRef("weight")) | models.Q(
+            weight=models.OuterRef("weight"), pk__gt=models.OuterRef("pk")
+        )
+        others = Finding.objects.together().alias(weight=WEIGHT).filter(heavier)
+        return self.alias(weight=WEIGHT).filter(~models.Exists(others))
 
 
 class Finding(models.Model):
@@ -82,7 +110,10 @@ class Finding(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["tool", "code", "subject"], name="one_finding_per_subject")
         ]
-        indexes = [models.Index(fields=["-id"], condition=models.Q(state="open"), name="finding_open")]
+        indexes = [
+            models.Index(fields=["-id"], condition=models.Q(state="open"), name="finding_open"),
+            models.Index(WEIGHT.desc(), models.F("id").desc(), name="finding_by_weight"),
+        ]
 
     def __str__(self) -> str:
         return self.message

@@ -32,7 +32,7 @@ UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (
 TONES = {
     word: name
     for name, words in {
-        "ok": ("ok", "active", "succeeded", "accepted", "success", "compatible", "none", "low", "same"),
+        "ok": ("ok", "active", "succeeded", "accepted", "success", "compatible", "none", "same"),
         "info": ("queued", "running", "info"),
         "warn": (
             "needs_sign_in",
@@ -125,6 +125,18 @@ def ago(moment: datetime | None) -> SafeString | str:
         f"{exact:%d %b %Y, %H:%M %Z}",
         words,
     )
+
+
+@register.filter
+def distance(moment: datetime) -> str:
+    """As `ago` says it, for long lists: without the exact time."""
+    return _distance(timezone.now() - moment)
+
+
+@register.filter
+def cut_short(text: str, length: int) -> str:
+    """One line of a text, ended at a word."""
+    return _cut(" ".join(text.split()), length)
 
 
 def _distance(span: timedelta) -> str:

@@ -1,24 +1,24 @@
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Exists
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
-from catalog import diff, findings, versions
+from catalog import diff, findings, inbox, versions
+from catalog.inbox import Question
 from catalog.inspection.texts import by_place
 from catalog.models import Finding, OtherAnswer, ToolVersion
-from catalog.models.findings import HELD, FindingState, Severity
-from catalog.views.asked import numbers
+from catalog.models.findings import HELD, FindingQuerySet, Severity
+from catalog.views import review_list
+from catalog.views.asked import number, numbers
 from people.errors import DomainError
-from people.keyset import Keyset
 from people.models import Role, User
 from people.permissions import person, requires
 
-PAGE_SIZE = 20
 PINNED_SHOWN = 3
+DECISIONS: tuple[findings.Decision, ...] = ("accept", "block")
 # Findings about what a vendor did rather than about what a text says.
 ABOUT_CHANGES = {
     *(HELD, "DRIFT", "BREAKING", "CHANGED", "VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"),
@@ -80,66 +80,67 @@ class Entry:
 
 @requires(write=Role.ADMIN)
 def review(request: HttpRequest) -> HttpResponse:
+    """The whole page, or only the detail when a row of the list is chosen with htmx."""
+    asked = review_list.question(request.GET)
     if request.method == "POST":
-        _decide(request)
-        return redirect(request.get_full_path())
-    state, severity = request.GET.get("state", ""), request.GET.get("severity", "")
-    state = state if state in FindingState.values else FindingState.OPEN
-    rows = Finding.objects.filter(state=state).decisions()
-    if severity in Severity.values:
-        rows = rows.filter(Exists(Finding.objects.together().filter(severity=severity)))
-    rows = rows.select_related("tool", "endpoint__vendor")
-    page = Keyset(rows, "-id").page(request.GET.get("cursor"), PAGE_SIZE)
-    context = {
-        "page": page,
-        "entries": _entries(page.rows),
-        "state": state,
-        "states": FindingState.choices,
-        "severity": severity,
-    }
-    return render(request, "catalog/review.html", context)
+        _decide(request, asked)
+        is_one = any(decision in request.POST for decision in DECISIONS)
+        beside = request.POST.get("next", "") if is_one else ""
+        return redirect(f"{request.path}{review_list.address(asked, request.GET.get('page'), item=beside)}")
+    context = review_list.context(request.GET, asked)
+    chosen = context["chosen"]
+    context["entry"] = _entries([chosen])[0] if chosen else None
+    is_detail = "HX-Request" in request.headers and request.headers.get("HX-Target") == "detail"
+    return render(request, "catalog/_review_detail.html" if is_detail else "catalog/review.html", context)
 
 
-def _decide(request: HttpRequest) -> None:
-    decision, chosen, is_bulk = _asked(request.POST)
-    # In the order in which a reading locks tools, so that neither waits for the other for ever.
-    rows = Finding.objects.filter(pk__in=numbers(chosen)).order_by("tool", "pk")
-    # What is severe is accepted by somebody who has looked at it, one by one.
-    severe = rows.filter(severity=Severity.HIGH) if is_bulk and decision == "accept" else rows.none()
-    left = severe.count()
+def _decide(request: HttpRequest, asked: Question) -> None:
+    given = request.POST
+    decision, rows, is_bulk = _asked(given, asked)
+    # What is of high severity is accepted by a person who has looked at it, one by one.
+    high = rows.filter(severity=Severity.HIGH) if is_bulk and decision == "accept" else rows.none()
+    left = high.count()
+    rows = rows.exclude(pk__in=high.values("pk")) if left else rows
     try:
-        count = _resolve(rows.exclude(pk__in=severe.values("pk")), person(request), decision, request.POST)
+        count = _resolve(rows, person(request), decision, given, is_bulk=is_bulk)
     except DomainError as error:
         messages.error(request, error.message)
         return
     if left:
-        what = "One severe finding was" if left == 1 else f"{left} severe findings were"
+        what = "One finding of high severity was" if left == 1 else f"{left:,} findings of high severity were"
         messages.warning(request, f"{what} left: read the text and accept each one by its own button.")
     if not count and not left:
         messages.error(request, "Nothing was ticked, so nothing was decided.")
     if not count:
         return
     did = {"accept": "accepted", "block": "blocked"}[decision]
-    what = "One finding was" if count == 1 else f"{count} findings were"
-    messages.success(request, f"{what} {did}. You can change your mind under “{did.capitalize()}”.")
+    what = "One finding was" if count == 1 else f"{count:,} findings were"
+    more = f" Press again for the next {inbox.AT_ONCE}." if is_bulk and count == inbox.AT_ONCE else ""
+    messages.success(request, f"{what} {did}. You can change your mind under “{did.capitalize()}”.{more}")
 
 
-def _asked(given: QueryDict) -> tuple[findings.Decision, list[str], bool]:
-    """One finding by its own button, or all that are ticked by the bar below."""
-    if "accept" in given:
-        return "accept", given.getlist("accept"), False
-    if "block" in given:
-        return "block", given.getlist("block"), False
-    return ("block" if given.get("decision") == "block" else "accept"), given.getlist("finding"), True
+def _asked(given: QueryDict, asked: Question) -> tuple[findings.Decision, FindingQuerySet, bool]:
+    """One finding by its own button, all that are ticked, or everything that the list asks for."""
+    for decision in DECISIONS:
+        if decision in given:
+            return decision, Finding.objects.filter(pk__in=numbers(given.getlist(decision))), False
+    everything = given.get("everything")
+    decision = "block" if "block" in (everything, given.get("decision")) else "accept"
+    if everything and asked.is_narrowed:
+        return decision, inbox.decisions(asked).filter(pk__lte=number(given.get("newest", ""))), True
+    return decision, Finding.objects.filter(pk__in=numbers(given.getlist("finding"))), True
 
 
 @transaction.atomic
-def _resolve(rows: Iterable[Finding], actor: User, decision: findings.Decision, given: QueryDict) -> int:
-    resolved = [
-        findings.resolve(row, actor=actor, decision=decision, note=given.get(f"note-{row.pk}", ""))
-        for row in rows
-    ]
-    return len(resolved)
+def _resolve(
+    rows: FindingQuerySet, actor: User, decision: findings.Decision, given: QueryDict, *, is_bulk: bool
+) -> int:
+    # In the order in which a reading locks tools, so that neither waits for the other for ever.
+    chosen = list(rows.order_by("tool", "pk")[: inbox.AT_ONCE])
+    for row in chosen:
+        note = given.get("note" if is_bulk else f"note-{row.pk}", "")
+        findings.resolve(row, actor=actor, decision=decision, note=note)
+    return len(chosen)
 
 
 def _entries(rows: Sequence[Finding]) -> list[Entry]:
@@ -163,7 +164,9 @@ def _entries(rows: Sequence[Finding]) -> list[Entry]:
 
 def _worst_first(row: Finding, together: list[Finding]) -> list[Finding]:
     """A decision is taken by the button of the worst of them, because it covers what is less severe."""
-    together.sort(key=lambda each: (Severity.values.index(each.severity), each.code == HELD), reverse=True)
+    together.sort(
+        key=lambda each: (Severity.values.index(each.severity), each.code != HELD, each.pk), reverse=True
+    )
     together[0].tool, together[0].endpoint = row.tool, row.endpoint
     return together
 

@@ -53,7 +53,7 @@ def _runs() -> QuerySet[Run]:
 def _findings(row: Run) -> QuerySet[Finding]:
     """One for each decision; what is merely noted stands on the page of its tool."""
     theirs = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
-    return theirs.decisions().select_related("tool")
+    return theirs.decisions().weighed().select_related("tool")
 
 
 def _next_try(row: Run) -> datetime | None:

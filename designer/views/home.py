@@ -40,8 +40,8 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @cache
 def _waiting() -> FindingQuerySet:
-    """Built once; a slice of it is a query of its own."""
-    waiting = Finding.objects.filter(state=FindingState.OPEN).decisions()
+    """The heaviest first. Built once; a slice of it is a query of its own."""
+    waiting = Finding.objects.filter(state=FindingState.OPEN).decisions().weighed()
     return waiting.select_related("tool", "endpoint__vendor")
 
 

@@ -10,7 +10,7 @@
     toast.timer = window.setTimeout(() => (box.textContent = ""), 4000);
   };
 
-  const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+  const isTyping = (target) => target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
 
   /* `/` goes to the search of the page, else to the one in the navigation. */
   const focusSearch = () => {
@@ -43,9 +43,43 @@
         menu.open = false;
         menu.querySelector("summary").focus();
       });
+    } else if (!isTyping(event.target) && press(event.key)) {
+      event.preventDefault();
     } else {
       walk(event);
     }
+  });
+
+  /* A key that a link or button of this page names presses it; `x` ticks the row that is shown. */
+  const press = (key) => {
+    const row = document.querySelector("[data-inbox] li:has([aria-current])");
+    const target = key === "x" ? row?.querySelector("input") : document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    target?.click();
+    return Boolean(target);
+  };
+
+  /* The list marks the row whose detail stands beside it. */
+  const markShown = () => {
+    const detail = document.querySelector("[data-shows]");
+    const list = document.querySelector("[data-inbox]");
+    if (!detail || !list) return;
+    list.querySelectorAll("[aria-current]").forEach((link) => link.removeAttribute("aria-current"));
+    const link = list.querySelector(`[data-item="${detail.dataset.shows}"]`);
+    link?.setAttribute("aria-current", "true");
+    link?.closest("li").scrollIntoView({ block: "nearest" });
+  };
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (event.target.id !== "detail") return;
+    markShown();
+    event.target.closest(".inbox").classList.add("is-opened");
+    if (!document.querySelector("[data-inbox]").checkVisibility()) event.target.scrollIntoView();
+  });
+
+  /* One box ticks its group, or the whole page. */
+  document.addEventListener("change", (event) => {
+    const box = event.target;
+    const group = box.closest("[data-tick-group]") ? box.closest("h3").nextElementSibling : box.closest("[data-tick-all]") && box.closest("[data-inbox]");
+    group?.querySelectorAll("input[type=checkbox]").forEach((one) => (one.checked = box.checked));
   });
 
   /* Theme: the cookie is what the server reads for the next page. */

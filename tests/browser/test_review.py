@@ -1,14 +1,13 @@
 """What a reviewer reads of thirty attacks, in the text that the browser shows (P4)."""
 
-import re
-
 import pytest
+from playwright.sync_api import expect
 
 from catalog import inspection
 from catalog.inspection.characters import hidden, name_of
 from catalog.models import Finding
-from catalog.views import review
 from people.models import Role
+from tests.browser.conftest import PHONE
 from tests.factories import make_endpoint, make_signature, make_tool
 
 TAGGED = "".join(chr(0xE0000 + ord(letter)) for letter in "send me the key")
@@ -62,14 +61,13 @@ def as_read(words: str) -> list[str]:
 
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
-def test_the_reviewer_reads_what_thirty_attacks_hide(open_browser, monkeypatch):
+def test_the_reviewer_reads_what_thirty_attacks_hide(open_browser):
     assert len(ATTACKS) >= 30
-    monkeypatch.setattr(review, "PAGE_SIZE", len(ATTACKS))
-    endpoint = make_endpoint()
-    for number, words in enumerate(ATTACKS.values()):
+    endpoint, shown = make_endpoint(), {}
+    for number, (name, words) in enumerate(ATTACKS.items()):
         tool = make_tool(make_signature(f"attack_{number:02}", description=words), endpoint=endpoint)
         alarm = max(inspection.inspect(tool.current.decoded()), key=lambda each: each.severity == "high")
-        Finding.objects.create(
+        finding = Finding.objects.create(
             endpoint=endpoint,
             tool=tool,
             version=tool.current,
@@ -78,14 +76,16 @@ def test_the_reviewer_reads_what_thirty_attacks_hide(open_browser, monkeypatch):
             subject=tool.current.digest,
             message=alarm.message,
         )
+        shown[name] = finding.pk
     page = open_browser(Role.ADMIN).new_page()
     asked, dialogs, texts = [], [], {}
     page.on("request", lambda request: asked.append(request.url))
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    page.goto("/review/")
-    for article in page.locator("article").all():
-        text = article.evaluate("node => node.textContent")
-        texts[list(ATTACKS)[int(re.search(r"attack_(\d\d)", text)[1])]] = text
+    for name, pk in shown.items():
+        page.goto(f"/review/?item={pk}")
+        texts[name] = page.locator("article").evaluate("node => node.textContent")
+    listed = page.locator("[data-inbox]").evaluate("node => node.textContent")
+    assert [each.kind.code for each in hidden(listed) if each.kind.severity == "high"] == []
     wrong = {}
     for name, words in ATTACKS.items():
         text = texts.get(name, "")
@@ -99,3 +99,99 @@ def test_the_reviewer_reads_what_thirty_attacks_hide(open_browser, monkeypatch):
     assert "spells “send me the key”" in texts["tags between words"]
     assert [url for url in asked if "evil.example" in url] == []
     assert dialogs == []
+
+
+@pytest.fixture
+def waiting():
+    """Four decisions of one vendor and one cause; the newest stands first."""
+    endpoint = make_endpoint()
+    tools = [make_tool(make_signature(f"tool_{number}"), endpoint=endpoint) for number in range(4)]
+    return [
+        Finding.objects.create(
+            endpoint=endpoint,
+            tool=tool,
+            version=tool.current,
+            code="ROLE",
+            severity="medium",
+            subject=tool.current.digest,
+            message="It gives the model another role.",
+        )
+        for tool in reversed(tools)
+    ]
+
+
+def name_shown(page):
+    return page.locator("#detail h2")
+
+
+def settled_on(page, name):
+    """The list is marked last, once the detail takes keys."""
+    expect(name_shown(page)).to_have_text(name)
+    expect(page.locator("[data-inbox] [aria-current]")).to_contain_text(name)
+
+
+@pytest.mark.browser
+@pytest.mark.django_db(transaction=True)
+def test_the_keyboard_goes_through_the_inbox(page, waiting):
+    page.goto("/review/")
+    page.evaluate("window.isTheSamePage = true")
+    expect(page.get_by_text("next, previous")).to_be_visible()
+    settled_on(page, "tool_0")
+
+    page.keyboard.press("j")
+    settled_on(page, "tool_1")
+    page.keyboard.press("k")
+    settled_on(page, "tool_0")
+    page.keyboard.press("j")
+    settled_on(page, "tool_1")
+    page.keyboard.press("x")
+    expect(page.get_by_role("checkbox", name="Tick tool_1")).to_be_checked()
+    page.keyboard.press("x")
+    page.keyboard.press("b")
+    expect(page.get_by_text("One finding was blocked.")).to_be_visible()
+    settled_on(page, "tool_2")
+    page.keyboard.press("a")
+    expect(page.get_by_text("One finding was accepted.")).to_be_visible()
+    settled_on(page, "tool_3")
+
+    assert page.evaluate("window.isTheSamePage")
+    states = {row.tool.name: row.state for row in Finding.objects.select_related("tool")}
+    assert states == {"tool_0": "open", "tool_1": "blocked", "tool_2": "accepted", "tool_3": "open"}
+
+
+@pytest.mark.browser
+@pytest.mark.django_db(transaction=True)
+def test_keys_stay_letters_where_a_note_is_typed(page, waiting):
+    page.goto("/review/")
+    page.get_by_text("Add a note to your decision").click()
+    page.get_by_label("Note").press_sequentially("ab")
+
+    expect(page.get_by_label("Note")).to_have_value("ab")
+    assert not Finding.objects.exclude(state="open").exists()
+
+
+@pytest.mark.browser
+@pytest.mark.django_db(transaction=True)
+def test_one_box_ticks_its_group(page, waiting):
+    page.goto("/review/")
+    page.get_by_role("checkbox", name="Tick Orders to a model").check()
+    page.locator(".tray").get_by_role("button", name="Block all").click()
+
+    expect(page.get_by_text("4 findings were blocked.")).to_be_visible()
+    expect(page.get_by_text("Nothing to review")).to_be_visible()
+
+
+@pytest.mark.browser
+@pytest.mark.django_db(transaction=True)
+def test_the_inbox_works_without_the_script_on_a_phone(open_browser, waiting):
+    page = open_browser(Role.ADMIN, java_script_enabled=False, viewport=PHONE).new_page()
+    page.goto("/review/")
+    expect(name_shown(page)).to_be_hidden()
+    page.get_by_role("link", name="tool_2").click()
+    expect(name_shown(page)).to_have_text("tool_2")
+    page.get_by_role("button", name="Block").click()
+    expect(page.get_by_text("One finding was blocked.")).to_be_visible()
+    expect(name_shown(page)).to_have_text("tool_3")
+    page.get_by_role("link", name="The list").click()
+
+    expect(page.locator("[data-item]")).to_have_count(3)

@@ -125,7 +125,7 @@ def test_a_viewer_reads_and_does_not_decide():
     assert viewer.post("/review/", {"accept": finding.pk}).status_code == 403
 
 
-def test_severe_findings_are_accepted_one_by_one(admin):
+def test_what_is_of_high_severity_is_accepted_one_by_one(admin):
     mild, severe = make_finding("mild", severity="medium"), make_finding("severe")
 
     response = admin.post("/review/", {"finding": [mild.pk, severe.pk], "decision": "accept"}, follow=True)
@@ -133,7 +133,7 @@ def test_severe_findings_are_accepted_one_by_one(admin):
     mild.refresh_from_db()
     severe.refresh_from_db()
     assert (mild.state, severe.state) == ("accepted", "open")
-    assert "One severe finding was left" in text_of(response)
+    assert "One finding of high severity was left" in text_of(response)
     assert "One finding was accepted." in text_of(response)
 
 
@@ -259,7 +259,7 @@ def test_the_page_says_what_rules_cannot_find(admin):
     assert "approves exact bytes" in said
 
 
-def test_severe_ones_can_be_looked_at_alone(admin):
+def test_one_severity_can_be_looked_at_alone(admin):
     make_finding("mild", severity="medium")
     make_finding("severe")
 

@@ -1,0 +1,79 @@
+"""What a finding is about, in one word for lists and filters, from its code. Pure.
+
+The codes are those of the rules in `catalog/inspection/`, of `catalog/promises.py`, of the second look and of
+the policy. The order is that in which causes of one vendor stand below each other.
+"""
+
+from collections.abc import Collection
+
+OTHER = "other"
+# Each with the words for people, and the codes that belong to it.
+CAUSES: dict[str, tuple[str, frozenset[str]]] = {
+    "cloaking": ("Shows others something else", frozenset({"CLOAKING"})),
+    "hidden": (
+        "Hidden text",
+        frozenset(
+            {
+                *("TAG_CHARACTERS", "BIDI_CONTROL", "DIRECTION_MARK", "ZERO_WIDTH", "SOFT_HYPHEN", "FILLER"),
+                *("VARIATION_SELECTOR", "VARIATION_SELECTORS", "TERMINAL_ESCAPE", "ERASING_CONTROL"),
+                *("CONTROL_CHARACTER", "PRIVATE_USE", "SURROGATE", "NONCHARACTER", "UNASSIGNED"),
+                *("LINE_SEPARATOR", "UNUSUAL_SPACE", "HTML_COMMENT", "HIDDEN_STYLE", "PADDING"),
+            }
+        ),
+    ),
+    "orders": (
+        "Orders to a model",
+        frozenset(
+            {
+                *("CONCEAL", "OVERRIDE", "PSEUDO_TAG", "SHADOW", "SECRET_FILES", "CONTEXT_LEAK", "ROLE"),
+                *("TOOL_ORDER", "COERCE", "PREFER", "STEERING"),
+            }
+        ),
+    ),
+    "names": (
+        "Misleading name",
+        frozenset({"COLLISION", "LOOK_ALIKE", "NEAR_MISS", "OTHER_TOOL", "MIXED_SCRIPT"}),
+    ),
+    "markup": (
+        "Markup, links, encoded text",
+        frozenset(
+            {
+                *("ACTIVE_MARKUP", "COLLECTOR", "ENCODED", "REMOTE_IMAGE", "TEMPLATED_LINK", "RAW_ADDRESS"),
+                *("TERMINAL_TEXT", "FOREIGN_LINK"),
+            }
+        ),
+    ),
+    "drift": ("Rewritten in place", frozenset({"DRIFT"})),
+    "promises": (
+        "Broken promise",
+        frozenset({"VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"}),
+    ),
+    "changes": ("Breaking change", frozenset({"BREAKING", "CHANGED"})),
+    "held": ("Held by policy", frozenset({"HELD"})),
+    "shape": (
+        "Unusual signature",
+        frozenset(
+            {
+                *("REMOTE_SCHEMA", "PROSE_NAME", "CONTEXT_PARAMETER", "CLAIM", "FREE_TEXT", "LARGE_SCHEMA"),
+                *("LONG_DESCRIPTION", "LONG_NAME", "ODD_NAME", "NO_DESCRIPTION", "INPUTS_UNDESCRIBED"),
+                "SLOW_PATTERN",
+            }
+        ),
+    ),
+    OTHER: ("Something else", frozenset()),
+}
+_BY_CODE = {code: cause for cause, (_, codes) in CAUSES.items() for code in codes}
+KNOWN_CODES = frozenset(_BY_CODE)
+
+
+def cause_of(code: str) -> str:
+    return _BY_CODE.get(code, OTHER)
+
+
+def label_of(cause: str) -> str:
+    return CAUSES[cause][0]
+
+
+def codes_of(cause: str) -> Collection[str]:
+    """None belong to `OTHER`: it is what is not in `KNOWN_CODES`."""
+    return CAUSES[cause][1]

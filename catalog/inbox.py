@@ -1,0 +1,127 @@
+"""The review as an inbox: what waits, grouped by severity, vendor and cause, a page at a time.
+
+The heaviest stand first on every surface; within one severity what is about one vendor and one cause stands
+together, so that it can be read, and decided, in one go.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from catalog import causes
+from catalog.models import Finding, Vendor
+from catalog.models.findings import FindingQuerySet, FindingState, Severity
+
+PAGE_SIZE = 50
+AT_ONCE = 500  # decisions that one press about everything takes; another press takes the next
+_PARTS = ("severity", "vendor", "cause")
+_RANK = {value: rank for rank, value in enumerate(reversed(Severity.values))}
+_CAUSE_RANK = {cause: rank for rank, cause in enumerate(causes.CAUSES)}
+
+
+class Group(NamedTuple):
+    """What decisions have in common; `vendor` is a slug, `cause` one of `causes.CAUSES`."""
+
+    severity: str
+    vendor: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which decisions are asked for; "" is all."""
+
+    state: str = FindingState.OPEN
+    severity: str = ""
+    vendor: str = ""
+    cause: str = ""
+
+    @property
+    def is_narrowed(self) -> bool:
+        """To things that are alike, so that one decision about all of them can be meant."""
+        return bool(self.vendor or self.cause)
+
+    def takes(self, group: Group, *, but: str = "") -> bool:
+        """Whether a group is asked for, without regard to the part `but` of the question."""
+        parts = ((part, getattr(self, part)) for part in _PARTS if part != but)
+        return all(getattr(group, part) == value for part, value in parts if value)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """All that waits, in the order of the list: each group with the keys of its findings.
+
+    `names` of the vendors are by their slugs.
+    """
+
+    groups: dict[Group, list[int]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def keys(self, asked: Question) -> list[int]:
+        return [pk for group, keys in self.groups.items() if asked.takes(group) for pk in keys]
+
+    def counts(self, asked: Question, part: str) -> Counter[str]:
+        """By the values of one part of the question, as the other parts narrow it."""
+        found: Counter[str] = Counter()
+        for group, keys in self.groups.items():
+            if asked.takes(group, but=part):
+                found[getattr(group, part)] += len(keys)
+        return found
+
+
+def decisions(asked: Question) -> FindingQuerySet:
+    rows = Finding.objects.filter(state=asked.state).decisions()
+    if asked.severity:
+        rows = rows.filter(severity=asked.severity)
+    if asked.vendor:
+        rows = rows.filter(endpoint__vendor__slug=asked.vendor)
+    return rows.of_cause(asked.cause) if asked.cause else rows
+
+
+def waiting() -> Waiting:
+    """In one query, whose rows are small: counting, grouping and sorting thousands takes milliseconds."""
+    with connection.cursor() as cursor:
+        cursor.execute(*_waiting_rows())
+        rows = cursor.fetchall()
+    names = {slug: name for *_, slug, name in rows}
+    found: dict[Group, list[int]] = {}
+    for pk, severity, code, slug, _ in rows:
+        found.setdefault(Group(severity, slug, causes.cause_of(code)), []).append(pk)
+    return Waiting({group: found[group] for group in _sorted(found, names)}, names)
+
+
+def _sorted(groups: Iterable[Group], names: dict[str, str]) -> list[Group]:
+    return sorted(
+        groups,
+        key=lambda each: (_RANK[each.severity], names[each.vendor], each.vendor, _CAUSE_RANK[each.cause]),
+    )
+
+
+# Putting it together takes longer than its answer.
+@cache
+def _waiting_rows() -> tuple[str, tuple[Any, ...]]:
+    rows = decisions(Question()).order_by("-pk")
+    vendor = "endpoint__vendor__slug", "endpoint__vendor__name"
+    return rows.values_list("pk", "severity", "code", *vendor).query.sql_with_params()
+
+
+def decided(asked: Question, start: int, most: int) -> list[int]:
+    """Keys of what was decided or noted, newest first: of those there may be too many to group."""
+    return list(decisions(asked).order_by("-pk").values_list("pk", flat=True)[start : start + most])
+
+
+def vendors() -> dict[str, str]:
+    return dict(Vendor.objects.live().values_list("slug", "name"))
+
+
+def rows(keys: Sequence[int]) -> list[Finding]:
+    found = Finding.objects.select_related("tool", "endpoint__vendor").in_bulk(keys)
+    return [found[pk] for pk in keys if pk in found]
+
+
+def group_of(row: Finding) -> Group:
+    return Group(row.severity, row.endpoint.vendor.slug, causes.cause_of(row.code))

@@ -1,0 +1,200 @@
+"""What the review page shows around one decision: the list, its groups, filters and addresses."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+
+from catalog import causes, inbox
+from catalog.inbox import PAGE_SIZE, Question, Waiting
+from catalog.models import Finding
+from catalog.models.findings import FindingState, Severity
+from catalog.views.asked import number
+
+MOST_PAGES = 10_000  # of decided findings, which are not counted
+EVERY = {"severity": "Any severity", "vendor": "All vendors", "cause": "Any cause"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: list[Finding]
+    number: int
+    has_next: bool
+
+    @property
+    def first(self) -> int:
+        return (self.number - 1) * PAGE_SIZE + 1
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.rows) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Rows of one group that stand on this page; `count` is of all pages, `address` shows them alone."""
+
+    rows: list[Finding]
+    severity: str = ""
+    vendor: str = ""
+    cause: str = ""
+    count: int = 0
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """`choices` are (value, words, is chosen)."""
+
+    name: str
+    label: str
+    choices: list[tuple[str, str, bool]]
+
+
+def question(given: QueryDict) -> Question:
+    state, severity, cause = (given.get(name, "") for name in ("state", "severity", "cause"))
+    return Question(
+        state=state if state in FindingState.values else FindingState.OPEN,
+        severity=severity if severity in Severity.values else "",
+        vendor=given.get("vendor", ""),
+        cause=cause if cause in causes.CAUSES else "",
+    )
+
+
+def address(asked: Question, page: object = None, **parts: object) -> str:
+    """The query of this list; what is as usual is left out, so that rows of a long list stay small."""
+    given = {
+        "state": "" if asked.state == FindingState.OPEN else asked.state,
+        "severity": asked.severity,
+        "vendor": asked.vendor,
+        "cause": asked.cause,
+        "page": "" if page in (1, "1") else page,
+        **parts,
+    }
+    return f"?{urlencode({name: value for name, value in given.items() if value})}"
+
+
+def context(given: QueryDict, asked: Question) -> dict[str, Any]:
+    is_open = asked.state == FindingState.OPEN
+    waiting = inbox.waiting() if is_open else Waiting(names=inbox.vendors())
+    keys = waiting.keys(asked)
+    item = number(given.get("item", ""))
+    page = _waiting_page(keys, item, given) if is_open else _decided_page(asked, given)
+    chosen, at = _chosen(item, page, is_last=given.get("item") == "last")
+    here = address(asked, page.number)
+    return {
+        "asked": asked,
+        "page": page,
+        "sections": list(_sections(page.rows, waiting, asked)) if is_open else [Section(page.rows)],
+        "total": len(keys),
+        "waits": sum(map(len, waiting.groups.values())),
+        "newest": max(keys, default=0),
+        "at_once": inbox.AT_ONCE,
+        "can_accept_all": asked.severity != Severity.HIGH,
+        "filters": _filters(asked, waiting, is_open=is_open),
+        "is_filtered": asked != Question(state=asked.state),
+        "states": FindingState.choices,
+        "state": asked.state,
+        "here": here if here == "?" else f"{here}&",
+        "list_address": here,
+        "all_address": address(Question(state=asked.state)),
+        "pages": {
+            "previous": address(asked, page.number - 1) if page.number > 1 else "",
+            "next": address(asked, page.number + 1) if page.has_next else "",
+        },
+        "chosen": chosen,
+        "is_opened": "item" in given,
+        "position": None if at is None else page.first + at,
+        **_neighbours(asked, page, at),
+    }
+
+
+def _waiting_page(keys: list[int], item: int, given: QueryDict) -> Page:
+    """The one that was asked for, or else the one that the item stands on."""
+    last = max(1, ceil(len(keys) / PAGE_SIZE))  # it empties while its items are decided
+    if "page" not in given and item in keys:
+        chosen = keys.index(item) // PAGE_SIZE + 1
+    else:
+        chosen = max(1, min(number(given.get("page", "")), last))
+    start = (chosen - 1) * PAGE_SIZE
+    return Page(inbox.rows(keys[start : start + PAGE_SIZE]), chosen, chosen < last)
+
+
+def _decided_page(asked: Question, given: QueryDict) -> Page:
+    chosen = max(1, min(number(given.get("page", "")), MOST_PAGES))
+    keys = inbox.decided(asked, (chosen - 1) * PAGE_SIZE, PAGE_SIZE + 1)
+    return Page(inbox.rows(keys[:PAGE_SIZE]), chosen, len(keys) > PAGE_SIZE)
+
+
+def _chosen(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | None, int | None]:
+    """What stands beside the list, and where in the list it is: what the address names, or else the first."""
+    if is_last and page.rows:
+        return page.rows[-1], len(page.rows) - 1
+    for at, row in enumerate(page.rows):
+        if row.pk == pk:
+            return row, at
+    # Linked to from elsewhere, or decided meanwhile.
+    if found := Finding.objects.select_related("tool", "endpoint__vendor").filter(pk=pk).first():
+        return found, None
+    return (page.rows[0], 0) if page.rows else (None, None)
+
+
+def _neighbours(asked: Question, page: Page, at: int | None) -> dict[str, Any]:
+    """Where the keys lead from here; `beside` is what is looked at once this one is decided."""
+    if at is None:
+        return {}
+    rows, here = page.rows, page.number
+    up = address(asked, here, item=rows[at - 1].pk) if at else ""
+    down = address(asked, here, item=rows[at + 1].pk) if at + 1 < len(rows) else ""
+    if not at and here > 1:
+        up = address(asked, here - 1, item="last")
+    if not down and page.has_next:
+        down = address(asked, here + 1)
+    beside = rows[at + 1 : at + 2] or rows[max(0, at - 1) : at]
+    return {
+        "up": up,
+        "down": down,
+        "up_leaves": not at,
+        "down_leaves": at + 1 == len(rows),
+        "beside": beside[0].pk if beside else None,
+    }
+
+
+def _sections(rows: Iterable[Finding], waiting: Waiting, asked: Question) -> Iterator[Section]:
+    for group, members in groupby(rows, key=inbox.group_of):
+        alone = Question(asked.state, group.severity, group.vendor, group.cause)
+        yield Section(
+            rows=list(members),
+            severity=group.severity,
+            vendor=waiting.names.get(group.vendor, group.vendor),
+            cause=causes.label_of(group.cause),
+            count=len(waiting.groups.get(group, ())),
+            address="" if alone == asked else address(alone),
+        )
+
+
+def _filters(asked: Question, waiting: Waiting, *, is_open: bool) -> list[Filter]:
+    """What may be asked for, with how much of it waits; decided findings are not counted."""
+    known = {
+        "severity": dict(reversed(Severity.choices)),
+        "vendor": dict(sorted(waiting.names.items(), key=lambda item: item[1].casefold())),
+        "cause": {cause: label for cause, (label, _) in causes.CAUSES.items()},
+    }
+    return [
+        Filter(part, part.capitalize(), list(_choices(asked, waiting, part, words, is_open=is_open)))
+        for part, words in known.items()
+    ]
+
+
+def _choices(
+    asked: Question, waiting: Waiting, part: str, words: dict[str, str], *, is_open: bool
+) -> Iterator[tuple[str, str, bool]]:
+    counts, chosen = waiting.counts(asked, part), getattr(asked, part)
+    yield "", EVERY[part], not chosen
+    for value, label in words.items():
+        if not is_open or counts[value] or value == chosen:
+            yield value, f"{label} ({counts[value]:,})" if is_open else label, value == chosen
