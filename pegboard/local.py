@@ -247,6 +247,7 @@ class LocalProduct:
         fd = listener.fileno()
         self._serve("web", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{fd}", pass_fds=(fd,))
         self._serve("worker", *WORKER)
+        self._serve("caller", *CALLER)
         self._serve("beat", *BEAT)
         if self.wishes.demo:
             self._serve("demo", "demo", *self.demo_ports, "--state", str(self.data / "demo"))
@@ -338,13 +339,13 @@ class LocalProduct:
         self.supervisor.check()
 
 
-WORKER = (
-    *("celery", "-A", "pegboard", "worker", "--loglevel", "INFO", "--concurrency", "14"),
-    # Chatter between workers that one machine does not need and a big deployment should not have.
-    *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-)
+_WORKER = ("celery", "-A", "pegboard", "worker", "--loglevel", "INFO")
+# Chatter between workers that one machine does not need and a big deployment should not have.
+_QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+WORKER = (*_WORKER, "--queues", "enumeration", "--concurrency", "14", *_QUIET)
+CALLER = (*_WORKER, "--queues", "calls", "--hostname", "calls@%h", "--concurrency", "8", *_QUIET)
 # What must work before the product is ready, beside the pages.
-HEARTS = ("worker", "beat")
+HEARTS = ("worker", "caller", "beat")
 BEAT = ("celery", "-A", "pegboard", "beat", "--loglevel", "INFO")
 
 __all__ = ["EmbeddedError", "LocalError", "LocalProduct", "Wishes"]

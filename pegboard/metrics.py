@@ -135,7 +135,7 @@ def _paused_webhooks() -> Figures:
 
 def _messages() -> Figures:
     try:
-        return {"": float(broker.client().llen(settings.CELERY_TASK_DEFAULT_QUEUE))}
+        return {queue.name: float(broker.client().llen(queue.name)) for queue in settings.CELERY_TASK_QUEUES}
     except redis.RedisError:
         return {}
 
@@ -160,7 +160,7 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         "",
         _oldest_run,
     ),
-    ("pegboard_queue_messages", "Messages that no worker has taken yet.", "", _messages),
+    ("pegboard_queue_messages", "Messages that no worker has taken yet.", "queue", _messages),
     ("pegboard_calls_waiting", "Calls of tools that no worker has taken yet.", "", _waiting_calls),
     ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _endpoints),
     ("pegboard_findings_open", "Findings waiting for a person.", "severity", _open_findings),

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+from kombu import Exchange, Queue
 
 from pegboard import logs
 
@@ -294,6 +295,13 @@ CELERY_TASK_TIME_LIMIT = 390
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "enumeration"
+# Calls of tools have workers of their own: somebody waits for each, and a reading may take minutes. A worker
+# that is given no queue takes from both.
+CALLS_QUEUE = "calls"
+CELERY_TASK_QUEUES = [
+    Queue(name, Exchange(name), routing_key=name) for name in (CELERY_TASK_DEFAULT_QUEUE, CALLS_QUEUE)
+]
+CELERY_TASK_ROUTES = {"catalog.tasks.perform_call": {"queue": CALLS_QUEUE}}
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300_000
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False

@@ -30,18 +30,30 @@ LONG = timedelta(days=1)
 ELSEWHERE = {"live_leases", "secret_keys"}
 
 
-@check("worker", "a worker answers", after=("broker",))
+@check("worker", "workers answer, for readings and for calls", after=("broker",))
 def worker(limits: Limits) -> Iterator[Trouble]:
     try:
-        answers = current_app.control.ping(timeout=ANSWER_WITHIN)
+        answers = current_app.control.inspect(timeout=ANSWER_WITHIN).active_queues() or {}
     except (BrokerError, OSError):
-        answers = []
+        answers = {}
     if not answers:
         yield Trouble(
             f"No worker answered within {ANSWER_WITHIN:.0f} seconds.",
             "Vendors are not read, and calls are not made.",
             "Start one: celery -A pegboard worker. If one runs, see its log.",
         )
+        return
+    taken = {queue["name"] for queues in answers.values() for queue in queues}
+    for name, harm in (
+        (settings.CELERY_TASK_DEFAULT_QUEUE, "Vendors are not read."),
+        (settings.CALLS_QUEUE, "Tools that people and runtimes call are not run."),
+    ):
+        if name not in taken:
+            yield Trouble(
+                f"No worker that takes from the queue “{name}” answered within {ANSWER_WITHIN:.0f} seconds.",
+                harm,
+                f"Start one: celery -A pegboard worker --queues {name}. If one runs, see its log.",
+            )
 
 
 @check("beat", "a scheduler runs", after=("broker",))

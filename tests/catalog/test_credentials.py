@@ -276,7 +276,11 @@ def database_rows() -> list[str]:
 def broker_values() -> list[str]:
     url = django_settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
     with redis.Redis.from_url(url) as broker:
-        return [str(message) for message in broker.lrange(django_settings.CELERY_TASK_DEFAULT_QUEUE, 0, -1)]
+        return [
+            str(message)
+            for queue in django_settings.CELERY_TASK_QUEUES
+            for message in broker.lrange(queue.name, 0, -1)
+        ]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,13 +8,15 @@ from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
+import redis
 from celery import Celery
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import custody, invocation
+from catalog import custody, enumeration, invocation
 from catalog.models import Call
+from catalog.models.runs import Trigger
 from catalog.tasks import perform_call
 from pegboard.celery import app
 from tests.catalog.test_credentials import broker_values, database_rows
@@ -76,6 +78,18 @@ def test_the_message_carries_the_number_alone_and_comes_again_until_it_is_heard(
 
 def messages_about(call: Call) -> list[str]:
     return [text for text in broker_values() if invocation.TASK in text and f"[{call.pk}]" in text]
+
+
+def test_calls_have_a_queue_of_their_own():
+    call = ask_for("http://127.0.0.1:9")
+    enumeration.request_run(call.tool.endpoint, trigger=Trigger.PERSON, actor=make_user())
+    url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
+    with redis.Redis.from_url(url) as broker:
+        calls, others = (b"".join(broker.lrange(name, 0, -1)).decode() for name in ("calls", "enumeration"))
+    assert invocation.TASK in calls
+    assert "catalog.tasks.enumerate_endpoint" not in calls
+    assert invocation.TASK not in others
+    assert "catalog.tasks.enumerate_endpoint" in others
 
 
 def test_nothing_is_said_to_a_worker_before_the_row_is_there():

@@ -24,7 +24,8 @@ from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event, Notice, Webhook
 from catalog.sealing import Secret
 from pegboard.beat import ALIVE
-from pegboard.doctor.frame import CHECKS
+from pegboard.doctor import work
+from pegboard.doctor.frame import CHECKS, Limits
 from pegboard.embedded import Valkey, redis_url
 from people import audit, broker
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
@@ -293,12 +294,31 @@ def test_a_reading_without_a_worker_is_found():
 def test_a_reading_that_never_begins_is_found(monkeypatch):
     run = Run.objects.create(endpoint=make_endpoint())
     Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - AN_HOUR_AGO)
-    monkeypatch.setattr("celery.app.control.Control.ping", lambda *_, **__: [{"worker": "pong"}])
+    both = [{"name": "enumeration"}, {"name": "calls"}]
+    monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: {"celery@here": both})
     out = StringIO()
     with pytest.raises(SystemExit):
         call_command("doctor", "--free", "0", stdout=out)
     assert "1 reading has waited" in out.getvalue()
     assert "1 thing needs you" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("taken", "missing"),
+    [
+        ({"celery@a": ["enumeration"], "calls@a": ["calls"]}, []),
+        ({"celery@a": ["enumeration", "calls"]}, []),
+        ({"celery@a": ["enumeration"]}, ["calls"]),
+        ({"calls@a": ["calls"]}, ["enumeration"]),
+        ({"celery@a": ["another"]}, ["enumeration", "calls"]),
+    ],
+)
+def test_a_queue_that_no_worker_takes_from_is_found(monkeypatch, taken, missing):
+    told = {node: [{"name": name} for name in names] for node, names in taken.items()}
+    monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: told)
+    troubles = [trouble.found for trouble in work.worker(Limits())]
+    assert len(troubles) == len(missing)
+    assert all(f"“{name}”" in said for name, said in zip(missing, troubles, strict=True))
 
 
 def test_tools_that_search_does_not_know_are_found():
@@ -379,7 +399,7 @@ def test_all_troubles_are_told_in_plain_words(settings):
     assert "PEGBOARD_DEBUG is on." in text
     assert "→ Take PEGBOARD_DEBUG out of the environment" in text
     assert "well: the broker answers (broker)" in text
-    assert "not looked at: a worker answers (worker)" in text
+    assert "not looked at: workers answer, for readings and for calls (worker)" in text
 
 
 def test_at_least_twenty_faults_are_looked_for():
