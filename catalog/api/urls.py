@@ -1,9 +1,21 @@
 from django.urls import path
 
-from catalog.api import calls, credentials, endpoints, findings, runs, second_looks, tools, vendors, versions
+from catalog.api import (
+    calls,
+    compare,
+    credentials,
+    endpoints,
+    findings,
+    runs,
+    second_looks,
+    tools,
+    vendors,
+    versions,
+)
 
 urlpatterns = [
     path("tools/", tools.ToolList.as_view(), name="api-tool-list"),
+    path("tools/compare/", compare.ToolCompare.as_view(), name="api-tool-compare"),
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
     path("vendors/<slug:slug>/", vendors.VendorDetail.as_view(), name="api-vendor"),
     path("endpoints/", endpoints.EndpointList.as_view(), name="api-endpoint-list"),

@@ -1,65 +1,14 @@
-from dataclasses import dataclass
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from catalog import wording
-from catalog.models import Tool
-from catalog.protocols.signature import Signature
+from catalog import comparison
 from catalog.views.asked import numbers
-from catalog.wording import ShownInput
 from people.models import Role
 from people.permissions import requires
-
-LIMIT = 4
-
-
-@dataclass(frozen=True)
-class Column:
-    """`signature` is the one that is shown, `vendors` the vendor's own."""
-
-    tool: Tool
-    signature: Signature
-    vendors: Signature
-
-
-@dataclass(frozen=True)
-class Line:
-    """One parameter name, and what each tool says about it (None: it has no such parameter)."""
-
-    name: str
-    cells: list[ShownInput | None]
 
 
 @requires(Role.VIEWER)
 def tool_compare(request: HttpRequest) -> HttpResponse:
-    wanted = numbers(request.GET.getlist("tool"))[:LIMIT]
-    found = (
-        Tool.objects.filter(current__isnull=False)
-        .select_related("current", "endpoint__vendor")
-        .in_bulk(wanted)
-    )
-    shown = wording.shown(found.values())
-    columns = [
-        Column(tool, shown[tool.pk], tool.current.decoded())
-        for tool in (found[pk] for pk in dict.fromkeys(wanted) if pk in found)
-        if tool.current
-    ]
-    context = {
-        "columns": columns,
-        "inputs": _matched([wording.inputs(each.vendors, each.signature) for each in columns]),
-        "outputs": _matched([[ShownInput(out) for out in each.vendors.outputs] for each in columns]),
-    }
+    found = comparison.compare(numbers(request.GET.getlist("tool")))
+    context = {"columns": found.columns, "inputs": found.inputs, "outputs": found.outputs}
     return render(request, "catalog/compare.html", context)
-
-
-def _matched(sides: list[list[ShownInput]]) -> list[Line]:
-    """Parameters beside each other when their names are the same but for case and separators."""
-    lines: dict[str, Line] = {}
-    for index, cells in enumerate(sides):
-        for cell in cells:
-            parameter = cell.parameter
-            key = "".join(c for c in parameter.name.lower() if c.isalnum()) or parameter.name
-            line = lines.setdefault(key, Line(parameter.name, [None] * len(sides)))
-            line.cells[index] = cell
-    return sorted(lines.values(), key=lambda line: -sum(cell is not None for cell in line.cells))

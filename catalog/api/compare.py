@@ -1,0 +1,82 @@
+from typing import Any
+
+import msgspec
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import comparison
+from catalog.comparison import Comparison, Line
+from catalog.errors import invalid
+from catalog.models.tools import ToolStatus
+from catalog.wording import ShownInput
+from people.api.generics import APIView
+
+LARGEST_KEY = 2**63 - 1
+TOOLS = OpenApiParameter(
+    "tool",
+    {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 1, "maximum": LARGEST_KEY},
+        "minItems": 1,
+        "maxItems": comparison.MOST,
+    },
+    required=True,
+    description=f"The id of a tool; up to {comparison.MOST}.",
+)
+
+
+class ComparedTool(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="tool.pk")
+    name = serializers.CharField(source="tool.name")
+    description = serializers.CharField(source="signature.description", help_text="As it is shown.")
+    vendor = serializers.SlugField(source="tool.endpoint.vendor.slug")
+    version = serializers.CharField(source="tool.current.label", help_text="The vendor's label.")
+    ordinal = serializers.IntegerField(source="tool.current.ordinal")
+    status = serializers.ChoiceField(choices=ToolStatus.choices, source="tool.status")
+    tags = serializers.ListField(child=serializers.CharField(), source="tool.tags")
+    tokens = serializers.IntegerField(source="tool.tokens")
+
+
+class ComparedCell(serializers.Serializer[Any]):
+    """What one tool says about a parameter of this name."""
+
+    parameter = serializers.SerializerMethodField()
+    vendors = serializers.CharField(
+        allow_null=True, help_text="The vendor's description where ours stands in its place."
+    )
+    is_hidden = serializers.BooleanField()
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_parameter(self, cell: ShownInput) -> Any:
+        return msgspec.to_builtins(cell.parameter)
+
+
+class ComparedLine(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    cells = serializers.SerializerMethodField()
+
+    @extend_schema_field(serializers.ListField(child=ComparedCell(allow_null=True)))
+    def get_cells(self, line: Line) -> list[Any]:
+        """One for each tool, in their order; null where it has no such parameter."""
+        return [cell and ComparedCell(cell).data for cell in line.cells]
+
+
+class ComparisonOutput(serializers.Serializer[Comparison]):
+    tools = ComparedTool(many=True, source="columns")
+    inputs = ComparedLine(many=True)
+    outputs = ComparedLine(many=True)
+
+
+class ToolCompare(APIView):
+    """Up to four tools side by side, in the order that was asked for; one that is not there is left out."""
+
+    @extend_schema(operation_id="tools_compare", parameters=[TOOLS], responses=ComparisonOutput)
+    def get(self, request: Request) -> Response:
+        given = request.query_params.getlist("tool")
+        wanted = [int(each) for each in given if each.isdecimal() and each.isascii() and len(each) < 19]
+        if not wanted or len(wanted) != len(given) or len(given) > comparison.MOST or 0 in wanted:
+            raise invalid(tool=f"Give one to {comparison.MOST} ids of tools.")
+        return Response(ComparisonOutput(comparison.compare(wanted)).data)
