@@ -8,7 +8,7 @@ is asked for again after the endpoint's next run, and a note on its last run say
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -147,18 +147,20 @@ class _Reader:
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         held = set(tool.versions.values_list("label", "digest"))
+        said = self._said(tool, [item for item in items if (item.label, item.digest) not in held])
         labels = Counter(label for label, _ in held if label)
         added = []
         for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
             version = None if (item.label, item.digest) in held else self._decoded(tool, item)
-            if version is None:
+            if version is None or (says := (item.label, self._understood(item.document or {}))) in said:
                 continue
             tool.version_count += 1
             version.ordinal = tool.version_count
             version.rewrite = labels[item.label]
             version.save(force_insert=True)
             held.add((item.label, item.digest))
-            if version.rewrite and not _says_the_same(tool, version):
+            said.add(says)
+            if version.rewrite:
                 _raise_drift(tool, version)
             labels[item.label] += bool(item.label)
             added.append(version)
@@ -167,6 +169,19 @@ class _Reader:
         if is_final and tool.current_id == asked_for:
             tool.versions_read_at = timezone.now()
         tool.save(update_fields=["version_count", "versions_read_at"])
+
+    def _said(self, tool: Tool, items: Sequence[Item]) -> set[tuple[str, str]]:
+        """What we hold under the labels of these, in whatever form."""
+        same_label = tool.versions.filter(label__in=[item.label for item in items])
+        held = same_label.values_list("label", "raw") if items else ()
+        return {(label, self._understood(base.decoded(raw))) for label, raw in held}
+
+    def _understood(self, document: dict[str, Any]) -> str:
+        """Nothing for what cannot be read: it is neither held nor added."""
+        try:
+            return self.protocol.understood(document)
+        except UnreadableItemError:
+            return ""
 
     def _decoded(self, tool: Tool, item: Item) -> ToolVersion | None:
         document = item.document or {}
@@ -222,12 +237,6 @@ class _Reader:
 
 def _named(tool: Tool) -> str:
     return f"“{printable(tool.name, 60)}”"
-
-
-def _says_the_same(tool: Tool, version: ToolVersion) -> bool:
-    """As one that we hold under its label, which is then only written otherwise."""
-    others = tool.versions.filter(label=version.label).exclude(pk=version.pk)
-    return others.filter(signature=version.signature).exists()
 
 
 def _raise_drift(tool: Tool, version: ToolVersion) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from catalog import bounds, breaches, diff, inspection, policy, promises, recording, remembering
 from catalog.crashpoints import crashpoint
@@ -38,11 +39,12 @@ OpenSession = Callable[[], AbstractContextManager[base.Session]]
 class Current:
     """What the catalog holds for one tool of the endpoint: the version that the vendor listed last.
 
-    `in_effect` is the one that was let through last, None while there is none.
+    `version` is its key; `in_effect` is the one that was let through last, None while there is none.
     """
 
     pk: int
     is_active: bool
+    version: int
     in_effect: int | None
     label: str
     label_key: list[int]
@@ -61,13 +63,13 @@ def current_tools(endpoint: Endpoint) -> dict[str, Current]:
         tool, is_active = identity(tool_id), status == ToolStatus.ACTIVE
         if kept_out:
             stopped[kept_out] = tool, kept_out == current
-        found[tool] = Current(pk, is_active, current, label, key, digest)
+        found[tool] = Current(pk, is_active, current, current, label, key, digest)
     for version in ToolVersion.objects.filter(pk__in=stopped).only("label", "label_key", "digest"):
         tool, is_first = stopped[version.pk]
         held = found[tool]
         in_effect = None if is_first else held.in_effect
         listed = (version.label, version.label_key, version.digest)
-        found[tool] = Current(held.pk, held.is_active, in_effect, *listed)
+        found[tool] = Current(held.pk, held.is_active, version.pk, in_effect, *listed)
     return found
 
 
@@ -337,7 +339,8 @@ class _Reading:
 
         Nothing is left open at the end: who knows how long the vendor takes with its next page.
         """
-        waiting = list(self.waiting.items())
+        as_it_was = self._written_otherwise()
+        waiting = [(tool, item) for tool, item in self.waiting.items() if tool not in as_it_was]
         self.waiting = {}
         changed: list[tuple[str, StagedTool]] = []
         for start in range(0, len(waiting), AT_ONCE):
@@ -347,6 +350,33 @@ class _Reading:
             self.stage.put([each for _, each in staged])
         self.stage.settle()
         self._judge(changed)
+
+    def _written_otherwise(self) -> set[str]:
+        """Of the tools that are waiting those that say what they said, in another form."""
+        held = {
+            self.current[tool].version: (tool, item)
+            for tool, item in self.waiting.items()
+            if tool in self.current and self.current[tool].label == item.label
+        }
+        versions = ToolVersion.objects.filter(pk__in=held).values_list(
+            "pk", "raw", "tool_id", "tool__tool_id"
+        )
+        found: set[str] = set()
+        for pk, raw, tool_pk, tool_id in versions if held else ():
+            tool, item = held[pk]
+            says = self._understood(item.document or {})
+            if says and says == self._understood(base.decoded(raw)):
+                found.add(tool)
+                if item.tool_id != tool_id:
+                    self.harvest.respelt[tool_pk] = item.tool_id
+        return found
+
+    def _understood(self, document: dict[str, Any]) -> str:
+        """Nothing for what cannot be read, which is told where it is decoded."""
+        try:
+            return self.protocol.understood(document)
+        except UnreadableItemError:
+            return ""
 
     def _decoded(self, items: Sequence[tuple[str, Item]]) -> Iterator[tuple[str, StagedTool]]:
         """An unreadable item costs only itself."""
@@ -416,6 +446,7 @@ class _Reading:
         harvest.findings = [
             each for each in harvest.findings if each.code == "VERSION_BACK" or each.tool_id not in refused
         ]
+        harvest.respelt = {pk: each for pk, each in harvest.respelt.items() if pk not in refused}
         active = {tool: held.pk for tool, held in self.current.items() if held.is_active}
         harvest.was_active = len(active)
         harvest.missing = [pk for tool, pk in active.items() if tool not in self.seen]

@@ -5,7 +5,7 @@ Ids are drawn while staging, so a new tool and its first version, which point at
 written once. No statement here runs per tool.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -66,7 +66,7 @@ class StagedTool:
 
 @dataclass(slots=True)
 class Harvest:
-    """What one complete reading found, beside the staged tools."""
+    """What one complete reading found, beside the staged tools. `respelt` are ids in other letters."""
 
     pages: int = 0
     seen: int = 0
@@ -77,6 +77,7 @@ class Harvest:
     missing: list[int] = field(default_factory=list)
     returned: list[int] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
+    respelt: dict[int, str] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -193,6 +194,7 @@ def record(run: Run, harvest: Harvest) -> None:
         _withdraw(run, harvest.missing)
         _return(run, harvest.returned)
         Tool.objects.filter(pk__in=harvest.unread).update(versions_read_at=None)
+        _respell(harvest.respelt)
         crashpoint("record-withdrawn")
         keep_rejections(harvest)
         breaches.tell(
@@ -223,7 +225,7 @@ def lock(run: Run) -> datetime:
 
 def _lock_tools(harvest: Harvest) -> None:
     """All that are about to change, in the order in which everybody locks tools."""
-    listed_before = [*harvest.missing, *harvest.returned, *harvest.unread]
+    listed_before = [*harvest.missing, *harvest.returned, *harvest.unread, *harvest.respelt]
     changed = "UNION SELECT tool_pk FROM staged_tool" if harvest.changed else ""
     if listed_before or changed:
         with connection.cursor() as cursor:
@@ -333,7 +335,11 @@ MERGE_ADDED = (
     """,
 )
 MERGE_CHANGED = (
-    # The vendor went back to bytes that we already hold: that version becomes current again.
+    # The vendor went back to what we hold, perhaps in another form: that version becomes current again.
+    """
+    UPDATE staged_tool s SET version_pk = v.id, is_stored = true FROM catalog_toolversion v
+    WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.signature = s.signature
+    """,
     """
     UPDATE staged_tool s SET version_pk = v.id, is_stored = true FROM catalog_toolversion v
     WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest = s.digest
@@ -388,11 +394,6 @@ MERGE_CHANGED = (
     WHERE s.tool_pk IS NOT NULL AND s.label <> '' AND NOT s.is_stored AND EXISTS (
         SELECT FROM catalog_toolversion v
         WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest <> s.digest)
-    -- Written otherwise and saying the same, it has not changed.
-    AND NOT EXISTS (
-        SELECT FROM catalog_toolversion v
-        WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.digest <> s.digest
-            AND v.signature = s.signature)
     ON CONFLICT DO NOTHING
     """,
 )
@@ -408,6 +409,19 @@ HOLD = (
     ON CONFLICT DO NOTHING
     """,
 )
+
+
+def _respell(tools: Mapping[int, str]) -> None:
+    """URLs take the newest spelling of an id: a server may be strict."""
+    if tools:
+        with connection.cursor() as cursor:
+            cursor.execute(RESPELL, [list(tools), list(tools.values())])
+
+
+RESPELL = """
+UPDATE catalog_tool t SET tool_id = s.tool_id FROM unnest(%s::bigint[], %s::text[]) s (pk, tool_id)
+WHERE t.id = s.pk
+"""
 
 
 def _withdraw(run: Run, tools: Sequence[int]) -> None:

@@ -82,6 +82,9 @@ class A2T(Protocol):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return a2t_signature.write(signature, tool_id, label)
 
+    def spelt_out(self, document: dict[str, Any]) -> dict[str, Any]:
+        return a2t_signature.spelt_out(document, _tool_id(document), str(_version(document)))
+
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from catalog.protocols import members
-from catalog.protocols.base import UnreadableItemError
+from catalog.protocols.base import UUID, UnreadableItemError
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType, Signature
 
 LONGEST_TAG = 255
@@ -216,6 +216,19 @@ def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         "output_parameters": [_written_parameter(each, is_input=False) for each in signature.outputs],
     }
     return {member: value for member, value in said.items() if value is not None} | (signature.rest or {})
+
+
+def spelt_out(document: dict[str, Any], tool_id: str, label: str) -> dict[str, Any]:
+    """Parameters are known by their ids, so their order says nothing, nor does that of the tags."""
+    written = write(read(document), tool_id.lower() if UUID.fullmatch(tool_id) else tool_id, label)
+    for member in ("input_parameters", "output_parameters"):
+        written[member] = sorted(written[member], key=lambda parameter: parameter["id"])
+    for parameter in written["input_parameters"]:
+        if parameter["type"] == "int" and parameter.get("max") == MAX_BY_DEFAULT:
+            del parameter["max"]
+    for parameter in written["output_parameters"]:
+        parameter.pop("required", None)
+    return written | {"tags": sorted(written.get("tags", []))}
 
 
 def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Protocol as Interface
 
 import msgspec
 
+from catalog.protocols import spelling
 from catalog.protocols.signature import Signature
 
 OutcomeKind = Literal[
@@ -113,7 +114,8 @@ class Item:
     """One listed tool, identified and fingerprinted but not yet decoded.
 
     `label` is the vendor's own version text ("" when the protocol has none), `label_key` orders
-    labels within a tool, `digest` is SHA-256 (hex) over the canonical document. `document` is None
+    labels within a tool, `digest` is SHA-256 (hex) over the canonical document: another one may be
+    another spelling, which `Protocol.understood` tells. `document` is None
     when the page is known from an earlier run: then there is nothing new to decode.
     """
 
@@ -279,6 +281,18 @@ class Protocol(ABC):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         """The vendor's document again. Where it differs, `losses` names the member."""
 
+    def spelt_out(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The document in the protocol's own words, whatever tolerated form it came in."""
+        return document
+
+    def understood(self, document: dict[str, Any]) -> str:
+        """A digest of what an item says. Equal ones are one version, however differently they are written.
+
+        Raises `UnreadableItemError`.
+        """
+        said = self.spelt_out(document).items()
+        return digest(spelling.plain({m: each for m, each in said if m not in self.outside_digest}))
+
     def kind_of(self, document: dict[str, Any]) -> str:
         """The protocol's own word for what kind of tool this is, by which a preview counts them."""
         return ""
@@ -339,6 +353,11 @@ _canonical = msgspec.json.Encoder(order="sorted")
 def canonical(document: object) -> bytes:
     """JSON with sorted keys, no spaces, UTF-8: equal documents give equal bytes."""
     return _canonical.encode(document)
+
+
+def decoded(raw: str) -> dict[str, Any]:
+    """A document that was kept as canonical JSON."""
+    return msgspec.json.decode(raw, type=dict[str, Any])
 
 
 def digest(document: object) -> str:

@@ -70,6 +70,9 @@ class MCP(Protocol):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return _document(signature)
 
+    def spelt_out(self, document: dict[str, Any]) -> dict[str, Any]:
+        return _spelt_out(document)
+
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature.name)]
 
@@ -255,6 +258,14 @@ def _signature(document: dict[str, Any]) -> Signature:
         outputs_rest=told.rest,
     )
     return replace(read, rest=_rest(document, read) or None)
+
+
+def _spelt_out(document: dict[str, Any]) -> dict[str, Any]:
+    """With its title in one place. Those who speak an older revision have it among the annotations."""
+    claims = document.get("annotations") or {}
+    title = document.get("title") or claims.get("title")
+    beside = {name: value for name, value in claims.items() if name != "title" or value != title}
+    return {**document, "title": title or None, "annotations": beside or None}
 
 
 def _first_icon(document: Mapping[str, Any]) -> str:

@@ -95,6 +95,9 @@ class OXP(Protocol):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return _document(signature, tool_id, label)
 
+    def spelt_out(self, document: dict[str, Any]) -> dict[str, Any]:
+        return _spelt_out(document)
+
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         called = f"“{printable(signature.name, 60)}”"
         if _NAME.fullmatch(signature.name):
@@ -356,6 +359,13 @@ def _unwrapped(schema: object) -> object:
         if isinstance(inner, dict) and (not inner or "type" in inner or "properties" in inner):
             return inner
     return schema
+
+
+def _spelt_out(document: dict[str, Any]) -> dict[str, Any]:
+    """With the version in its id, where some leave it out, and its schema not wrapped in an early form."""
+    tool_id, _ = _tool_id(document)
+    schema = _unwrapped(document.get("input_schema"))
+    return {**document, "id": f"{tool_id}@{document['version']}", "input_schema": schema or None}
 
 
 def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
