@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 import idna
 
-from catalog.protocols.errors import RefusedError
+from catalog.protocols.errors import RefusedError, printable
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -143,12 +143,16 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class CheckedUrl:
-    """A URL whose form is sound; `host` is lower case and without brackets, `path` without its last slash."""
+    """A URL whose form is sound; `host` is lower case and without brackets, `path` without its last slash.
+
+    `query` goes along with every request, without its question mark.
+    """
 
     scheme: str
     host: str
     port: int
     path: str
+    query: str = ""
 
     @property
     def authority(self) -> str:
@@ -165,23 +169,40 @@ class CheckedUrl:
         return self.scheme == "https" and ("." in self.host or ":" in self.host)
 
     def __str__(self) -> str:
-        return self.origin + self.path
+        return self.origin + self.path + (f"?{self.query}" if self.query else "")
 
 
-# Narrower than RFC 3986 on purpose: what it leaves out (user names, zones, escapes in the host, queries)
-# is where two parsers read two different hosts.
+# Narrower than RFC 3986 on purpose: what it leaves out (user names, zones, escapes in the host, a query
+# right after it) is where two parsers read two different hosts.
 _URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]{2,45}\]|[a-z0-9_](?:[a-z0-9._-]{0,251}[a-z0-9_.])?)"
-    r"(?::(?P<port>[0-9]{1,5}))?(?P<path>/[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?",
+    r"(?::(?P<port>[0-9]{1,5}))?"
+    r"(?:(?P<path>/[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)(?:\?(?P<query>[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]*))?)?",
     re.IGNORECASE,
+)
+# How keys in an address are called, and how they look: well-known beginnings, or 32 letters of both kinds and
+# digits in a row.
+_KEY_NAMES = re.compile(
+    r"key|sig|auth|authorization|pass|pwd|jwt|bearer|credentials?"
+    r"|.*(?:token|secret|passw(?:or)?d|signature)"
+    r"|.*(?:api|access|app|auth|client|private|secret|subscription)[-_.]?key",
+    re.IGNORECASE,
+)
+_KEYS = re.compile(
+    r"eyJ[\w-]{8,}\.[\w-]+\.|(?:sk|pk|rk)[-_]\w{2,}[-_]?\w{8}|gh[pousr]_\w{16}|github_pat_|glpat-|xox[abprs]-"
+    r"|AKIA[0-9A-Z]{12}|AIza[\w-]{20}|ya29\.|hf_\w{16}"
+    r"|(?=[\w+/=-]*[a-z])(?=[\w+/=-]*[A-Z])(?=[\w+/=-]*[0-9])[\w+/=-]{32}"
 )
 
 
-def check_url(url: str, policy: Policy) -> CheckedUrl:
-    """The address of an endpoint, taken apart; RefusedError `URL` says what is wrong with it."""
+def check_url(url: str, policy: Policy, *, may_ask: bool = False) -> CheckedUrl:
+    """An address, taken apart; RefusedError `URL` says what is wrong with it.
+
+    With `may_ask` it may hold a query. One that holds a key is refused, because addresses are shown.
+    """
     if not url.lower().startswith(("http://", "https://") if policy.allow else "https://"):
         raise RefusedError("URL", _how_to_start(policy))
-    if complaint := _complaint(url):
+    if complaint := _complaint(url, may_ask=may_ask):
         raise _bad_url(complaint)
     match = _URL.fullmatch(url)
     if not match:
@@ -194,7 +215,24 @@ def check_url(url: str, policy: Policy) -> CheckedUrl:
         raise _bad_url("can be read in two ways")
     if not policy.allow and "." not in host.rstrip(".") and ":" not in host:
         raise _bad_url("needs a whole host name with a dot in it, such as api.example.com")
-    return CheckedUrl(scheme, host, port, (match["path"] or "").rstrip("/"))
+    return CheckedUrl(scheme, host, port, (match["path"] or "").rstrip("/"), match["query"] or "")
+
+
+def keys_in(url: str) -> list[str]:
+    """The names in its query under which a key stands, by their own look or by that of what they hold."""
+    pairs = parse_qsl(url.partition("?")[2].partition("#")[0], keep_blank_values=True)
+    return [name for name, value in pairs if _KEY_NAMES.fullmatch(name) or _KEYS.search(value)]
+
+
+def without_keys(url: str) -> str:
+    """To be shown again to whoever typed it: with neither a password nor a key in its query."""
+    address, mark, query = url.partition("?")
+    scheme, slashes, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    address = f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
+    keys = set(keys_in(url))
+    parts = [part for part in query.split("&") if unquote_plus(part.partition("=")[0]) not in keys]
+    return address + (mark + "&".join(parts) if parts != [""] else "")
 
 
 def in_ascii(url: str) -> str:
@@ -220,7 +258,7 @@ def _how_to_start(policy: Policy) -> str:
     return "Start the address with https://."
 
 
-def _complaint(url: str) -> str:
+def _complaint(url: str, *, may_ask: bool) -> str:
     """What a person most likely got wrong, in their words."""
     authority = url.partition("://")[2].partition("/")[0]
     if len(url) > LONGEST_URL:
@@ -229,8 +267,15 @@ def _complaint(url: str) -> str:
         return "must be written in ASCII; write an international host name in its xn-- form"
     if "@" in authority:
         return "must not hold a user name or password; keep those in a credential"
-    if "?" in url or "#" in url:
-        return "must end before any ? or #"
+    if "#" in url or ("?" in url and not may_ask):
+        return "must end before any #" if may_ask else "must end before any ? or #"
+    if "?" in authority:
+        return "needs a / before the ?"
+    if keys := keys_in(url):
+        return (
+            f"must not hold a key (“{printable(keys[0], 40)}”), because addresses are shown; leave that out "
+            "here, and enter it as a credential of the kind “API key in the address”"
+        )
     return "" if authority else "names no host"
 
 

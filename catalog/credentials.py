@@ -276,7 +276,7 @@ def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":
     credential = endpoint.credential
     if credential is None:
         return None
-    if credential.removed_at or credential.origin != origin_of(endpoint.credential_url):
+    if credential.removed_at or credential.origin != origin_of(endpoint.credential_url, may_ask=True):
         raise CatalogError(
             "CREDENTIAL_ELSEWHERE",
             f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "

@@ -8,6 +8,7 @@ from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
 
 from catalog import connections, custody, protocols
+from catalog.addresses import without_keys
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
@@ -59,13 +60,20 @@ class CredentialChoice(CredentialField):
         return f"{obj.name} (for {obj.origin})"
 
 
+class AddressInput(forms.URLInput):
+    """Shown again after a mistake, without a password or a key that was typed into the address."""
+
+    def format_value(self, value: Any) -> str | None:
+        return without_keys(value) if isinstance(value, str) else None
+
+
 class EndpointForm(ReachForm):
     """Settings of one endpoint; those of its protocol are drawn from what the protocol declares."""
 
     name = forms.CharField(
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."
     )
-    url = forms.CharField(max_length=2048, label="Address", widget=forms.URLInput)
+    url = forms.CharField(max_length=2048, label="Address", widget=AddressInput)
     credential = CredentialChoice(
         queryset=Credential.objects.filter(removed_at=None), required=False, empty_label="None"
     )
@@ -169,7 +177,7 @@ class CredentialForm(CredentialDetailsForm):
     url = forms.CharField(
         max_length=2048,
         label="Address it is for",
-        widget=forms.URLInput,
+        widget=AddressInput,
         help_text="The vendor's. What is made from the secret is sent to this address and nowhere else.",
     )
     kind = forms.ChoiceField(choices=CredentialKind.choices)
@@ -213,7 +221,7 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     )
     vendor_name = forms.CharField(max_length=120, required=False, label="Name of the new vendor")
     protocol = forms.ChoiceField(choices=protocols.choices)
-    url = forms.CharField(max_length=2048, label="Address", widget=forms.URLInput)
+    url = forms.CharField(max_length=2048, label="Address", widget=AddressInput)
     name = forms.CharField(
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."
     )

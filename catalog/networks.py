@@ -10,6 +10,6 @@ def outbound_policy() -> Policy:
     return Policy.parse(settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS)
 
 
-def origin_of(url: str) -> str:
+def origin_of(url: str, *, may_ask: bool = False) -> str:
     """Scheme, host and port: what a credential is bound to. Raises RefusedError for what is no address."""
-    return check_url(url, outbound_policy()).origin
+    return check_url(url, outbound_policy(), may_ask=may_ask).origin

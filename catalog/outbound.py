@@ -129,7 +129,7 @@ class Session:
         authorities: str = "",
         agent: str = AGENT,
     ) -> None:
-        url = check_url(root, policy)
+        url = check_url(root, policy, may_ask=True)
         self.root = str(url)
         self.bytes_read = 0
         self.memory = {} if memory is None else memory
@@ -229,7 +229,7 @@ class Session:
     ) -> Reply:
         if method not in _METHODS or not _QUERY.fullmatch(query):
             raise RefusedError("REQUEST", "The request holds what HTTP does not allow in that place.")
-        target = self._target(path, None) + (f"?{query}" if query else "")
+        target = self._with_query(self._path(path), query)
         request = _Request(method, target, headers or {}, content, accept)
         return self._repeated(request) if is_repeatable else self._exchange(request)
 
@@ -244,12 +244,21 @@ class Session:
             time.sleep(wait)
         return self._exchange(request, is_repeatable=True)
 
-    def _target(self, path: str, params: Mapping[str, str] | None) -> str:
+    def _path(self, path: str) -> str:
         dots = any(unquote(segment) in {".", ".."} for segment in path.split("/"))
         if dots or not _PATH.fullmatch(path):
             raise RefusedError("PATH", f"The path {printable(path)} would leave the endpoint's address.")
-        query = f"?{urlencode(params, quote_via=quote)}" if params else ""
-        return (self._url.path + path or "/") + query
+        return self._url.path + path or "/"
+
+    def _target(self, path: str, params: Mapping[str, str] | None) -> str:
+        return self._with_query(self._path(path), urlencode(params or {}, quote_via=quote))
+
+    def _with_query(self, target: str, query: str) -> str:
+        """What the address itself asks goes along, unless this request asks it in its own way."""
+        asked = {part.partition("=")[0] for part in query.split("&")}
+        own = [part for part in self._url.query.split("&") if part.partition("=")[0] not in asked]
+        parts = [part for part in (*own, query) if part]
+        return f"{target}?{'&'.join(parts)}" if parts else target
 
     def _exchange(self, request: "_Request", *, is_repeatable: bool = False) -> Reply:
         """Asked once more, if that does no harm, when the vendor wants another token and there is one."""

@@ -253,6 +253,25 @@ def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -
         made = api.post(f"{API}/credentials/", given)
         assert made.status_code == 201, made.content
         planted.put_out("credential", made.content)
+        key = planted.new(f"key in an address of {kind}")
+        for asked in (f"?view=1&api_key={key}", f"?profile=sk-live-{key}", f"?access%5Ftoken={key}"):
+            kept = {"kind": "bearer", "name": "Kept", "secret": secret, "url": f"{url}/{asked}"}
+            with_key = {
+                "protocol": "a2t",
+                "url": f"{url}/{asked}",
+                "vendor_name": "X",
+                "interval_minutes": 60,
+            }
+            for answer in (
+                api.post(f"{API}/credentials/", kept),
+                pages.post("/credentials/new/", kept),
+                api.post(f"{API}/endpoints/preview/", {"protocol": "a2t", "url": f"{url}/{asked}"}),
+                pages.post(reverse("endpoint-new"), with_key),
+                pages.post(reverse("endpoint-preview"), with_key),
+            ):
+                assert answer.status_code in (200, 400), answer.content
+                planted.put_out("key in an address", answer.content)
+        assert not Endpoint.objects.filter(url__contains="?").exists()
         later = planted.new(f"later secret of {kind}")
         answer = api.put(f"{API}/credentials/{made.json()['id']}/", {"secret": later})
         assert answer.status_code == 200, answer.content

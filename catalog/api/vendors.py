@@ -22,12 +22,12 @@ from people.permissions import person
 @extend_schema_field(
     {
         "type": "string",
-        "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9_\[][!$%&'()*+,./0-9:;=@A-Z_a-z~\[\]-]*$",
+        "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9_\[][!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]*$",
         "maxLength": LONGEST_URL,
     }
 )
 class Address(serializers.CharField):
-    """Of a machine to speak to: no query, no user name."""
+    """Of a machine to speak to: no user name, and no key in its query."""
 
 
 @extend_schema_field({"type": "string", "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://\S+$", "maxLength": 500})
