@@ -191,17 +191,17 @@ def _faulty_addresses(grant: Grant) -> dict[str, str]:
     needed = {"token_url": True, "authorization_url": grant.credential.kind == CredentialKind.OAUTH_CODE}
     for name, is_needed in needed.items():
         address = getattr(grant, name)
-        if (address or is_needed) and (why := _why_no_address(address)):
+        if (address or is_needed) and (why := why_no_address(address)):
             faults[name] = why
     for name in ("issuer", "revocation_url"):
-        if getattr(grant, name) and (why := _why_no_address(getattr(grant, name))):
+        if getattr(grant, name) and (why := why_no_address(getattr(grant, name))):
             faults[name] = why
     if grant.revocation_url and not faults and origin(grant.revocation_url) != origin(grant.token_url):
         faults["revocation_url"] = "The client secret goes along: give an address beside the token address."
     return faults
 
 
-def _why_no_address(address: str) -> str:
+def why_no_address(address: str) -> str:
     """A query may be part of it (RFC 6749 section 3), a fragment may not."""
     if not address:
         return "Give this address; the vendor's documentation names it."

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from catalog import protocols
 from catalog.addresses import check_url
 from catalog.networks import outbound_policy
-from catalog.oauth import http, metadata
+from catalog.oauth import clients, http, metadata
 from catalog.oauth.findings import Discovery, Server, Step
 from catalog.outbound import Session
 from catalog.protocols import strict_json
@@ -43,12 +44,18 @@ def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
     return _Search(url.partition("?")[0], protocol).look(challenge)
 
 
+def server_as_it_is(issuer: str) -> Server:
+    """What one authorization server says about itself at this moment."""
+    return _Search(issuer, "")._server(issuer)
+
+
 class _Search:
     def __init__(self, url: str, protocol: str) -> None:
         self.url = url
         self.protocols = [protocols.get(protocol)] if protocol else protocols.PROTOCOLS
         self.found = Discovery(resource=url)
         self.ends = time.monotonic() + SECONDS
+        self.moved = ""
 
     def look(self, challenge: str) -> Discovery:
         challenge = challenge or self._challenge()
@@ -101,12 +108,20 @@ class _Search:
         if problem := _why_no_issuer(issuer):
             self._note(issuer, problem)
             return Server(issuer, problem=problem)
-        document = self._first(
-            metadata.server_addresses(issuer), lambda document: metadata.why_not_server(document, issuer)
-        )
+        self.moved = ""
+        document = self._first(metadata.server_addresses(issuer), partial(self._why_not_server, issuer))
         if document is None:
-            return Server(issuer, problem="It does not describe itself where it should.")
-        return metadata.server_of(document, issuer)
+            return Server(issuer, problem=self.moved or "It does not describe itself where it should.")
+        return _judged(metadata.server_of(document, issuer))
+
+    def _why_not_server(self, issuer: str, document: object) -> str:
+        named = document.get("issuer") if isinstance(document, dict) else None
+        if isinstance(named, str) and named and named != issuer:
+            self.moved = (
+                f"It calls itself {printable(named)} now, and the vendor still names {printable(issuer)}. "
+                "If it has moved, ask the vendor to name the new address."
+            )
+        return metadata.why_not_server(document, issuer)
 
     def _first(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
         """The first of these documents that may be used."""
@@ -134,11 +149,27 @@ class _Search:
         try:
             return http.get(address, accept, seconds=left)
         except ProtocolError as error:
+            if error.code == "REDIRECT":
+                self.moved = (
+                    f"It seems to have moved: {error.message} Ask the vendor to name the new address."
+                )
             self._note(address, error.message)
             return None
 
     def _note(self, address: str, said: str) -> None:
         self.found.steps.append(Step(printable(address, 300), said))
+
+
+def _judged(server: Server) -> Server:
+    """Its addresses are judged like those that a person types."""
+    needed = {"token": server.token_url, "sign-in": server.authorization_url}
+    for name, address in needed.items():
+        if address and (why := clients.why_no_address(address)):
+            problem = server.problem or f"Its {name} address cannot be used. {why}"
+            return replace(server, token_url="", authorization_url="", problem=problem)
+    extra = [server.registration_url, server.revocation_url]
+    registration, revocation = ["" if url and clients.why_no_address(url) else url for url in extra]
+    return replace(server, registration_url=registration, revocation_url=revocation)
 
 
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:

@@ -32,12 +32,16 @@ def resource_addresses(url: str) -> list[str]:
 
 
 def server_addresses(issuer: str) -> list[str]:
-    """Where an authorization server may describe itself: RFC 8414 sections 3.1 and 5, and OpenID Connect."""
+    """Where an authorization server may describe itself: RFC 8414 sections 3.1 and 5, and OpenID Connect.
+
+    Some append to the issuer what RFC 8414 puts before its path.
+    """
     path = urlsplit(issuer).path.rstrip("/")
     base = origin(issuer)
     if not path:
         return [f"{base}{SERVER}", f"{base}{OPENID}"]
-    return [f"{base}{SERVER}{path}", f"{base}{OPENID}{path}", f"{base}{path}{OPENID}"]
+    before = [f"{base}{SERVER}{path}", f"{base}{OPENID}{path}"]
+    return [*before, f"{base}{path}{OPENID}", f"{base}{path}{SERVER}"]
 
 
 def why_not_resource(document: object, url: str) -> str:
@@ -108,6 +112,11 @@ def _problem(document: Mapping[str, Any], ways: list[str]) -> str:
     if not ways:
         return "It takes none of the ways in which Pegboard can prove who it is."
     signs_in = bool(_text(document, "authorization_endpoint"))
+    if signs_in and document.get("require_pushed_authorization_requests") is True:
+        return (
+            "It takes only sign-ins that were pushed to it before (PAR, RFC 9126). Pegboard does not do "
+            "that. Ask whether it can be set to take others from this client."
+        )
     if signs_in and "S256" not in _texts(document, "code_challenge_methods_supported", 20, 100):
         return "It does not say that it protects sign-ins with PKCE (S256)."
     return ""

@@ -144,13 +144,11 @@ def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
 
 def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     """The settings of an OAuth client."""
-    held = {name: getattr(row.grant, name) for name in clients.DETAILS} | {"name": row.name}
-    client = ClientChangeForm(request.POST or None, initial=held)
+    client = ClientChangeForm(request.POST or None, initial=_held(row))
     client.edits(credentials.facts(row))
     context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
     if offers.LOOK in request.POST:
-        signs_in = row.kind == CredentialKind.OAUTH_CODE
-        found = offers.look(request, request.POST.get("resource") or row.origin, may_sign_in=signs_in)
+        found = _looked_up(request, row, request.POST.get("resource", ""))
         return _with_lookup(request, "catalog/credential_client.html", context | found)
     if chosen := offers.taken(request):
         client.take(chosen)
@@ -159,6 +157,23 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
         if _is_changed(request, row, client, wanted, chosen):
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_client.html", context, status=client.status)
+
+
+def _client_page(request: HttpRequest, row: Credential, more: dict[str, Any]) -> HttpResponse:
+    client = ClientChangeForm(initial=_held(row))
+    client.edits(credentials.facts(row))
+    context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
+    return render(request, "catalog/credential_client.html", context | more)
+
+
+def _held(row: Credential) -> dict[str, Any]:
+    return {name: getattr(row.grant, name) for name in clients.DETAILS} | {"name": row.name}
+
+
+def _looked_up(request: HttpRequest, row: Credential, resource: str) -> dict[str, Any]:
+    """What the vendor says now, beside what the client of this credential was made for."""
+    signs_in = row.kind == CredentialKind.OAUTH_CODE
+    return offers.look(request, resource or row.origin, may_sign_in=signs_in, registered_at=row.grant.issuer)
 
 
 def _is_changed(
@@ -187,6 +202,10 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
     if row.kind == CredentialKind.OAUTH_CLIENT and row.grant.wanted_scope:
         custody.widen(row, actor=person(request))
         return _go_on(request, row, "Saved. The next token is asked for with these scopes.")
+    if clients.uses_oauth(row) and row.grant.issuer and (row.grant.ended_at or row.grant.refused_at):
+        found = _looked_up(request, row, row.grant.resource)
+        if found.get("has_moved"):
+            return _client_page(request, row, found)
     return offers.to_sign_in(request, row, otherwise=reverse("credential", args=[row.pk]))
 
 

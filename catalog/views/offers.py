@@ -41,11 +41,18 @@ def document_url(request: HttpRequest) -> str:
     return address if address.startswith("https:") else ""
 
 
-def look(request: HttpRequest, url: str, challenge: str = "", *, may_sign_in: bool = True) -> dict[str, Any]:
+def look(
+    request: HttpRequest,
+    url: str,
+    challenge: str = "",
+    *,
+    may_sign_in: bool = True,
+    registered_at: str = "",
+) -> dict[str, Any]:
     """For `catalog/_discovery.html` and `catalog/_sign_in_offers.html`.
 
     `challenge` is what the vendor answered already. Not `may_sign_in`: it is for a credential that asks as
-    itself, for which nobody signs in.
+    itself, for which nobody signs in. `registered_at` is the issuer of the client that there is already.
     """
     protocol = request.POST.get("protocol", "")
     known = protocol if protocol in dict(protocols.choices()) else ""
@@ -54,7 +61,9 @@ def look(request: HttpRequest, url: str, challenge: str = "", *, may_sign_in: bo
     except RefusedError as error:
         return {"found": None, "offers": [], "refused_address": error.message}
     offers = [_offer(request, found, server, may_sign_in) for server in found.servers]
-    return {"found": found, "offers": offers, "refused_address": ""}
+    issuers = {server.issuer for server in found.servers}
+    has_moved = bool(registered_at and issuers) and registered_at not in issuers
+    return {"found": found, "offers": offers, "refused_address": "", "has_moved": has_moved}
 
 
 def _offer(request: HttpRequest, found: Discovery, server: Server, may_sign_in: bool) -> dict[str, Any]:
@@ -118,6 +127,7 @@ def registered(
 
 def _register(request: HttpRequest, chosen: dict[str, Any]) -> Registered:
     """Has the chosen server make a client of us. Raises CatalogError with what it says against that."""
+    _check_server(chosen)
     way = chosen.get("client_authentication")
     try:
         return registration.register(
@@ -128,6 +138,19 @@ def _register(request: HttpRequest, chosen: dict[str, Any]) -> Registered:
         )
     except ProtocolError as error:
         raise CatalogError(error.code, error.message) from None
+
+
+def _check_server(chosen: dict[str, Any]) -> None:
+    """Before a client is made there: an offer may be old, and the server may have moved since."""
+    server = discovery.server_as_it_is(str(chosen.get("issuer", "")))
+    told = (server.token_url, server.authorization_url, server.registration_url)
+    offered = tuple(chosen.get(name) for name in ("token_url", "authorization_url", "registration_url"))
+    host = urlsplit(server.issuer).netloc or "The server"
+    if server.problem:
+        raise CatalogError("server_problem", f"Nothing was registered at {host}. {server.problem}")
+    if told != offered:
+        changed = "describes itself in another way than when it was looked up. Look it up again."
+        raise CatalogError("server_changed", f"Nothing was registered: {host} {changed}", status=409)
 
 
 def to_sign_in(request: HttpRequest, row: Credential, *, otherwise: str) -> HttpResponse:

@@ -82,7 +82,7 @@ def test_without_a_challenge_the_usual_places_are_looked_at(server, place):
 
 ISSUERS = {
     "": [SERVER, OPENID],
-    "/tenant/a": [f"{SERVER}/tenant/a", f"{OPENID}/tenant/a", f"/tenant/a{OPENID}"],
+    "/tenant/a": [f"{SERVER}/tenant/a", f"{OPENID}/tenant/a", f"/tenant/a{OPENID}", f"/tenant/a{SERVER}"],
 }
 
 
@@ -164,6 +164,47 @@ def test_forbidden_address_is_refused():
 def test_server_without_pkce_is_said_to_be_unsafe(server):
     server.documents[SERVER] = server.metadata(code_challenge_methods_supported=["plain"])
     assert "PKCE" in discovery.discover(f"{server.url}/tools").servers[0].problem
+
+
+def test_server_that_takes_pushed_sign_ins_only_is_not_offered(server):
+    server.documents[SERVER] = server.metadata(require_pushed_authorization_requests=True)
+    assert "PAR, RFC 9126" in discovery.discover(f"{server.url}/tools").servers[0].problem
+    server.documents[SERVER] = server.metadata(require_pushed_authorization_requests="yes")
+    assert discovery.discover(f"{server.url}/tools").servers[0].problem == ""
+
+
+def test_server_that_moved_is_said_to_have(server):
+    server.documents[SERVER] = server.metadata(issuer="https://new.example")
+    problem = discovery.discover(f"{server.url}/tools").servers[0].problem
+    assert "It calls itself https://new.example now" in problem
+    for place in (SERVER, OPENID):
+        server.documents[place] = reply(b"", status=301, headers={"Location": "https://new.example/x"})
+    problem = discovery.discover(f"{server.url}/tools").servers[0].problem
+    assert "It seems to have moved: " in problem
+    assert "answered 301 to new.example" in problem
+
+
+BAD_ADDRESSES = [
+    "javascript:alert(1)",
+    "ftp://as.example/authorize",
+    "https://user@as.example/authorize",
+    "https://as.example/authorize?client_id=theirs",
+    "https://as.example/authorize#x",
+    "nowhere",
+]
+
+
+@pytest.mark.parametrize("address", BAD_ADDRESSES)
+def test_address_that_was_looked_up_is_judged_like_a_typed_one(server, address, admin_api):
+    for name in ("authorization_endpoint", "token_endpoint"):
+        server.documents[SERVER] = server.metadata(**{name: address})
+        answer = admin_api.post("/api/v1/credentials/look-up/", {"url": f"{server.url}/tools"})
+        [one] = answer.json()["servers"]
+        assert "address cannot be used" in one["problem"]
+        assert address not in (one["authorization_url"], one["token_url"])
+    server.documents[SERVER] = server.metadata(registration_endpoint=f"{server.url}/r?client_id=1")
+    [one] = discovery.discover(f"{server.url}/tools").servers
+    assert (one.problem, one.registration_url) == ("", "")
 
 
 def test_vendor_that_is_its_own_server(server):

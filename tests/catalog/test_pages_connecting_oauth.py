@@ -6,6 +6,7 @@ import pytest
 
 from catalog import custody
 from catalog.models import Credential, Endpoint, Grant, Run, Vendor
+from catalog.oauth import clients
 from people.models import AuditEntry, Role
 from tests.catalog.oauth_cases import grant_of
 from tests.factories import make_user, make_vendor
@@ -128,6 +129,56 @@ def test_refused_registration_leaves_the_form_as_it_was_and_another_way(admin, s
     assert page.context["form"]["vendor_name"].value() == "Forecasts"
     assert page.context["client"]["token_url"].value() == f"{server.url}/token"
     assert not Vendor.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"require_pushed_authorization_requests": True}, "PAR, RFC 9126"),
+        ({"issuer": "https://new.example"}, "It calls itself https://new.example now"),
+        ({"authorization_endpoint": "https://new.example/authorize"}, "describes itself in another way"),
+    ],
+)
+def test_server_that_changed_since_the_look_gets_no_client(admin, server, changed, said):
+    offer = offered(admin, server)
+    described = server._described
+
+    def changes(path):
+        status, document, headers = described(path)
+        return status, document | changed if "issuer" in document else document, headers
+
+    server._described = changes
+    page = admin.post(NEW, typed(server, register=offer["register"]))
+
+    assert said in text_of(page)
+    assert ("POST", "/register") not in server.calls
+    assert not Credential.objects.exists()
+
+
+def test_vendor_that_moved_to_another_server_is_noticed_before_the_next_sign_in(admin, server):
+    page = admin.post(NEW, typed(server, register=offered(admin, server)["register"]))
+    come_back(admin, server, page)
+    row = Credential.objects.get()
+    old = grant_of(row).client_id
+    clients.forget_tokens(row.grant, "the vendor does not take it any more")
+    with StrictServer(redirect_uri=BACK) as new:
+        described = server._described
+        server._described = lambda path: (
+            (200, {"resource": server.resource, "authorization_servers": [new.issuer]}, {})
+            if "protected-resource" in path
+            else described(path)
+        )
+        page = admin.post(f"/credentials/{row.pk}/sign-in/")
+        assert "The vendor names another authorization server now" in text_of(page)
+        [offer] = page.context["offers"]
+        form = {"name": row.name, "register": offer["register"]}
+        answer = admin.post(f"/credentials/{row.pk}/edit/", form)
+        assert answer.status_code == 302, text_of(answer)
+        grant = grant_of(row)
+        assert (grant.issuer, grant.client_id == old) == (new.issuer, False)
+        page = admin.post(f"/credentials/{row.pk}/sign-in/")
+        assert goes_to(page).startswith(new.url)
+        assert old not in goes_to(page)
 
 
 def test_form_that_is_not_complete_registers_nobody(admin, server):
