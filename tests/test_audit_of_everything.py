@@ -188,6 +188,7 @@ def people_come_and_go(ada: User) -> User:
     teams.remove_member(team, bob, actor=ada)
     agents.remove_team(team, actor=ada)
     key, _ = tokens.issue(bob, actor=bob, name="ci", scopes=["read"])
+    tokens.limit_calls(key, actor=bob, calls_at_once=3)
     tokens.revoke(key, actor=bob)
     tokens.issue(bob, actor=bob, name="left over", scopes=["read"])
     return bob
@@ -253,7 +254,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     agent = agents.create_agent(actor=bob, name="Desk")
     below = agents.create_agent(actor=bob, name="Helper", parent=agent)
     agents.update_agent(agent, actor=bob, name="Front desk")
-    pin = pins.pin_tool(agent, actor=bob, tool=wanted, ordinal=1)
+    (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.Wanted(wanted, ordinal=1)])
     pins.set_alias(pin, actor=bob, alias="ask")
     tunings.tune(pin, actor=bob, description="Ask it.")
     tunings.revert(pin, actor=bob)

@@ -220,7 +220,7 @@ def test_what_runs_heals_and_ends_together(product):
     assert second.process.returncode == 1
     assert "already runs" in output
 
-    running.child("worker").kill()
+    running.child("worker", "enumeration").kill()
     running.wait_for("worker was killed by SIGKILL; starting it again now")
     eventually(lambda: "ready" in (running.data / "log" / "worker.log").read_text())
     web = running.child("gunicorn")
