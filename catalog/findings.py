@@ -72,7 +72,7 @@ def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
     if tool.current is None or tool.current_id == was:
         return {}
     transaction.on_commit(_index, robust=True)
-    return {"current": tool.current.ordinal}
+    return {"current": tool.current.name}
 
 
 def _index() -> None:

@@ -223,7 +223,8 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
             if key:
                 CallId.objects.create(key=key, digest=_digest(call))
             call.save()
-            facts = {"call": call.pk, "version": call.version.ordinal}
+            version = {"version": call.version.name, "ordinal": call.version.ordinal}
+            facts: dict[str, Any] = {"call": call.pk, **version}
             if forgotten := _forget_old(call.tool):
                 facts["calls_forgotten"] = forgotten
             verb = "run" if call.continues is None else "continue"

@@ -70,6 +70,12 @@ def named(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolV
     return found
 
 
+def names(tools: Collection[int]) -> dict[tuple[int, int], str]:
+    """Of all versions of these tools, by tool and ordinal: for documents that keep only those."""
+    rows = ToolVersion.objects.filter(tool__in=tools).defer("signature", "raw").order_by()
+    return {(row.tool_id, row.ordinal): row.name for row in rows}
+
+
 def says_unknown(tool: Tool, *, version: str = "", ordinal: int | None = None) -> str:
     """One sentence for whoever named a version that is not there, and one that says what is."""
     if version:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.db.models import QuerySet
@@ -182,10 +182,10 @@ class PinForm(OperationForm):
 def version_choices(tool: Tool) -> list[tuple[int, str]]:
     """Newest first."""
     words = version_words(tool.versions.defer("signature", "raw"))
-    standings = holds.standings(version for version, _ in words)
+    standings = holds.standings(version for version, *_ in words)
     return [
         (version.ordinal, word + _remark(version.pk == tool.current_id, standings.get(version.pk)))
-        for version, word in words
+        for version, word, _ in words
     ]
 
 
@@ -195,17 +195,26 @@ def _remark(is_current: bool, standing: FindingState | None) -> str:
     return " (current)" if is_current else ""
 
 
-def version_words(versions: Iterable[ToolVersion]) -> list[tuple[ToolVersion, str]]:
-    """Each with its name for people. A label that stands twice gets the beginning of the digest."""
+class VersionWord(NamedTuple):
+    """`address` names the version in the address of a page: by the vendor's label where that is enough."""
+
+    version: ToolVersion
+    word: str
+    address: str
+
+
+def version_words(versions: Iterable[ToolVersion]) -> list[VersionWord]:
+    """Each with its name for people. Two of the same name get the beginning of the digest."""
     rows = list(versions)
-    labels = Counter(row.label for row in rows)
-    return [(row, _version_word(row, is_alone=labels[row.label] == 1)) for row in rows]
-
-
-def _version_word(version: ToolVersion, *, is_alone: bool) -> str:
-    if not version.label:
-        return f"Version {version.ordinal}"
-    return f"Version {version.label}" if is_alone else f"Version {version.label}, {version.digest[:6]}"
+    named, labels = Counter(row.name for row in rows), Counter(row.label for row in rows)
+    return [
+        VersionWord(
+            row,
+            f"Version {row.name}" if named[row.name] == 1 else f"Version {row.name}, {row.digest[:6]}",
+            f"v{row.label}" if row.label and labels[row.label] == 1 else str(row.ordinal),
+        )
+        for row in rows
+    ]
 
 
 class PublishForm(OperationForm):

@@ -7,10 +7,11 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import holds, inspecting
+from catalog import holds, inspecting, versions
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
+from catalog.protocols.errors import printable
 from designer import names
 from designer.agents import locked
 from designer.errors import DesignerError
@@ -21,29 +22,36 @@ from people.models import User
 
 
 @transaction.atomic
-def pin_tool(agent: Agent, *, actor: User, tool: Tool, ordinal: int | None = None, alias: str = "") -> Pin:
-    """Pins the current version unless `ordinal` names another."""
+def pin_tool(
+    agent: Agent,
+    *,
+    actor: User,
+    tool: Tool,
+    version: str = "",
+    ordinal: int | None = None,
+    alias: str = "",
+) -> Pin:
+    """Pins the current version unless `version` or `ordinal` names another, as in `versions.named`."""
     agent = locked(agent)
     tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=tool.pk)
     _check_offered(tool)
     if agent.pins.live().filter(tool=tool).exists():
         message = f"“{agent}” has “{tool}” already. Move that pin to change its version."
         raise DesignerError("already_pinned", message, fields={"tool": message}, status=409)
-    version = _version(tool, ordinal)
+    chosen = _version(tool, version, ordinal)
     alias = alias.strip()
-    name = _name(agent, version, alias)
-    pin = Pin.objects.create(
-        agent=agent, tool=tool, version=version, alias=alias, name=name, created_by=actor
-    )
+    name = _name(agent, chosen, alias)
+    pin = Pin.objects.create(agent=agent, tool=tool, version=chosen, alias=alias, name=name, created_by=actor)
     audit.record(actor, "pin", pin, after=facts(pin), agent=pin.agent_id)
     return pin
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A tool to pin; without an ordinal in its current version, without an alias under the vendor's name."""
+    """A tool to pin; without a version in its current one, without an alias under the vendor's name."""
 
     tool: Tool
+    version: str = ""
     ordinal: int | None = None
     alias: str = ""
 
@@ -53,7 +61,14 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[Wanted]) -> list[
     answers: list[Pin | DomainError] = []
     for each in wanted:
         try:
-            pin = pin_tool(agent, actor=actor, tool=each.tool, ordinal=each.ordinal, alias=each.alias)
+            pin = pin_tool(
+                agent,
+                actor=actor,
+                tool=each.tool,
+                version=each.version,
+                ordinal=each.ordinal,
+                alias=each.alias,
+            )
         except DomainError as error:
             answers.append(error)
         else:
@@ -62,18 +77,26 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[Wanted]) -> list[
 
 
 @transaction.atomic
-def move_pin(pin: Pin, *, actor: User, ordinal: int, expected: str = late_edits.ANY_STATE) -> Pin:
+def move_pin(
+    pin: Pin,
+    *,
+    actor: User,
+    version: str = "",
+    ordinal: int | None = None,
+    expected: str = late_edits.ANY_STATE,
+) -> Pin:
     """To a newer or an older version. A name that follows the vendor's follows it here too."""
     pin = _locked(pin)
     before = facts(pin)
-    version = _version(pin.tool, ordinal)
-    late_edits.check(pin, expected, now=before, wanted=before | {"version": version.ordinal})
-    if version == pin.version:
+    chosen = _version(pin.tool, version, ordinal)
+    wanted = {"version": chosen.name, "ordinal": chosen.ordinal}
+    late_edits.check(pin, expected, now=before, wanted=before | wanted)
+    if chosen == pin.version:
         return pin
-    is_renamed = version.decoded().name != pin.version.decoded().name
-    pin.version = version
+    is_renamed = chosen.decoded().name != pin.version.decoded().name
+    pin.version = chosen
     if is_renamed and not pin.alias:
-        pin.name = _name(pin.agent, version, "", besides=pin)
+        pin.name = _name(pin.agent, chosen, "", besides=pin)
     pin.save(update_fields=["version", "name"])
     audit.record(actor, "move", pin, before=before, after=facts(pin), agent=pin.agent_id)
     return pin
@@ -108,7 +131,8 @@ def facts(pin: Pin) -> dict[str, Any]:
     return {
         "agent": pin.agent.slug,
         "tool": pin.tool.tool_id,
-        "version": pin.version.ordinal,
+        "version": pin.version.name,
+        "ordinal": pin.version.ordinal,
         "alias": pin.alias,
         "name": pin.name,
     }
@@ -134,13 +158,13 @@ def _check_offered(tool: Tool) -> None:
     raise DesignerError("tool_withdrawn", message, fields={"tool": message}, status=409)
 
 
-def _version(tool: Tool, ordinal: int | None) -> ToolVersion:
-    version = tool.current if ordinal is None else tool.versions.filter(ordinal=ordinal).first()
-    if version is None:
-        message = f"“{tool}” has no version {ordinal or 'yet'}."
+def _version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
+    found = versions.named(tool, version=version, ordinal=ordinal)
+    if found is None:
+        message = versions.says_unknown(tool, version=version, ordinal=ordinal)
         raise DesignerError("unknown_version", message, fields={"version": message})
-    _check_standing(tool, version)
-    return version
+    _check_standing(tool, found)
+    return found
 
 
 def _check_standing(tool: Tool, version: ToolVersion) -> None:
@@ -153,7 +177,7 @@ def _check_standing(tool: Tool, version: ToolVersion) -> None:
             code, why = "version_blocked", "has been blocked in review. Choose another version."
         case _:
             code, why = "version_held", "waits for review. Choose another version, or ask an administrator."
-    message = f"Version {version.ordinal} of “{tool}” {why}"
+    message = f"Version {printable(version.name, 60)} of “{tool}” {why}"
     raise DesignerError(code, message, fields={"version": message}, status=409)
 
 

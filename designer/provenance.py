@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
+from catalog.version_names import version_name
 from designer.models import Agent
 
 
@@ -28,8 +30,9 @@ class Received:
     name: str
     vendor: str
     ordinal: int
-    label: str
+    version: str
     digest: str
+    version_name: str
     pinned: Approval | None
     accepted: Approval | None
     worded: Approval | None
@@ -58,6 +61,7 @@ SELECT sealed.number, sealed.digest,
     published.actor_name, published.at, published.id, published.why,
     (held ->> 'id')::bigint, held -> 'signature' ->> 'name', held ->> 'vendor',
     (held -> 'version' ->> 'ordinal')::int, held -> 'version' ->> 'label', held -> 'version' ->> 'digest',
+    version.rewrite, version.first_seen_at,
     pinned.actor_name, pinned.at, pinned.id, pinned.why,
     accepted.actor_name, accepted.at, accepted.id, accepted.why,
     worded.actor_name, worded.at, worded.id, worded.why
@@ -65,11 +69,16 @@ FROM sealed
 JOIN people_auditentry published
     ON published.kind = 'release' AND published.object_id = sealed.id::text AND published.action = 'publish'
 CROSS JOIN LATERAL jsonb_array_elements(sealed.document -> 'tools') held
+LEFT JOIN catalog_toolversion version
+    ON version.tool_id = (held ->> 'id')::bigint
+    AND version.ordinal = (held -> 'version' ->> 'ordinal')::int
 LEFT JOIN LATERAL (
     SELECT e.* FROM designer_pin p
     JOIN entry e ON e.kind = 'pin' AND e.object_id = p.id::text AND e.action IN ('pin', 'move')
     WHERE p.agent_id = sealed.agent_id AND p.tool_id = (held ->> 'id')::bigint
-        AND (e.after ->> 'version')::int = (held -> 'version' ->> 'ordinal')::int
+        -- Entries from before versions went by their labels hold the ordinal as the version.
+        AND coalesce(e.after ->> 'ordinal', e.after ->> 'version')::int
+            = (held -> 'version' ->> 'ordinal')::int
     ORDER BY e.id DESC LIMIT 1
 ) pinned ON true
 LEFT JOIN LATERAL (
@@ -107,9 +116,11 @@ def received(agent: Agent, *, at: datetime, number: int | None = None) -> Answer
     return Answer(rows[0][0], rows[0][1], published, [_received(row[6:]) for row in rows])
 
 
-def _received(row: tuple[object, ...]) -> Received:
-    told = (_approval(row[start : start + 4]) for start in (6, 10, 14))
-    return Received(*row[:6], *told)  # type: ignore[arg-type]
+def _received(row: tuple[Any, ...]) -> Received:
+    label, (rewrite, seen) = row[4], row[6:8]
+    name = version_name(label, rewrite, seen) if seen else label
+    told = (_approval(row[start : start + 4]) for start in (8, 12, 16))
+    return Received(*row[:6], name, *told)  # type: ignore[call-arg]
 
 
 def _approval(row: tuple[object, ...]) -> Approval | None:

@@ -177,15 +177,14 @@ def verify(release: Release) -> list[str]:
     if sealed.digest(document) != release.digest:
         wrong.append("The document does not match its digest.")
     tools = sealed.decode(document).tools
-    held = ToolVersion.objects.filter(tool__in=[tool.id for tool in tools]).values_list(
-        "tool_id", "ordinal", "digest"
-    )
-    digests = {(tool, ordinal): kept for tool, ordinal, kept in held}
-    wrong += [
-        f"The catalog's version {tool.version.ordinal} of “{tool.signature.name}” differs."
-        for tool in tools
-        if digests.get((tool.id, tool.version.ordinal)) != tool.version.digest
-    ]
+    rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in tools]).defer("signature", "raw")
+    held = {(row.tool_id, row.ordinal): row for row in rows}
+    for tool in tools:
+        row = held.get((tool.id, tool.version.ordinal))
+        if row is None:
+            wrong.append(f"The catalog has lost the version of “{tool.signature.name}” that is in here.")
+        elif row.digest != tool.version.digest:
+            wrong.append(f"The catalog's version {row.name} of “{tool.signature.name}” differs.")
     return wrong
 
 

@@ -105,7 +105,7 @@ def facts(tuning: Tuning | None) -> dict[str, Any]:
     return {
         "description": tuning.description,
         "parameters": tuning.parameters,
-        "against": tuning.against.ordinal,
+        "against": tuning.against.name,
     }
 
 
@@ -114,7 +114,7 @@ def _wanted(words: Words, version: ToolVersion) -> dict[str, Any]:
     if words == NOTHING:
         return facts(None)
     parameters = msgspec.to_builtins(words.parameters)
-    return {"description": words.description, "parameters": parameters, "against": version.ordinal}
+    return {"description": words.description, "parameters": parameters, "against": version.name}
 
 
 def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:

@@ -20,6 +20,7 @@ urlpatterns = [
         name="tool-example-remove",
     ),
     path("tools/<int:pk>/versions/", tools.tool_versions, name="tool-versions"),
+    path("tools/<int:pk>/versions/v<path:label>/", tools.tool_versions, name="tool-version"),
     path("tools/<int:pk>/used-by/", tools.tool_usage, name="tool-usage"),
     path("tools/<int:pk>/findings/", tools.tool_findings, name="tool-findings"),
     path("tools/<int:pk>/tuning/", tools.tool_tuning, name="tool-tuning"),

@@ -289,6 +289,9 @@ def kind_names() -> dict[str, str]:
     return {model.__name__.lower(): str(model._meta.verbose_name) for model in apps.get_models()}
 
 
+OF_VERSIONS = ("version", "against", "current")
+
+
 class AuditEntry(models.Model):
     """One change by a person or by a worker, written in the transaction of the change. Never changed itself.
 
@@ -329,15 +332,26 @@ class AuditEntry(models.Model):
         return f"{self.actor_name}: {self.action} {self.label}"
 
     @property
+    def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Before and after, as people read them: a version of which an old entry has our ordinal says so."""
+        return _with_ordinals(self.before or {}), _with_ordinals(self.after or {})
+
+    @property
     def changes(self) -> list[tuple[str, Any, Any]]:
         """Each member in words, with its value before and after; None where there was none."""
-        before, after = self.before or {}, self.after or {}
+        before, after = self.facts
         names = sorted(before.keys() | after.keys())
         return [(name.replace("_", " "), before.get(name), after.get(name)) for name in names]
 
     @property
     def kind_name(self) -> str:
         return kind_names().get(self.kind, self.kind)
+
+
+def _with_ordinals(facts: dict[str, Any]) -> dict[str, Any]:
+    """Entries from before versions went by the vendor's labels hold a number where a name stands now."""
+    old = {name for name in OF_VERSIONS if isinstance(facts.get(name), int)}
+    return {f"{name} (ordinal)" if name in old else name: value for name, value in facts.items()}
 
 
 class AuditHead(models.Model):

@@ -15,8 +15,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from catalog import examples, invocation
-from catalog.api.versions import LARGEST_ORDINAL, version_at
-from catalog.errors import CatalogError
+from catalog.api.versions import VersionChoice, found, version_facts
 from catalog.invocation import ArgumentsError
 from catalog.models import Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
@@ -45,10 +44,8 @@ class CallInput(Input):
     )
 
 
-class InvokeInput(CallInput):
-    version = serializers.IntegerField(
-        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text="An ordinal; else the current one."
-    )
+class InvokeInput(CallInput, VersionChoice):
+    """The current version runs unless another is named."""
 
 
 class ResumeInput(Input):
@@ -110,7 +107,9 @@ class AttemptOutput(serializers.Serializer[Any]):
 class CallRow(serializers.Serializer[Any]):
     call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
     status = serializers.ChoiceField(choices=CallStatus.choices)
-    version = serializers.IntegerField()
+    version = serializers.CharField(help_text="As the vendor numbers it; empty where it numbers nothing.")
+    ordinal = serializers.IntegerField()
+    version_name = serializers.CharField(help_text="For people.")
     outcome = serializers.ChoiceField(
         choices=OUTCOMES, allow_null=True, help_text="Null until it is finished."
     )
@@ -138,7 +137,7 @@ def call_row(call: Call) -> dict[str, Any]:
     return {
         "call": call.pk,
         "status": call.status,
-        "version": call.version.ordinal,
+        **version_facts(call.version),
         "outcome": call.outcome or None,
         "duration_ms": call.duration_ms,
         "requested_by": call.requested_name,
@@ -192,7 +191,7 @@ def refused_document(error: ArgumentsError, version: ToolVersion, request: Reque
     return {
         "call": None,
         "status": CallStatus.FINISHED,
-        "version": version.ordinal,
+        **version_facts(version),
         "outcome": error.outcome.outcome,
         "duration_ms": 0,
         "requested_by": str(person(request)),
@@ -230,14 +229,6 @@ def find_tool(pk: int) -> Tool:
     return get_object_or_404(Tool.objects.select_related("endpoint__vendor", "current"), pk=pk)
 
 
-def chosen(tool: Tool, ordinal: int | None) -> ToolVersion:
-    version = tool.current if ordinal is None else version_at(tool, ordinal)
-    if version is None:
-        raise CatalogError("unknown_version", f"“{tool}” has no version yet.", status=404)
-    version.tool = tool
-    return version
-
-
 @extend_schema(tags=["calls"])
 class ToolInvoke(GenericAPIView[Tool]):
     """Run a tool with the endpoint's credential and wait for the outcome.
@@ -255,7 +246,9 @@ class ToolInvoke(GenericAPIView[Tool]):
         given = InvokeInput(data=request.data)
         given.is_valid(raise_exception=True)
         asked = given.validated_data
-        version = chosen(find_tool(pk), asked.get("version"))
+        tool = find_tool(pk)
+        version = found(tool, version=asked.get("version", ""), ordinal=asked.get("ordinal"))
+        version.tool = tool
         try:
             call = invocation.request_call(
                 version,
@@ -300,8 +293,8 @@ class CallDetail(GenericAPIView[Call]):
 
     def get(self, request: Request, pk: int, call: int) -> Response:
         calls = Call.objects.visible_to(person(request)).select_related("version__tool")
-        found = get_object_or_404(calls, tool=pk, pk=call)
-        return Response(call_document(invocation.settled(found), request))
+        row = get_object_or_404(calls, tool=pk, pk=call)
+        return Response(call_document(invocation.settled(row), request))
 
 
 @extend_schema(tags=["calls"])
@@ -318,14 +311,14 @@ class CallResume(GenericAPIView[Call]):
         given = ResumeInput(data=request.data)
         given.is_valid(raise_exception=True)
         calls = Call.objects.visible_to(person(request)).select_related("version__tool__endpoint__vendor")
-        found = get_object_or_404(calls, tool=pk, pk=call)
+        earlier = get_object_or_404(calls, tool=pk, pk=call)
         answers = given.validated_data.get("answers", {})
         try:
             following = invocation.continue_call(
-                found, actor=person(request), token=key_of(request), answers=answers
+                earlier, actor=person(request), token=key_of(request), answers=answers
             )
         except ArgumentsError as error:
-            return Response(refused_document(error, found.version, request))
+            return Response(refused_document(error, earlier.version, request))
         return answered(following, request)
 
 
@@ -363,8 +356,8 @@ class ExampleList(ListAPIView[Example]):
         given = ExampleInput(data=request.data)
         given.is_valid(raise_exception=True)
         calls = Call.objects.visible_to(person(request)).select_related("tool")
-        found = get_object_or_404(calls, tool=pk, pk=given.validated_data["call"])
-        kept = examples.save_example(found, actor=person(request), name=given.validated_data["name"])
+        call = get_object_or_404(calls, tool=pk, pk=given.validated_data["call"])
+        kept = examples.save_example(call, actor=person(request), name=given.validated_data["name"])
         return Response(ExampleOutput(kept).data, status=201)
 
 

@@ -27,6 +27,17 @@ class FindingOutput(serializers.ModelSerializer[Finding]):
 
     tool_name = serializers.CharField(source="tool.name", read_only=True)
     cause = serializers.SerializerMethodField()
+    version = serializers.CharField(
+        source="version.label",
+        read_only=True,
+        allow_null=True,
+        default=None,
+        help_text="As the vendor numbers it; null where it is about no version.",
+    )
+    ordinal = serializers.IntegerField(
+        source="version.ordinal", read_only=True, allow_null=True, default=None
+    )
+    version_name = serializers.CharField(source="version.name", read_only=True, allow_null=True, default=None)
 
     class Meta:
         model = Finding
@@ -41,6 +52,8 @@ class FindingOutput(serializers.ModelSerializer[Finding]):
             "tool",
             "tool_name",
             "version",
+            "ordinal",
+            "version_name",
             "run",
             "note",
             "raised_at",
@@ -82,7 +95,7 @@ class FindingList(ListAPIView[Finding]):
         asked = dict(given.validated_data)
         self.ordering = ("-weight",) if asked.pop("sort") == WEIGHT else ("-id",)
         cause, vendor = asked.pop("cause", ""), asked.pop("vendor", "")
-        rows = Finding.objects.filter(**asked).weighed().select_related("tool")
+        rows = Finding.objects.filter(**asked).weighed().select_related("tool", "version")
         rows = rows.filter(endpoint__vendor__slug=vendor) if vendor else rows
         return rows.of_cause(cause) if cause else rows
 

@@ -29,8 +29,11 @@ class ToolRow(serializers.Serializer[Any]):
     vendor_name = serializers.CharField()
     endpoint = serializers.IntegerField()
     protocol = serializers.CharField()
-    version = serializers.CharField(help_text="The vendor's label of the current version.")
+    version = serializers.CharField(
+        help_text="The current version as the vendor numbers it; empty where it numbers nothing."
+    )
     ordinal = serializers.IntegerField()
+    version_name = serializers.CharField(help_text="For people.")
     status = serializers.ChoiceField(choices=ToolStatus.choices)
     is_stopped = serializers.BooleanField(
         help_text="Held for review or blocked; nothing was let through yet."

@@ -33,6 +33,11 @@ urlpatterns = [
     path("runs/<int:pk>/reply/", runs.RunReply.as_view(), name="api-run-reply"),
     path("tools/<int:pk>/versions/", versions.VersionList.as_view(), name="api-version-list"),
     path("tools/<int:pk>/versions/<int:ordinal>/", versions.VersionDetail.as_view(), name="api-version"),
+    path(
+        "tools/<int:pk>/versions/v<path:label>/",
+        versions.LabelledVersion.as_view(),
+        name="api-version-labelled",
+    ),
     path("tools/<int:pk>/diff/", versions.VersionDiff.as_view(), name="api-tool-diff"),
     path("tools/<int:pk>/invoke/", calls.ToolInvoke.as_view(), name="api-tool-invoke"),
     path("tools/<int:pk>/calls/", calls.CallList.as_view(), name="api-call-list"),

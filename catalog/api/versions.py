@@ -9,25 +9,87 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import diff
+from catalog import diff, versions
 from catalog.errors import CatalogError
 from catalog.holds import Standing, with_standing
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.losses import Loss
 from people.api.generics import GenericAPIView, ListAPIView
+from people.inputs import Input
 
 LARGEST_ORDINAL = 2**31 - 1
+LONGEST_LABEL = 100
+LABEL = {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}
 ORDINAL = {"type": "integer", "minimum": 1, "maximum": LARGEST_ORDINAL}
 
 
+@extend_schema_field({"oneOf": [{"type": "string", "maxLength": 100}, {"type": "integer"}]})
+class VersionLabel(serializers.Field[str, Any, str, Any]):
+    """A vendor's own version text; a number is taken as what a vendor calls its version."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if isinstance(data, bool) or not isinstance(data, str | int):
+            raise serializers.ValidationError("Give a text in quotes, as the vendor numbers the version.")
+        if len(label := str(data).strip()) > LONGEST_LABEL:
+            raise serializers.ValidationError(f"A version has up to {LONGEST_LABEL} characters.")
+        return label
+
+    def to_representation(self, value: str) -> str:
+        return value
+
+
+LABEL_HELP = (
+    "As the vendor numbers the version. A label that stands for several texts means the one in effect; "
+    "`ordinal` beside it names another."
+)
+ORDINAL_HELP = "Ours, in the order of first sight. `version` wins where the two mean different versions."
+
+
+class VersionChoice(Input):
+    """Which version of a tool; the current one where neither is given."""
+
+    version = VersionLabel(required=False, help_text=LABEL_HELP)
+    ordinal = serializers.IntegerField(
+        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text=ORDINAL_HELP
+    )
+
+
+class VersionOf(serializers.Serializer[Any]):
+    """How rows of other things name a version. `version` is empty where the vendor numbers nothing."""
+
+    version = serializers.CharField(
+        source="version.label", read_only=True, help_text="As the vendor numbers it."
+    )
+    ordinal = serializers.IntegerField(source="version.ordinal", read_only=True)
+    version_name = serializers.CharField(
+        source="version.name",
+        read_only=True,
+        help_text="For people: “2”, or “2, rewritten on 22 November 2026”.",
+    )
+
+
+def version_facts(version: ToolVersion) -> dict[str, Any]:
+    """The members of `VersionOf`."""
+    return {"version": version.label, "ordinal": version.ordinal, "version_name": version.name}
+
+
 class VersionRow(serializers.ModelSerializer[ToolVersion]):
+    version = serializers.CharField(source="label", read_only=True, help_text="As the vendor numbers it.")
+    version_name = serializers.CharField(
+        source="name",
+        read_only=True,
+        help_text="For people: “2”, or “2, rewritten on 22 November 2026”.",
+    )
     first_seen = serializers.DateTimeField(source="first_seen_at", read_only=True)
     is_current = serializers.SerializerMethodField()
     standing = serializers.ChoiceField(choices=Standing.choices, read_only=True)
 
     class Meta:
         model = ToolVersion
-        fields = ["ordinal", "label", "digest", "tokens", "is_current", "standing", "first_seen"]
+        fields = [
+            *("version", "version_name", "ordinal", "label", "digest", "tokens", "is_current", "standing"),
+            "first_seen",
+        ]
         read_only_fields = fields
 
     def get_is_current(self, version: ToolVersion) -> bool:
@@ -89,12 +151,13 @@ ComparisonOutput = inline_serializer("Comparison", {"class": _CLASS, "changes": 
 
 
 class DiffQuery(serializers.Serializer[Any]):
-    to = serializers.IntegerField(min_value=1, max_value=LARGEST_ORDINAL, help_text="An ordinal.")
+    to = VersionLabel(required=False)
+    from_ordinal = serializers.IntegerField(min_value=1, max_value=LARGEST_ORDINAL, required=False)
+    to_ordinal = serializers.IntegerField(min_value=1, max_value=LARGEST_ORDINAL, required=False)
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         # "from" is a word of Python's, so it cannot be declared above.
-        ordinal = serializers.IntegerField(min_value=1, max_value=LARGEST_ORDINAL, help_text="An ordinal.")
-        return {"from": ordinal, **super().get_fields()}
+        return {"from": VersionLabel(required=False), **super().get_fields()}
 
 
 def signature_document(version: ToolVersion) -> dict[str, Any]:
@@ -114,16 +177,36 @@ class VersionList(ListAPIView[ToolVersion]):
 
 
 class VersionDetail(GenericAPIView[ToolVersion]):
+    """One version, by our ordinal."""
+
     serializer_class = VersionDetailOutput
     pagination_class = None
 
     def get(self, request: Request, pk: int, ordinal: int) -> Response:
-        versions = with_standing(ToolVersion.objects.select_related("tool__endpoint"))
-        return Response(VersionDetailOutput(get_object_or_404(versions, tool=pk, ordinal=ordinal)).data)
+        return _detail(found(get_object_or_404(Tool, pk=pk), ordinal=ordinal))
+
+
+class LabelledVersion(GenericAPIView[ToolVersion]):
+    """One version, by the vendor's label behind a `v`: of several texts under it, the one in effect."""
+
+    serializer_class = VersionDetailOutput
+    pagination_class = None
+
+    @extend_schema(operation_id="tools_versions_labelled_retrieve")
+    def get(self, request: Request, pk: int, label: str) -> Response:
+        return _detail(found(get_object_or_404(Tool, pk=pk), version=label))
+
+
+def _detail(version: ToolVersion) -> Response:
+    rows = with_standing(ToolVersion.objects.select_related("tool__endpoint"))
+    return Response(VersionDetailOutput(rows.get(pk=version.pk)).data)
 
 
 class VersionDiff(GenericAPIView[ToolVersion]):
-    """What changed between two versions of a tool, in either direction."""
+    """What changed between two versions of a tool, in either direction.
+
+    Without `to`, to the current one; without `from`, from the one that it is compared with in review.
+    """
 
     pagination_class = None
     queryset = ToolVersion.objects.none()
@@ -131,8 +214,12 @@ class VersionDiff(GenericAPIView[ToolVersion]):
     @extend_schema(
         operation_id="tools_diff_retrieve",
         parameters=[
-            OpenApiParameter("from", ORDINAL, required=True, description="An ordinal."),
-            OpenApiParameter("to", ORDINAL, required=True, description="An ordinal."),
+            OpenApiParameter("from", LABEL, description=LABEL_HELP.replace("`ordinal`", "`from_ordinal`")),
+            OpenApiParameter("to", LABEL, description=LABEL_HELP.replace("`ordinal`", "`to_ordinal`")),
+            OpenApiParameter(
+                "from_ordinal", ORDINAL, description=ORDINAL_HELP.replace("`version`", "`from`")
+            ),
+            OpenApiParameter("to_ordinal", ORDINAL, description=ORDINAL_HELP.replace("`version`", "`to`")),
         ],
         responses=ComparisonOutput,
     )
@@ -140,7 +227,14 @@ class VersionDiff(GenericAPIView[ToolVersion]):
         tool = get_object_or_404(Tool, pk=pk)
         given = DiffQuery(data=request.query_params.dict())
         given.is_valid(raise_exception=True)
-        old, new = (version_at(tool, given.validated_data[name]) for name in ("from", "to"))
+        asked = given.validated_data
+        new = found(tool, version=asked.get("to", ""), ordinal=asked.get("to_ordinal"))
+        old: ToolVersion | None
+        if asked.get("from") or asked.get("from_ordinal"):
+            old = found(tool, version=asked.get("from", ""), ordinal=asked.get("from_ordinal"))
+        elif (old := versions.predecessor(new)) is None:
+            message = f"Version {new.name} is the first of “{tool}”. Say with `from` what to compare it with."
+            raise CatalogError("unknown_version", message, status=404)
         return Response(comparison_document(diff.compare(old.decoded(), new.decoded())))
 
 
@@ -149,8 +243,10 @@ def comparison_document(comparison: diff.Comparison) -> dict[str, Any]:
     return {"class": comparison.class_, "changes": changes}
 
 
-def version_at(tool: Tool, ordinal: int) -> ToolVersion:
-    version = tool.versions.filter(ordinal=ordinal).first()
-    if version is None:
-        raise CatalogError("unknown_version", f"“{tool}” has no version {ordinal}.", status=404)
-    return version
+def found(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion:
+    """See `versions.named`. Raises CatalogError when there is no such version."""
+    row = versions.named(tool, version=version, ordinal=ordinal)
+    if row is None:
+        message = versions.says_unknown(tool, version=version, ordinal=ordinal)
+        raise CatalogError("unknown_version", message, fields={"version": message}, status=404)
+    return row

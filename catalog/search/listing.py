@@ -22,6 +22,7 @@ from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
 from catalog.snapshots import one_moment
+from catalog.version_names import version_name
 from people.errors import DomainError
 
 RELEVANCE = "relevance"
@@ -37,6 +38,8 @@ COLUMNS = {
     "protocol": F("endpoint__protocol"),
     "version": F("current__label"),
     "ordinal": F("current__ordinal"),
+    "_rewrite": F("current__rewrite"),
+    "_seen": F("current__first_seen_at"),
     # Nothing of it was let through so far: it is held for review, or blocked.
     "is_stopped": Case(When(stopped=F("current"), then=True), default=False),
 }
@@ -212,8 +215,14 @@ def _sorted(query: Query, scope: Scope, **told: Any) -> ResultPage:
 def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
     """In this order, as REST shows them, without making model instances."""
     found = Tool.objects.filter(pk__in=tools).values(*PLAIN, **COLUMNS)
-    rows = {row["id"]: row for row in found}
+    rows = {row["id"]: _with_name(row) for row in found}
     return [rows[tool] for tool in tools if tool in rows]
+
+
+def _with_name(row: dict[str, Any]) -> dict[str, Any]:
+    rewrite, seen = row.pop("_rewrite"), row.pop("_seen")
+    name = version_name(row["version"], rewrite, seen) if seen else ""
+    return row | {"version_name": name}
 
 
 def _salt(query: Query) -> str:

@@ -104,7 +104,7 @@ def _joined(pieces: list[tuple[bool, str]], mark: str) -> SafeString:
 @register.filter
 def members(entry: Any) -> list[tuple[str, Any, Any]]:
     """What an audit entry changed, one line for each member, however deep: (path, before, after)."""
-    before, after = _flat("", entry.before), _flat("", entry.after)
+    before, after = (_flat("", facts) for facts in entry.facts)
     paths = dict.fromkeys([*before, *after])
     return [(p, before.get(p), after.get(p)) for p in paths if before.get(p) != after.get(p)]
 

@@ -48,7 +48,10 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     status = serializers.ChoiceField(choices=CallStatus.choices)
     release = serializers.IntegerField()
     tool = serializers.CharField()
-    version = serializers.IntegerField(help_text="The ordinal that is sealed in the release.")
+    version = serializers.CharField(
+        help_text="The version in the release, as the vendor numbers it; empty where it numbers nothing."
+    )
+    ordinal = serializers.IntegerField()
     outcome = serializers.ChoiceField(
         choices=OUTCOMES, allow_null=True, help_text="Null until it is finished."
     )
@@ -72,7 +75,8 @@ def call_document(call: Call, tool: SealedTool, agent: Agent, request: Request) 
         "status": call.status,
         "release": call.release,
         "tool": tool.signature.name,
-        "version": tool.version.ordinal,
+        "version": tool.version.label,
+        "ordinal": tool.version.ordinal,
         "outcome": call.outcome or None,
         "outputs": calls.outputs_for_the_model(tool.signature, result.outputs),
         "parsed": calls.outputs_for_the_model(tool.signature, result.parsed),
@@ -93,7 +97,8 @@ def refused_document(error: ArgumentsError, tool: SealedTool, release: int) -> d
         "status": CallStatus.FINISHED,
         "release": release,
         "tool": tool.signature.name,
-        "version": tool.version.ordinal,
+        "version": tool.version.label,
+        "ordinal": tool.version.ordinal,
         "outcome": error.outcome.outcome,
         "outputs": {},
         "parsed": {},

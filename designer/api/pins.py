@@ -9,6 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
 from designer import effective, pins
 from designer.api.agents import chosen_agent
@@ -22,7 +23,6 @@ from people.late_edits import ANY_STATE
 from people.models import Role
 from people.permissions import person
 
-LARGEST_ORDINAL = 2**31 - 1
 MOST_AT_ONCE = 100
 
 
@@ -32,10 +32,7 @@ class Alias(serializers.CharField):
     pass
 
 
-class PinChange(Input):
-    version = serializers.IntegerField(
-        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text="An ordinal."
-    )
+class PinChange(VersionChoice):
     alias = Alias(
         required=False, allow_blank=True, help_text="Empty goes back to the name derived from the vendor's."
     )
@@ -55,16 +52,16 @@ class PinsInput(Input):
     pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=MOST_AT_ONCE)
 
 
-class PinOutput(serializers.ModelSerializer[Pin]):
+class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
+    """`current` is the version that the vendor offers now, and that was let through."""
+
     tool_id = serializers.CharField(source="tool.tool_id", read_only=True, help_text="The vendor's own id.")
     vendor = serializers.CharField(source="tool.endpoint.vendor.slug", read_only=True)
-    version = serializers.IntegerField(source="version.ordinal", read_only=True)
-    label = serializers.CharField(source="version.label", read_only=True)  # type: ignore[assignment]
-    current = serializers.IntegerField(
-        source="tool.current.ordinal",
-        read_only=True,
-        help_text="The ordinal of the vendor's current version.",
+    current = serializers.CharField(
+        source="tool.current.label", read_only=True, help_text="As the vendor numbers it."
     )
+    current_ordinal = serializers.IntegerField(source="tool.current.ordinal", read_only=True)
+    current_name = serializers.CharField(source="tool.current.name", read_only=True)
     status = serializers.CharField(source="tool.status", read_only=True)
     effective = serializers.SerializerMethodField()
     misfits = serializers.SerializerMethodField()
@@ -77,8 +74,11 @@ class PinOutput(serializers.ModelSerializer[Pin]):
             "tool_id",
             "vendor",
             "version",
-            "label",
+            "ordinal",
+            "version_name",
             "current",
+            "current_ordinal",
+            "current_name",
             "status",
             "alias",
             "name",
@@ -139,7 +139,12 @@ class PinList(ListAPIView[Pin]):
         given.is_valid(raise_exception=True)
         wanted = _wanted(given.validated_data)
         pin = pins.pin_tool(
-            agent, actor=person(request), tool=wanted.tool, ordinal=wanted.ordinal, alias=wanted.alias
+            agent,
+            actor=person(request),
+            tool=wanted.tool,
+            version=wanted.version,
+            ordinal=wanted.ordinal,
+            alias=wanted.alias,
         )
         return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
 
@@ -183,9 +188,9 @@ class PinDetail(GenericAPIView[Pin]):
         given = PinChange(data=request.data)
         given.is_valid(raise_exception=True)
         seen = expected(request)
-        if "version" in given.validated_data:
-            ordinal = given.validated_data["version"]
-            pins.move_pin(pin, actor=person(request), ordinal=ordinal, expected=seen)
+        version, ordinal = (given.validated_data.get(name) for name in ("version", "ordinal"))
+        if version or ordinal:
+            pins.move_pin(pin, actor=person(request), version=version or "", ordinal=ordinal, expected=seen)
             seen = ANY_STATE  # it is ours by now
         if "alias" in given.validated_data:
             pins.set_alias(pin, actor=person(request), alias=given.validated_data["alias"], expected=seen)
@@ -198,7 +203,8 @@ class PinDetail(GenericAPIView[Pin]):
 
 
 def _wanted(given: dict[str, Any]) -> pins.Wanted:
-    return pins.Wanted(given["tool"], given.get("version"), given.get("alias", ""))
+    version, ordinal = given.get("version", ""), given.get("ordinal")
+    return pins.Wanted(given["tool"], version, ordinal, given.get("alias", ""))
 
 
 def _answer(pin: Pin) -> Response:

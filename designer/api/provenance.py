@@ -33,8 +33,9 @@ class ReceivedTool(serializers.Serializer[Any]):
     tool = serializers.IntegerField()
     name = serializers.CharField(help_text="As the model knew it.")
     vendor = serializers.CharField()
+    version = serializers.CharField(help_text="As the vendor numbers it; empty where it numbers nothing.")
     ordinal = serializers.IntegerField()
-    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
+    version_name = serializers.CharField(help_text="For people.")
     digest = serializers.CharField(help_text="Of the vendor's own document.")
     pinned = ApprovalOutput(allow_null=True)
     accepted = ApprovalOutput(

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.api.findings import FindingOutput
-from catalog.api.versions import VersionRow, signature_document
+from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.holds import with_standing
 from catalog.models import Tool
 from designer import attention, releases
@@ -24,15 +24,14 @@ FINDINGS = 50
 USERS = 200
 
 
-class UsedByOutput(serializers.ModelSerializer[Pin]):
+class UsedByOutput(VersionOf, serializers.ModelSerializer[Pin]):
     agent = serializers.SlugField(source="agent.slug", read_only=True)
     agent_name = serializers.CharField(source="agent.name", read_only=True)
     pin = serializers.IntegerField(source="pk", read_only=True)
-    version = serializers.IntegerField(source="version.ordinal", read_only=True)
 
     class Meta:
         model = Pin
-        fields = ["agent", "agent_name", "pin", "name", "version"]
+        fields = ["agent", "agent_name", "pin", "name", "version", "ordinal", "version_name"]
         read_only_fields = fields
 
 
@@ -43,6 +42,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     protocol = serializers.CharField(source="endpoint.protocol", read_only=True)
     version = serializers.CharField(source="current.label", read_only=True)
     ordinal = serializers.IntegerField(source="current.ordinal", read_only=True)
+    version_name = serializers.CharField(source="current.name", read_only=True)
     description = serializers.CharField(read_only=True, help_text="Ours where it is tuned.")
     tokens = serializers.IntegerField(read_only=True, help_text="About what a model reads of `effective`.")
     is_tuned = serializers.BooleanField(read_only=True)
@@ -78,6 +78,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "protocol",
             "version",
             "ordinal",
+            "version_name",
             "status",
             "tags",
             "tokens",
@@ -112,7 +113,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     @extend_schema_field(FindingOutput(many=True))
     def get_findings(self, tool: Tool) -> Any:
         return FindingOutput(
-            tool.findings.select_related("version", "resolved_by")[:FINDINGS], many=True
+            tool.findings.select_related("tool", "version", "resolved_by")[:FINDINGS], many=True
         ).data
 
     @extend_schema_field(UsedByOutput(many=True))

@@ -38,8 +38,8 @@ class TuningInput(Input):
 class TuningOutput(serializers.Serializer[Any]):
     description = serializers.CharField(allow_null=True, read_only=True)
     parameters = serializers.DictField(child=ParameterTuning(), read_only=True)
-    against = serializers.IntegerField(
-        allow_null=True, read_only=True, help_text="The ordinal of the version whose words were replaced."
+    against = serializers.CharField(
+        allow_null=True, read_only=True, help_text="The name of the version whose words were replaced."
     )
     updated_by = serializers.CharField(allow_null=True, read_only=True)
     updated_at = serializers.DateTimeField(allow_null=True, read_only=True)
@@ -50,9 +50,18 @@ class WordsOutput(serializers.Serializer[Any]):
 
     description = serializers.CharField(allow_null=True, required=False)
     parameters = serializers.DictField(child=ParameterTuning(), required=False)
-    against = serializers.IntegerField(
-        allow_null=True, required=False, help_text="The ordinal of the version whose words were replaced."
+    against = serializers.CharField(
+        allow_null=True, required=False, help_text="The name of the version whose words were replaced."
     )
+    against_ordinal = serializers.IntegerField(
+        required=False, help_text="In its place, in entries from before versions went by their names."
+    )
+
+    def to_representation(self, instance: dict[str, Any]) -> dict[str, Any]:
+        given = dict(instance)
+        if isinstance(given.get("against"), int):
+            given["against_ordinal"] = given.pop("against")
+        return super().to_representation(given)
 
 
 class TuningChange(serializers.ModelSerializer[AuditEntry]):

@@ -5,6 +5,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
+from catalog.protocols.errors import printable
 from catalog.tokens import tokens_of
 from catalog.views.asked import number
 from designer import budget, names, pins, releases, tunings, upgrades
@@ -96,7 +97,7 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        version = moved.version.label or moved.version.ordinal
+        version = printable(moved.version.name, 60)
         messages.success(request, f"“{moved.name}” is now pinned to version {version}.")
         for lost in upgrades.lost(_pin(request, slug, pk), moved.version.decoded()):
             messages.warning(request, lost.message)

@@ -5,6 +5,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
+from catalog import versions
 from catalog.views.asked import number as number_in
 from designer import budget, exports, provenance, release_changes, releases, sealed, upgrades
 from designer.effective import NOTHING
@@ -83,12 +84,18 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     before = _against(agent, row, request.GET.get("against", ""))
     document = sealed.decode(row.document)
     old = sealed.decode(before.document) if before else None
+    names = versions.names([tool.id for tool in document.tools])
     context = {
         "agent": agent,
         "release": row,
         "is_intact": sealed.digest(row.document.encode()) == row.digest,
         "tools": [
-            (tool, budget.tokens(tool.signature), any(words != NOTHING for words in tool.tuning.values()))
+            (
+                tool,
+                names.get((tool.id, tool.version.ordinal), tool.version.label),
+                budget.tokens(tool.signature),
+                any(words != NOTHING for words in tool.tuning.values()),
+            )
             for tool in document.tools
         ],
         "before": before,

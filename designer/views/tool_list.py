@@ -117,7 +117,6 @@ def _with_use(rows: list[dict[str, Any]], agent: Agent | None) -> list[dict[str,
         row
         | use.get(row["id"], {"used_by": 0, "pinned": None})
         | {
-            "says_version": row["version"] or str(row["ordinal"]),
             "says_status": "Not let through" if row["is_stopped"] else ToolStatus(row["status"]).label,
         }
         for row in rows

@@ -3,12 +3,12 @@ from typing import Any
 import msgspec
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog import diff, holds, wording
+from catalog import diff, holds, versions, wording
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.views.asked import number
@@ -92,29 +92,37 @@ def _back(request: HttpRequest, pin: Pin) -> HttpResponse:
 
 
 @requires(Role.VIEWER)
-def tool_versions(request: HttpRequest, pk: int) -> HttpResponse:
+def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpResponse:
     """All versions, and any two of them beside each other: the older one always at the left."""
     row = find_tool(pk)
-    versions = list(holds.with_standing(row.versions.defer("signature", "raw"))[:VERSIONS_SHOWN])
-    old, new = _chosen(row, versions, request.GET.get("from", ""), request.GET.get("to", ""))
-    context: dict[str, Any] = {"versions": version_words(versions), "old": old, "new": new, **header(row)}
+    shown = list(holds.with_standing(row.versions.defer("signature", "raw"))[:VERSIONS_SHOWN])
+    old, new = _chosen(row, request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else ""))
+    if label and old is new is None and asked_version(row, f"v{label}") is None:
+        raise Http404
+    context: dict[str, Any] = {"versions": version_words(shown), "old": old, "new": new, **header(row)}
     if old and new:
         context["comparison"] = diff.compare(old.decoded(), new.decoded())
         context["show_raw"] = "raw" in request.GET
     return render(request, "designer/tool_versions.html", context)
 
 
-def _chosen(
-    row: Tool, versions: list[ToolVersion], before: str, after: str
-) -> tuple[ToolVersion | None, ToolVersion | None]:
-    """Without a choice: the newest and the one before it. With one: that one and the one before it."""
-    order = [version.ordinal for version in versions]
-    new = number(after) or (order[0] if order else 0)
-    previous = order[order.index(new) + 1 :] if new in order else []
-    old = number(before) or (previous[0] if previous else 0)
-    # In the order of the list, which knows what the vendor's own labels mean.
-    found = list(row.versions.filter(ordinal__in=[old, new])) if old != new else []
-    return (found[1], found[0]) if len(found) == 2 else (None, None)
+def asked_version(row: Tool, address: str) -> ToolVersion | None:
+    """`v2` is the vendor's version 2; 2 is our ordinal, for a label that has several texts, and for none."""
+    if address.startswith("v"):
+        return versions.named(row, version=address[1:]) if len(address) > 1 else None
+    return row.versions.filter(ordinal=number(address)).first()
+
+
+def _chosen(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, ToolVersion | None]:
+    """Without a choice: the newest and what it is compared with. With one: that one and what it is compared
+    with.
+    """
+    new = asked_version(row, after) if after else row.versions.first()
+    old = asked_version(row, before) if before else new and versions.predecessor(new)
+    if old is None or new is None or old == new:
+        return None, None
+    first, second = sorted([old, new], key=lambda each: (each.label_key, each.ordinal))
+    return first, second
 
 
 @requires(Role.VIEWER)
@@ -140,11 +148,13 @@ def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     version = row.current
     if "version" in request.GET:
-        version = get_object_or_404(row.versions, ordinal=number(request.GET["version"]))
-    versions = row.versions.defer("signature", "raw")[:VERSIONS_SHOWN]
+        version = asked_version(row, request.GET["version"])
+        if version is None:
+            raise Http404
+    shown = row.versions.defer("signature", "raw")[:VERSIONS_SHOWN]
     context = {
         "version": version,
-        "versions": version_words(versions),
+        "versions": version_words(shown),
         "raw": pretty(version.raw) if version else "",
         "losses": version.losses() if version else [],
     }

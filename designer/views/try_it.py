@@ -22,7 +22,7 @@ from catalog.protocols.errors import printable
 from catalog.views.asked import number
 from designer.argument_forms import ArgumentsForm
 from designer.forms import version_choices
-from designer.views.tools import find_tool, header
+from designer.views.tools import asked_version, find_tool, header
 from people.errors import DomainError
 from people.keyset import Keyset, Page
 from people.models import Role, User
@@ -205,7 +205,8 @@ def _calls(row: Tool, reader: User) -> QuerySet[Call]:
 
 def _version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
     if asked:
-        return get_object_or_404(_versions(row), ordinal=number(asked))
+        chosen = asked_version(row, asked)
+        return get_object_or_404(_versions(row), pk=chosen.pk if chosen else 0)
     if call:
         return get_object_or_404(_versions(row), pk=call.version_id)
     return _versions(row).filter(pk=row.current_id or 0).first()

@@ -49,7 +49,7 @@ def test_row_says_what_it_is_about(designer_api, drifted):
 
     assert (row["code"], row["severity"], row["state"]) == ("DRIFT", "high", "open")
     assert (row["tool"], row["tool_name"]) == (drifted[0].tool_id, "forecast")
-    assert (row["version"], row["run"], row["note"]) == (drifted[0].version_id, None, "")
+    assert (row["version"], row["run"], row["note"]) == ("1", None, "")
     assert row["message"] == "It changed in place."
 
 

@@ -83,7 +83,8 @@ def test_arguments_that_do_not_fit_are_answered_without_a_call(designer_api):
     ("body", "field"),
     [
         ({"arguments": []}, "arguments"),
-        ({"version": "1"}, "version"),
+        ({"version": True}, "version"),
+        ({"ordinal": "1"}, "ordinal"),
         ({"confirm": "yes"}, "confirm"),
         ({"deadline_seconds": 0}, "deadline_seconds"),
         ({"deadline_seconds": 9999}, "deadline_seconds"),

@@ -85,9 +85,12 @@ def test_no_difference_is_told(api, tool):
 
 @pytest.mark.parametrize(
     ("query", "fields"),
-    [({}, {"from", "to"}), ({"from": "x", "to": 1}, {"from"}), ({"from": 0, "to": -1}, {"from", "to"})],
+    [
+        ({"from": "x" * 101}, {"from"}),
+        ({"from_ordinal": "x", "to_ordinal": 0}, {"from_ordinal", "to_ordinal"}),
+    ],
 )
-def test_bad_ordinals_are_named(api, tool, query, fields):
+def test_what_names_no_version_is_refused(api, tool, query, fields):
     reply = api.get(f"/api/v1/tools/{tool.pk}/diff/", query)
 
     assert reply.status_code == 400

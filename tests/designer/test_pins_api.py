@@ -37,7 +37,7 @@ def test_pin_takes_the_current_version_and_shows_the_effective_signature(api, de
 
     assert reply.status_code == 201
     pin = reply.json()
-    assert (pin["version"], pin["current"], pin["name"], pin["alias"]) == (2, 2, "Lookup_Weather", "")
+    assert (pin["version"], pin["current"], pin["name"], pin["alias"]) == ("2", "2", "Lookup_Weather", "")
     assert pin["effective"]["description"] == "Newer words"
     assert pin["effective"]["wire_name"] == "Lookup Weather"
     assert [shown["alias"] for shown in pin["effective"]["inputs"]] == ["city"]
@@ -47,7 +47,7 @@ def test_older_version_can_be_pinned(api, desk):
     tool = make_tool()
     make_version(tool)
 
-    assert api.post(URL, {"tool": tool.pk, "version": 1}).json()["version"] == 1
+    assert api.post(URL, {"tool": tool.pk, "version": "1"}).json()["version"] == "1"
 
 
 def test_pin_stays_when_the_vendor_publishes(api, desk):
@@ -57,7 +57,7 @@ def test_pin_stays_when_the_vendor_publishes(api, desk):
     make_version(tool)
 
     after = api.get(f"{URL}{pin['id']}/").json()
-    assert (after["version"], after["current"]) == (1, 2)
+    assert (after["version"], after["current"]) == ("1", "2")
     assert after["effective"] == pin["effective"]
 
 
@@ -66,11 +66,12 @@ def test_person_moves_a_pin_there_and_back(api, desk, alice):
     make_version(tool)
     pin = make_pin(desk, tool)
 
-    assert api.patch(f"{URL}{pin.pk}/", {"version": 1}).json()["version"] == 1
-    assert api.patch(f"{URL}{pin.pk}/", {"version": 2}).json()["version"] == 2
+    assert api.patch(f"{URL}{pin.pk}/", {"version": "1"}).json()["version"] == "1"
+    assert api.patch(f"{URL}{pin.pk}/", {"ordinal": 2}).json()["version"] == "2"
     back, there = AuditEntry.objects.filter(action="move")
-    assert (there.actor, there.before, there.after) == (alice, {"version": 2}, {"version": 1})
-    assert (back.before, back.after) == ({"version": 1}, {"version": 2})
+    first, second = {"version": "1", "ordinal": 1}, {"version": "2", "ordinal": 2}
+    assert (there.actor, there.before, there.after) == (alice, second, first)
+    assert (back.before, back.after) == (first, second)
 
 
 def test_move_to_where_it_is_changes_nothing(api, desk):
@@ -184,7 +185,7 @@ def test_pin_of_a_withdrawn_tool_stays_and_can_move(api, desk):
 
     moved = api.patch(f"{URL}{pin.pk}/", {"version": 1}).json()
 
-    assert (moved["version"], moved["status"]) == (1, "withdrawn")
+    assert (moved["version"], moved["status"]) == ("1", "withdrawn")
 
 
 def test_blocked_version_cannot_be_pinned(api, desk):
@@ -269,7 +270,7 @@ def test_two_designers_cannot_take_one_name():
 def test_several_tools_are_pinned_at_once_and_one_refusal_holds_up_none(api, desk):
     known, gone, older = make_tool(), make_tool(status=ToolStatus.WITHDRAWN), make_tool()
     make_version(older)
-    wanted = [{"tool": known.pk, "alias": "ours"}, {"tool": gone.pk}, {"tool": older.pk, "version": 1}]
+    wanted = [{"tool": known.pk, "alias": "ours"}, {"tool": gone.pk}, {"tool": older.pk, "version": "1"}]
 
     reply = api.post(f"{URL}several/", {"pins": wanted})
 
@@ -277,7 +278,7 @@ def test_several_tools_are_pinned_at_once_and_one_refusal_holds_up_none(api, des
     first, refused, last = reply.json()["results"]
     assert (first["tool"], first["pin"]["name"], first["error"]) == (known.pk, "ours", None)
     assert (refused["tool"], refused["pin"], refused["error"]["code"]) == (gone.pk, None, "tool_withdrawn")
-    assert last["pin"]["version"] == 1
+    assert last["pin"]["version"] == "1"
     assert Pin.objects.live().count() == 2
 
 

@@ -66,7 +66,10 @@ def told(agent, at, number=None):
         answer.number,
         answer.published.by,
         {
-            tool.name: (tool.label, *(step and step.by for step in (tool.pinned, tool.accepted, tool.worded)))
+            tool.name: (
+                tool.version,
+                *(step and step.by for step in (tool.pinned, tool.accepted, tool.worded)),
+            )
             for tool in answer.tools
         },
     )

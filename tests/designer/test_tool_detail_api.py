@@ -19,7 +19,15 @@ def test_tool_shows_its_row_signature_versions_and_users(api, db):
     assert [version["ordinal"] for version in shown["versions"]] == [2, 1]
     assert shown["findings"] == []
     assert shown["used_by"] == [
-        {"agent": "desk", "agent_name": "Desk", "pin": pin.pk, "name": "forecast", "version": 1}
+        {
+            "agent": "desk",
+            "agent_name": "Desk",
+            "pin": pin.pk,
+            "name": "forecast",
+            "version": "1",
+            "ordinal": 1,
+            "version_name": "1",
+        }
     ]
 
 

@@ -55,7 +55,7 @@ def test_our_words_replace_the_vendors(api, pin, url, alice):
     assert reply.status_code == 200
     assert reply.json() | {"updated_at": None} == {
         **words,
-        "against": 1,
+        "against": "1",
         "updated_by": "alice",
         "updated_at": None,
     }
@@ -209,7 +209,7 @@ def test_words_for_a_version_stay_when_the_pin_moves_and_misfits_are_told(api, p
 
     assert moved["effective"]["description"] == "Ours"
     assert moved["misfits"] == ["This version has no input “days”."]
-    assert api.get(url).json()["against"] == 1
+    assert api.get(url).json()["against"] == "1"
 
 
 def test_removed_pin_cannot_be_tuned(api, pin, url):

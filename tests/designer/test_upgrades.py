@@ -36,7 +36,7 @@ def test_an_upgrade_says_what_breaks_in_words(client):
     pin = make_pin()
     make_version(pin.tool, make_signature(pin.tool.name, inputs=()))
     (upgrade,) = upgrades(client, pin.agent)
-    assert (upgrade["from"], upgrade["to"], upgrade["class"]) == (1, 2, "breaking")
+    assert (upgrade["from"], upgrade["to"], upgrade["class"]) == ("1", "2", "breaking")
     assert [impact["agent"] for impact in upgrade["impact"]] == [pin.agent.slug]
     assert "city" in upgrade["impact"][0]["message"]
 
