@@ -1,14 +1,25 @@
 from typing import Any
 
+from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import diff
+from catalog.api.versions import (
+    LABEL_HELP,
+    LARGEST_ORDINAL,
+    ORDINAL_HELP,
+    ChangeOutput,
+    VersionLabel,
+    comparison_document,
+    found,
+)
 from designer import upgrades
 from designer.api.agents import chosen_agent
 from designer.models import Pin
+from designer.releases import pinned
 from people.api.generics import GenericAPIView
 
 
@@ -24,23 +35,22 @@ class ImpactOutput(serializers.Serializer[Any]):
     )
 
 
-UpgradeOutput = type(
-    "UpgradeOutput",
-    (serializers.Serializer,),
-    {
-        "pin": serializers.IntegerField(),
-        "name": serializers.CharField(),
-        "tool": serializers.IntegerField(),
-        "from": serializers.CharField(help_text="The pinned version, as the vendor numbers it."),
-        "from_ordinal": serializers.IntegerField(),
-        "from_name": serializers.CharField(),
-        "to": serializers.CharField(help_text="The vendor's current version, as it numbers it."),
-        "to_ordinal": serializers.IntegerField(),
-        "to_name": serializers.CharField(),
-        "class": serializers.ChoiceField(choices=diff.CLASSES),
-        "impact": ImpactOutput(many=True),
-    },
-)
+_MEMBERS = {
+    "pin": serializers.IntegerField(),
+    "name": serializers.CharField(),
+    "tool": serializers.IntegerField(),
+    "from": serializers.CharField(help_text="The pinned version, as the vendor numbers it."),
+    "from_ordinal": serializers.IntegerField(),
+    "from_name": serializers.CharField(),
+    "to": serializers.CharField(help_text="The vendor's current version, as it numbers it."),
+    "to_ordinal": serializers.IntegerField(),
+    "to_name": serializers.CharField(),
+    "class": serializers.ChoiceField(choices=diff.CLASSES),
+    "impact": ImpactOutput(many=True),
+}
+# Some of the members are words of Python's, so no class can declare them.
+UpgradeOutput = type("UpgradeOutput", (serializers.Serializer,), dict(_MEMBERS))
+MoveOutput = type("MoveOutput", (serializers.Serializer,), _MEMBERS | {"changes": ChangeOutput})
 
 
 class UpgradesOutput(serializers.Serializer[Any]):
@@ -60,6 +70,30 @@ class UpgradeList(GenericAPIView[Pin]):
         agent = chosen_agent(request, slug)
         results = [_row(upgrade, agent.slug) for upgrade in upgrades.of(agent)]
         return Response({"results": results, "next": None, "previous": None})
+
+
+class VersionQuery(serializers.Serializer[Any]):
+    """Which version; the vendor's current one where neither is given."""
+
+    version = VersionLabel(required=False, help_text=LABEL_HELP)
+    ordinal = serializers.IntegerField(
+        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text=ORDINAL_HELP
+    )
+
+
+class PinMove(GenericAPIView[Pin]):
+    """What would change if the pin moved to this version, forwards or back. Nothing moves."""
+
+    serializer_class = MoveOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[VersionQuery], responses=MoveOutput)
+    def get(self, request: Request, slug: str, pk: int) -> Response:
+        given = VersionQuery(data=request.query_params.dict())
+        given.is_valid(raise_exception=True)
+        pin = get_object_or_404(pinned([chosen_agent(request, slug)]), pk=pk)
+        upgrade = upgrades.to(pin, found(pin.tool, **given.validated_data))
+        return Response(_row(upgrade, slug) | comparison_document(upgrade.comparison))
 
 
 def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:

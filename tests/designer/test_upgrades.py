@@ -120,3 +120,21 @@ def test_many_upgrades_cost_no_more_queries(client, django_assert_max_num_querie
         make_version(pin.tool)
     with django_assert_max_num_queries(8):
         assert len(upgrades(client, agent)) == 8
+
+
+def test_a_move_is_looked_at_before_it_is_made(client):
+    tool = make_tool(make_signature("forecast", description="Old words"))
+    pin = make_pin(make_agent(), tool)
+    make_version(tool, make_signature("forecast", description="New words", inputs=()))
+    url = f"/api/v1/agents/{pin.agent.slug}/pins/{pin.pk}/move/"
+
+    told = client.get(url).json()
+
+    assert (told["from"], told["to"], told["class"]) == ("1", "2", "breaking")
+    assert ("Old words", "New words") in [(change["before"], change["after"]) for change in told["changes"]]
+    assert told["impact"]
+    pin.refresh_from_db()
+    assert pin.version.label == "1"
+    assert client.get(f"{url}?version=1").json()["changes"] == []
+    assert client.get(f"{url}?ordinal=2").json()["to"] == "2"
+    assert client.get(f"{url}?version=9").json()["code"] == "unknown_version"
