@@ -29,7 +29,6 @@ from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
-from catalog.oauth import clients
 from catalog.wire import complaint_about_authorities
 from people import audit, clashes, late_edits
 from people.models import User
@@ -150,7 +149,7 @@ def create_endpoint(
         **reach,
     )
     _check_endpoint(endpoint)
-    endpoint.is_paused = credential is not None and clients.awaits_sign_in(credential)
+    endpoint.is_paused = credential is not None and credential.awaits_sign_in
     endpoint.save()
     _keep_documents(endpoint)
     audit.record(actor, "connect", endpoint, after=endpoint_facts(endpoint))

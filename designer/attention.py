@@ -7,6 +7,7 @@ from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QueryS
 from django.db.models.functions import Coalesce
 
 from catalog.models import Tool, ToolVersion, Vendor
+from catalog.models.tools import ToolStatus
 from designer import drafts
 from designer.models import Agent, AgentQuerySet, Pin, Release
 from people.models import ApiToken, Scope, User
@@ -47,6 +48,24 @@ def pins_behind(user: User) -> "QuerySet[PinWithNewer]":
 @cache
 def _pins_behind() -> "QuerySet[PinWithNewer]":
     return with_newer(Pin.objects.live().exclude(version=F("tool__current"))).filter(newer__gt=0)
+
+
+def pins_gone(user: User) -> QuerySet[Pin]:
+    """Pins that somebody may see whose tools nobody offers any more: calls of them may fail at any time."""
+    return _pins_gone().filter(agent__in=Agent.objects.visible_to(user))
+
+
+def gone_from(agent: Agent) -> QuerySet[Pin]:
+    return _pins_gone().filter(agent=agent)
+
+
+@cache
+def _pins_gone() -> QuerySet[Pin]:
+    is_removed = Q(tool__endpoint__removed_at__isnull=False) | Q(
+        tool__endpoint__vendor__removed_at__isnull=False
+    )
+    gone = Pin.objects.live().filter(Q(tool__status=ToolStatus.WITHDRAWN) | is_removed)
+    return gone.select_related("agent", "tool__endpoint__vendor").order_by("agent__name", "name", "pk")
 
 
 def used_by_others(tool: Tool, user: User) -> int:

@@ -67,7 +67,8 @@ def _groups(request: HttpRequest) -> list[tuple[str, list[Entry]]]:
     with connection.cursor() as cursor:
         cursor.execute(*_counting())
         findings, endpoints = cursor.fetchone()
-    counts = {"review": (findings, "waiting for review"), "vendor-list": (endpoints, "endpoints need action")}
+    act = "endpoint needs action" if endpoints == 1 else "endpoints need action"
+    counts = {"review": (findings, "waiting for review"), "vendor-list": (endpoints, act)}
     is_administrator = person(request).can_administer
     return [
         (

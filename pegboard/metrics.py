@@ -96,7 +96,8 @@ def _waiting_calls() -> Figures:
 def _endpoints() -> Figures:
     counts = dict.fromkeys(EndpointStatus.values, 0)
     shown = ("removed_at", "held_run", "failures", "is_paused", "last_success_at")
-    for endpoint in Endpoint.objects.live().only(*shown):
+    signing_in = ("credential__kind", "credential__grant__access_token")
+    for endpoint in Endpoint.objects.live().with_status().only(*shown, *signing_in):
         counts[endpoint.status] += 1
     del counts[EndpointStatus.REMOVED]
     return {str(status): count for status, count in counts.items()}

@@ -173,7 +173,7 @@ class RunStarted(serializers.Serializer[Any]):
 def endpoints() -> QuerySet[Endpoint]:
     active = Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE))
     return (
-        Endpoint.objects.live().select_related("vendor", "credential", "circuit").annotate(tool_count=active)
+        Endpoint.objects.live().with_status().select_related("vendor", "circuit").annotate(tool_count=active)
     )
 
 

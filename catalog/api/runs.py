@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from catalog import enumeration
 from catalog.api.endpoints import ErrorOutput, NoteOutput, RunStarted
 from catalog.models import LastReply, Rejection, Run
+from catalog.models.runs import RunState
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -28,6 +29,9 @@ class RunOutput(serializers.ModelSerializer[Run]):
     """`rejections` holds at most 1,000 rows; `rejected` counts them all."""
 
     error = serializers.SerializerMethodField()
+    state = serializers.ChoiceField(
+        choices=RunState.choices, read_only=True, help_text="`status`, or that a person decides about it."
+    )
     notes = NoteOutput(many=True, read_only=True)
     reached = serializers.DictField(
         child=serializers.CharField(),
@@ -42,6 +46,7 @@ class RunOutput(serializers.ModelSerializer[Run]):
             "id",
             "endpoint",
             "status",
+            "state",
             "trigger",
             "pages",
             "seen",
@@ -74,8 +79,11 @@ class RunRow(RunOutput):
     rejections = RejectionOutput(source="first_rejections", many=True, read_only=True)
 
 
-class EndpointFilter(serializers.Serializer[Any]):
+class RunFilter(serializers.Serializer[Any]):
     endpoint = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+    with_changes = serializers.BooleanField(
+        required=False, help_text="Only those that added, changed, withdrew or brought back a tool."
+    )
 
 
 class RunList(ListAPIView[Run]):
@@ -83,14 +91,17 @@ class RunList(ListAPIView[Run]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Run]:
-        given = EndpointFilter(data=self.request.query_params.dict())
+        given = RunFilter(data=self.request.query_params.dict())
         given.is_valid(raise_exception=True)
         first = Prefetch(
             "rejections", Rejection.objects.order_by("id")[:REJECTIONS_IN_A_LIST], to_attr="first_rejections"
         )
-        return Run.objects.filter(**given.validated_data).prefetch_related(first)
+        asked = dict(given.validated_data)
+        is_narrowed = asked.pop("with_changes", False)
+        rows = Run.objects.filter(**asked).select_related("endpoint").prefetch_related(first)
+        return rows.with_changes() if is_narrowed else rows
 
-    @extend_schema(parameters=[EndpointFilter])
+    @extend_schema(parameters=[RunFilter])
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
 
@@ -100,7 +111,7 @@ class RunDetail(GenericAPIView[Run]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        run = get_object_or_404(Run.objects.prefetch_related("rejections"), pk=pk)
+        run = get_object_or_404(Run.objects.select_related("endpoint").prefetch_related("rejections"), pk=pk)
         return Response(RunOutput(run).data)
 
 

@@ -16,13 +16,35 @@ class RunStatus(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
+class RunState(models.TextChoices):
+    """What people read of a run: its status, or that it is held."""
+
+    QUEUED = RunStatus.QUEUED.value, RunStatus.QUEUED.label
+    RUNNING = RunStatus.RUNNING.value, RunStatus.RUNNING.label
+    SUCCEEDED = RunStatus.SUCCEEDED.value, RunStatus.SUCCEEDED.label
+    FAILED = RunStatus.FAILED.value, RunStatus.FAILED.label
+    HELD = "held", "Waiting for your decision"
+    WAS_HELD = "was_held", "Held back"
+
+
 class Trigger(models.TextChoices):
     SCHEDULE = "schedule", "On schedule"
     PERSON = "person", "Started by a person"
     COMMAND = "command", "Started from the command line"
 
 
+HELD_CODES = ("EMPTY_HELD", "SHRINK_HELD")  # the errors of a run that a person decides about
 ACTIVE = [RunStatus.QUEUED, RunStatus.RUNNING]
+
+
+WITH_CHANGES = (
+    models.Q(added__gt=0) | models.Q(changed__gt=0) | models.Q(withdrawn__gt=0) | models.Q(returned__gt=0)
+)
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def with_changes(self) -> "RunQuerySet":
+        return self.filter(WITH_CHANGES)
 
 
 class Run(models.Model):
@@ -78,6 +100,8 @@ class Run(models.Model):
         default=0, help_text="The revision of the rules that its versions were inspected with."
     )
 
+    objects = RunQuerySet.as_manager()
+
     class Meta:
         ordering = ["-id"]
         constraints = [
@@ -88,6 +112,7 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["endpoint", "-id"], name="run_by_endpoint"),
+            models.Index(fields=["endpoint", "-id"], condition=WITH_CHANGES, name="run_with_changes"),
             models.Index(
                 fields=["inspected", "id"],
                 condition=models.Q(status="succeeded") & (models.Q(added__gt=0) | models.Q(changed__gt=0)),
@@ -101,6 +126,15 @@ class Run(models.Model):
     @property
     def is_active(self) -> bool:
         return self.status in ACTIVE
+
+    @property
+    def state(self) -> RunState:
+        """The one word that every surface shows; asks for its endpoint."""
+        if self.status != RunStatus.FAILED:
+            return RunState(self.status)
+        if self.endpoint.held_run_id == self.pk:
+            return RunState.HELD
+        return RunState.WAS_HELD if self.error_code in HELD_CODES else RunState.FAILED
 
     @property
     def error(self) -> dict[str, str] | None:

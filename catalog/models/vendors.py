@@ -93,14 +93,28 @@ class Credential(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def awaits_sign_in(self) -> bool:
+        """Nobody has signed in for it yet, or the last sign-in is over; asks for its grant."""
+        return self.kind == CredentialKind.OAUTH_CODE and not self.grant.access_token
+
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def live(self) -> "EndpointQuerySet":
         return self.filter(removed_at=None, vendor__removed_at=None)
 
     def needing_action(self) -> "EndpointQuerySet":
-        """Those that wait for a person: the last reading failed, or is held."""
-        return self.live().filter(models.Q(failures__gt=0) | models.Q(held_run__isnull=False))
+        """Those that wait for a person: the last reading failed, or is held, or they need a sign-in."""
+        awaits_sign_in = models.Q(
+            credential__kind=CredentialKind.OAUTH_CODE, credential__grant__access_token=""
+        )
+        return self.live().filter(
+            models.Q(failures__gt=0) | models.Q(held_run__isnull=False) | awaits_sign_in
+        )
+
+    def with_status(self) -> "EndpointQuerySet":
+        """With the rows that `status` asks for."""
+        return self.select_related("credential__grant")
 
     def due(self) -> "EndpointQuerySet":
         """Those whose own interval has passed, by the database's clock."""
@@ -116,6 +130,7 @@ class EndpointStatus(models.TextChoices):
     OK = "ok", "Up to date"
     FAILING = "failing", "Failing"
     HELD = "held", "Waiting for your decision"
+    NEEDS_SIGN_IN = "needs_sign_in", "Waiting for a sign-in"
     PAUSED = "paused", "Paused"
     REMOVED = "removed", "Removed"
 
@@ -190,11 +205,13 @@ class Endpoint(models.Model):
 
     @property
     def status(self) -> EndpointStatus:
-        """The one status that every surface shows."""
+        """The one status that every surface shows; lists select `with_status`."""
         if self.removed_at:
             return EndpointStatus.REMOVED
         if self.held_run_id:
             return EndpointStatus.HELD
+        if self.credential and self.credential.awaits_sign_in:
+            return EndpointStatus.NEEDS_SIGN_IN
         if self.failures:
             return EndpointStatus.FAILING
         if self.is_paused:

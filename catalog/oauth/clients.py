@@ -50,11 +50,6 @@ def has_secret(grant: Grant) -> bool:
     return grant.client_authentication != ClientAuthentication.NONE
 
 
-def awaits_sign_in(credential: Credential) -> bool:
-    """Nobody has signed in for it yet, or the last sign-in is over."""
-    return credential.kind == CredentialKind.OAUTH_CODE and not credential.grant.access_token
-
-
 def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant:
     """The grant of a credential that is not saved yet, checked; `credential.grant` is it from now on.
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import cache
 
 from django import template
+from django.db.models import Choices
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html
@@ -38,6 +39,7 @@ TONES = {
             "needs_sign_in",
             "needs_scope",
             "held",
+            "was_held",
             "withdrawn",
             "open",
             "warning",
@@ -174,6 +176,12 @@ def milliseconds(number: int) -> str:
 def tone(word: str) -> str:
     """The colour that goes with a state, a class of change, a severity or the level of a message."""
     return TONES.get(str(word), "idle")
+
+
+@register.simple_tag
+def status_word(choice: Choices) -> SafeString:
+    """The state of a run or an endpoint: its word, and the dot that repeats it in colour."""
+    return format_html('<span class="status is-{}">{}</span>', tone(choice.value), choice.label)
 
 
 @register.filter

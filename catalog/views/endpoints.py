@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -24,6 +24,7 @@ from catalog.oauth.registration import Registered
 from catalog.views import offers
 from catalog.views.credentials import refuse
 from people.errors import DomainError
+from people.keyset import Keyset
 from people.models import Role, User
 from people.permissions import person, requires
 
@@ -144,12 +145,17 @@ def _go_on(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
     return redirect("run", run.pk) if run else redirect(here)
 
 
-def endpoint_context(row: Endpoint, form: EndpointForm) -> dict[str, Any]:
+def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None = None) -> dict[str, Any]:
+    """`asked` says which of its runs are wanted."""
+    asked = asked if asked is not None else QueryDict()
+    is_narrowed = asked.get("runs") == "changes"
+    runs = row.runs.with_changes() if is_narrowed else row.runs.all()
     return {
         "endpoint": row,
         "protocol": form.protocol,
         "form": form,
-        "runs": row.runs.select_related("requested_by")[:RUNS_SHOWN],
+        "runs": Keyset(runs.select_related("requested_by"), "-id").page(asked.get("cursor"), RUNS_SHOWN),
+        "only_with_changes": is_narrowed,
         "last_complete": row.runs.filter(status=RunStatus.SUCCEEDED).first(),
         "is_due": row.next_due_at <= timezone.now(),
         "unavailable_until": pacing.unavailable_until(row),
@@ -163,7 +169,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm) -> dict[str, Any]:
 def _where_to_sign_in(row: Endpoint) -> str:
     """The host of its authorization server, while nobody has signed in there; "" otherwise."""
     credential = row.credential
-    if credential is None or not clients.uses_oauth(credential) or not clients.awaits_sign_in(credential):
+    if credential is None or not credential.awaits_sign_in:
         return ""
     return urlsplit(credential.grant.authorization_url).netloc
 
@@ -182,7 +188,8 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, "Saved. The next reading uses these settings.")
             return redirect("endpoint", row.pk)
-    return render(request, "catalog/endpoint.html", endpoint_context(row, form), status=form.status)
+    context = endpoint_context(row, form, request.GET)
+    return render(request, "catalog/endpoint.html", context, status=form.status)
 
 
 @requires(Role.ADMIN)

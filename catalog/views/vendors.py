@@ -18,7 +18,9 @@ PAGE_SIZE = 50
 
 @requires(Role.VIEWER)
 def vendor_list(request: HttpRequest) -> HttpResponse:
-    live = Prefetch("endpoints", Endpoint.objects.filter(removed_at=None), to_attr="live_endpoints")
+    live = Prefetch(
+        "endpoints", Endpoint.objects.filter(removed_at=None).with_status(), to_attr="live_endpoints"
+    )
     vendors = connections.vendors_with_counts().prefetch_related(live)
     page = Keyset(vendors, "name").page(request.GET.get("cursor"), PAGE_SIZE)
     return render(request, "catalog/vendors.html", {"page": page})
@@ -37,8 +39,10 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, "Saved.")
             return redirect("vendor", row.slug)
-    endpoints = row.endpoints.filter(removed_at=None).annotate(
-        tool_count=Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE))
+    endpoints = (
+        row.endpoints.filter(removed_at=None)
+        .with_status()
+        .annotate(tool_count=Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE)))
     )
     findings = Finding.objects.filter(state=FindingState.OPEN, endpoint__vendor=row).decisions().count()
     context = {

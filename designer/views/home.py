@@ -28,9 +28,10 @@ def home(request: HttpRequest) -> HttpResponse:
     context = {
         "steps": steps,
         "now": next((name for name, is_done in steps.items() if not is_done), ""),
-        "endpoints": Endpoint.objects.needing_action().select_related("vendor")[:SHOWN],
+        "endpoints": Endpoint.objects.needing_action().with_status().select_related("vendor")[:SHOWN],
         "findings": _waiting()[:SHOWN],
         "behind": behind.select_related("agent", "tool", "version")[: SHOWN + 1],
+        "gone": attention.pins_gone(person(request))[: SHOWN + 1],
         "agents": attention.agents_to_publish(person(request))[: SHOWN + 1],
         "runs": moved.select_related("endpoint__vendor")[:SHOWN],
         "shown": SHOWN,

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from catalog import versions
 from catalog.views.asked import number as number_in
-from designer import budget, exports, provenance, release_changes, releases, sealed, upgrades
+from designer import attention, budget, exports, provenance, release_changes, releases, sealed, upgrades
 from designer.effective import NOTHING
 from designer.exports.base import Remark
 from designer.forms import PublishForm, WhenForm
@@ -51,6 +51,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
         "changed_agent": release_changes.about_agent(published, draft) if published else [],
         "remarks": _remarks(draft),
         "refusals": _refusals(agent),
+        "gone": attention.gone_from(agent),
     }
     return render(request, "designer/releases.html", context)
 

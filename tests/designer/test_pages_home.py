@@ -1,10 +1,11 @@
 import pytest
+from django.utils import timezone
 
 from catalog.models import Finding
 from designer import pins, releases
-from people import tokens
+from people import teams, tokens
 from people.models import Role, Scope
-from tests.factories import make_agent, make_endpoint, make_tool, make_user, make_version
+from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -120,3 +121,34 @@ def test_choosing_a_theme_leads_home_from_anywhere_odd(admin, odd):
     reply = admin.post("/theme/", {"theme": "dark", "next": odd})
 
     assert (reply.status_code, reply.url) == (302, "/")
+
+
+def test_a_withdrawn_tool_that_is_pinned_stands_on_home_and_before_publishing(admin, alice):
+    agent, tool = make_agent(name="Desk", slug="desk"), make_tool(name="send_fax")
+    pins.pin_tool(agent, actor=alice, tool=tool)
+    for path in ("/", "/agents/desk/releases/"):
+        assert "withdrawn" not in text_of(admin.get(path))
+    tool.status = "withdrawn"
+    tool.save()
+
+    assert "Pinned tools that are gone Calls of them may fail send_fax Desk" in text_of(admin.get("/"))
+    said = text_of(admin.get("/agents/desk/releases/"))
+    assert f"withdrawn send_fax : {tool.endpoint.vendor} does not list it any more" in said
+
+
+def test_a_pinned_tool_of_a_removed_vendor_is_gone_too(admin, alice):
+    tool = make_tool(name="send_fax")
+    pins.pin_tool(make_agent(slug="desk"), actor=alice, tool=tool)
+    tool.endpoint.removed_at = timezone.now()
+    tool.endpoint.save()
+
+    assert "vendor removed" in text_of(admin.get("/"))
+    assert "its vendor was removed from Pegboard" in text_of(admin.get("/agents/desk/releases/"))
+
+
+def test_what_is_gone_from_another_team_s_agent_is_not_told(alice):
+    secret = make_agent(name="Secret desk", slug="secret", team=teams.create_team(actor=alice, name="Ours"))
+    tool = make_tool(name="send_fax", status="withdrawn")
+    make_pin(secret, tool)
+
+    assert "send_fax" not in text_of(signed_in(Role.DESIGNER).get("/"))

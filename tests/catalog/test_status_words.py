@@ -1,0 +1,138 @@
+"""How a run and an endpoint are: one word on every surface."""
+
+import pytest
+
+from catalog import custody
+from catalog.models import Endpoint, Grant, Run
+from people.models import Role
+from tests.factories import make_endpoint, make_user, make_vendor
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin():
+    return signed_in()
+
+
+@pytest.fixture
+def held():
+    endpoint = make_endpoint(vendor=make_vendor(name="Fair Weather", slug="weather"))
+    run = Run.objects.create(endpoint=endpoint, status="failed", error_code="SHRINK_HELD", would_withdraw=3)
+    endpoint.held_run = run
+    endpoint.save()
+    return run
+
+
+def test_a_held_run_waits_for_a_decision_on_every_page(admin, held):
+    for path in ("/", "/vendors/", "/vendors/weather/", f"/runs/{held.pk}/"):
+        assert "Waiting for your decision" in text_of(admin.get(path)), path
+    said = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    assert said.count("Waiting for your decision") == 2
+    assert "Failed" not in said
+
+
+def test_a_held_run_waits_for_a_decision_over_rest(admin, held):
+    row = admin.get(f"/api/v1/runs/{held.pk}/").json()
+
+    assert (row["status"], row["state"]) == ("failed", "held")
+    assert admin.get("/api/v1/runs/").json()["results"][0]["state"] == "held"
+    assert admin.get(f"/api/v1/endpoints/{held.endpoint_id}/").json()["status"] == "held"
+
+
+def test_a_run_that_was_held_once_has_not_failed(admin, held):
+    Endpoint.objects.update(held_run=None)
+
+    said = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+
+    assert "Held back" in said
+    assert "Failed" not in said
+    assert admin.get(f"/api/v1/runs/{held.pk}/").json()["state"] == "was_held"
+
+
+@pytest.fixture
+def signed_out():
+    """Nobody has signed in at its authorization server yet."""
+    credential = custody.create_credential(
+        actor=make_user(),
+        name="Weather",
+        kind="oauth_code",
+        url="http://127.0.0.1:9000/",
+        secret="a-secret",
+        client_id="pegboard",
+        token_url="http://127.0.0.1:9000/token",
+        authorization_url="http://127.0.0.1:9000/authorize",
+    )
+    vendor = make_vendor(name="Fair Weather", slug="weather")
+    return make_endpoint(vendor=vendor, credential=credential, is_paused=True)
+
+
+def test_an_endpoint_that_waits_for_a_sign_in_says_so_everywhere(admin, signed_out):
+    paths = ("/", "/vendors/", "/vendors/weather/", f"/endpoints/{signed_out.pk}/")
+    for path in (*paths, f"/credentials/{signed_out.credential_id}/"):
+        said = text_of(admin.get(path))
+        assert "Waiting for a sign-in" in said, path
+        assert "Paused" not in said, path
+    assert "1 endpoint needs action" in text_of(admin.get("/audit/"))
+    assert admin.get(f"/api/v1/endpoints/{signed_out.pk}/").json()["status"] == "needs_sign_in"
+
+
+def test_a_sign_in_that_is_over_is_waited_for_again(admin, signed_out):
+    signed_out.is_paused, signed_out.failures, signed_out.error_code = False, 2, "NEEDS_SIGN_IN"
+    signed_out.save()
+
+    assert "Waiting for a sign-in" in text_of(admin.get("/vendors/"))
+
+
+def test_after_a_sign_in_nothing_is_waited_for(admin, signed_out):
+    Grant.objects.update(access_token="v1:k1:sealed")
+
+    assert "Waiting for a sign-in" not in text_of(admin.get("/vendors/"))
+    assert "Endpoints that need action" not in text_of(admin.get("/"))
+
+
+def test_the_list_of_vendors_costs_the_same_however_many_sign_in(
+    admin, signed_out, django_assert_max_num_queries
+):
+    for _ in range(5):
+        make_endpoint(credential=signed_out.credential)
+    with django_assert_max_num_queries(7):
+        admin.get("/vendors/")
+
+
+def test_all_runs_of_an_endpoint_are_paged(admin):
+    endpoint = make_endpoint()
+    runs = [Run.objects.create(endpoint=endpoint, status="succeeded", seen=n) for n in range(45)]
+    path, seen = f"/endpoints/{endpoint.pk}/", []
+
+    while path:
+        page = admin.get(path).context["runs"]
+        seen += [run.pk for run in page.rows]
+        path = page.next and f"/endpoints/{endpoint.pk}/?cursor={page.next}"
+
+    assert seen == [run.pk for run in reversed(runs)]
+
+
+def test_runs_that_changed_something_are_found_among_many(admin):
+    endpoint = make_endpoint()
+    rows = [{"changed": 3}, {"added": 1}, {"withdrawn": 1}, {"returned": 1}, *[{"unchanged": 9}] * 40]
+    runs = [Run.objects.create(endpoint=endpoint, status="succeeded", **row) for row in rows]
+    path = f"/endpoints/{endpoint.pk}/"
+    assert f"/runs/{runs[0].pk}/" not in admin.get(path).content.decode()
+
+    response = admin.get(f"{path}?runs=changes")
+
+    assert [run.pk for run in response.context["runs"].rows] == [run.pk for run in reversed(runs[:4])]
+    assert f"{path}?runs=changes#runs" in admin.get(path).content.decode()
+    answer = admin.get(f"/api/v1/runs/?endpoint={endpoint.pk}&with_changes=true").json()
+    assert [row["id"] for row in answer["results"]] == [run.pk for run in reversed(runs[:4])]
+
+
+def test_an_endpoint_without_changes_says_so():
+    endpoint = make_endpoint()
+    Run.objects.create(endpoint=endpoint, status="succeeded", unchanged=3)
+
+    said = text_of(signed_in(Role.VIEWER).get(f"/endpoints/{endpoint.pk}/?runs=changes"))
+
+    assert "No reading changed anything" in said
