@@ -268,7 +268,14 @@ def _remembering(
                 carrier.note()
             if session.memory != endpoint.memory:
                 endpoint.memory = session.memory
-                Endpoint.objects.filter(pk=endpoint.pk).update(memory=session.memory)
+                # What was found out about one address says nothing about the one it was moved to meanwhile.
+                asked = Endpoint.objects.filter(
+                    pk=endpoint.pk,
+                    url=endpoint.url,
+                    settings=endpoint.settings,
+                    credential=endpoint.credential,
+                )
+                asked.update(memory=session.memory)
 
 
 def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":

@@ -23,7 +23,7 @@ PATIENCE, SLOW_REPLY = 10.0, 5.0
 # Who was told to a worker so long ago found no free process.
 TOLD_BEFORE = timedelta(seconds=2)
 _LOCK = 7_301_204  # one number for this lane, among the advisory locks of the database
-_IS_SLOW = Q(put_aside=True) | Q(endpoint__error_code__in=WAITED)
+IS_SLOW = Q(put_aside=True) | Q(endpoint__error_code__in=WAITED)
 
 
 def is_slow(run: Run) -> bool:
@@ -40,7 +40,7 @@ def must_give_way(run: Run, seconds: float, replies: int) -> bool:
 
 def _others_wait() -> bool:
     told = Run.objects.filter(status=RunStatus.QUEUED, sent_at__lt=Now() - TOLD_BEFORE)
-    return told.exclude(_IS_SLOW).exists()
+    return told.exclude(IS_SLOW).exists()
 
 
 def may_start(run: Run) -> bool:
@@ -60,4 +60,4 @@ def next_waiting() -> int | None:
 
 
 def _slow() -> QuerySet[Run]:
-    return Run.objects.filter(_IS_SLOW).exclude(trigger=Trigger.COMMAND)
+    return Run.objects.filter(IS_SLOW).exclude(trigger=Trigger.COMMAND)

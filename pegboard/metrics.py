@@ -84,8 +84,8 @@ def _active_runs() -> Figures:
 
 
 def _oldest_run() -> Figures:
-    """Vendors that kept us waiting last time take turns, so theirs may wait for long."""
-    queued = Run.objects.filter(status=RunStatus.QUEUED).exclude(endpoint__error_code__in=lanes.WAITED)
+    """Slow vendors take turns, so their readings may wait for long."""
+    queued = Run.objects.filter(status=RunStatus.QUEUED).exclude(lanes.IS_SLOW)
     return {"": _seconds_since(queued.aggregate(oldest=Min("queued_at"))["oldest"])}
 
 

@@ -93,7 +93,7 @@ def orphans(limits: Limits) -> Iterator[Trouble]:
 def queue(limits: Limits) -> Iterator[Trouble]:
     waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - STUCK)
     # Slow vendors take turns, and may well wait.
-    if count := waiting.exclude(endpoint__error_code__in=lanes.WAITED).count():
+    if count := waiting.exclude(lanes.IS_SLOW).count():
         yield Trouble(
             f"{_things(count, 'reading')} has waited for more than ten minutes.",
             "There are not enough workers, or they hang.",

@@ -303,6 +303,14 @@ def test_a_reading_that_never_begins_is_found(monkeypatch):
     assert "1 thing needs you" in out.getvalue()
 
 
+def test_a_reading_that_was_put_aside_waits_for_its_turn_and_raises_no_alarm():
+    hour_ago = timezone.now() - AN_HOUR_AGO
+    run = Run.objects.create(endpoint=make_endpoint(), queued_at=hour_ago, put_aside=True)
+    assert list(work.queue(Limits())) == []
+    Run.objects.filter(pk=run.pk).update(put_aside=False)
+    assert len(list(work.queue(Limits()))) == 1
+
+
 @pytest.mark.parametrize(
     ("taken", "missing"),
     [

@@ -11,12 +11,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 import redis
 from django.http import HttpResponse
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from catalog.models import Run
 from pegboard.tracing import TraceMiddleware
 from people import broker, counters, tokens
 from people.counters import Counter, Histogram
@@ -65,6 +68,15 @@ def test_what_is_true_now_is_read_by_prometheus_own_parser(client):
     known = families(text)
     for name in ("runs", "request_seconds", "queue_oldest_seconds", "findings_open", "secrets"):
         assert f"pegboard_{name}" in known
+
+
+@pytest.mark.django_db
+def test_a_reading_that_was_put_aside_waits_for_its_turn_and_raises_no_alarm(client):
+    endpoint, hour = make_endpoint(), timedelta(hours=1)
+    run = Run.objects.create(endpoint=endpoint, queued_at=timezone.now() - hour, put_aside=True)
+    assert value(scraped(client), "pegboard_queue_oldest_seconds") == 0
+    Run.objects.filter(pk=run.pk).update(put_aside=False)
+    assert value(scraped(client), "pegboard_queue_oldest_seconds") >= 3_600
 
 
 @pytest.mark.django_db
