@@ -48,6 +48,7 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
         "Broken promise",
         frozenset({"VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"}),
     ),
+    "refuses": ("Refuses what it allows", frozenset({"REFUSES_VALID"})),
     "changes": ("Breaking change", frozenset({"BREAKING", "CHANGED"})),
     "held": ("Held by policy", frozenset({"HELD"})),
     "shape": (

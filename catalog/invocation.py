@@ -20,7 +20,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from catalog import call_results, credentials, hints, holds, pacing
+from catalog import call_results, credentials, hints, holds, pacing, refused_calls
 from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
@@ -361,6 +361,7 @@ def perform(call_id: int, pauses: Sequence[float] = PAUSES) -> None:
     ending = _ending(outcome, attempts, is_safe=is_safe(call.version.decoded()))
     if not running.update(duration_ms=duration, **ending):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
+    refused_calls.tell(call, outcome)
 
 
 def _claim(call_id: int) -> Call | None:
@@ -454,6 +455,7 @@ def _limits(call: Call) -> Limits:
     return replace(
         DEFAULT_LIMITS,
         request=seconds,
+        is_asked_for=True,
         session=longest,
         body=LARGEST_REPLY,
         session_bytes=LARGEST_SESSION,

@@ -49,6 +49,7 @@ Resolver = Callable[[str, int], Sequence[Row]]
 class Limits:
     """Seconds and bytes. `request` and `body` hold for one request, `session` and `session_bytes` for all.
 
+    With `is_asked_for` the caller has set `request` as a deadline: then silence is lateness like any other.
     Where a person can raise a limit of bytes, `body_way_out` and `session_way_out` say how.
     """
 
@@ -62,6 +63,7 @@ class Limits:
     ratio_from: int = MIB
     backoff: tuple[float, ...] = (0.2, 1.0)
     patience: float = 5.0
+    is_asked_for: bool = False
     body_way_out: str = ""
     session_way_out: str = ""
 
@@ -80,7 +82,8 @@ class Budget:
         self.ends = min(ends, session_ends)
         self._silent_since = began
         # What the session's end cuts off may have been about to come.
-        self._long_silence = limits.request / 2 if ends <= session_ends else math.inf
+        is_whole = ends <= session_ends and not limits.is_asked_for
+        self._long_silence = limits.request / 2 if is_whole else math.inf
         self.allotted = limits.request if ends <= session_ends else limits.session
         self.body = 0
         self._received: int | None = None

@@ -17,6 +17,7 @@ from typing import Protocol as Interface
 import msgspec
 
 from catalog.protocols import spelling
+from catalog.protocols.errors import printable
 from catalog.protocols.signature import Signature
 
 OutcomeKind = Literal[
@@ -300,6 +301,14 @@ class Protocol(ABC):
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         """What is odd about a readable item, such as a description over the protocol's limit."""
         return ()
+
+    def why_not_run(self, signature: Signature) -> Note | None:
+        """Why no call of this tool is ever sent; None for most."""
+        strange = [f"“{p.name}” ({p.unsupported_type})" for p in signature.inputs if p.unsupported_type]
+        if not strange:
+            return None
+        said = f"An input has a type that Pegboard does not send: {printable(', '.join(strange), 300)}."
+        return Note("UNSUPPORTED_TYPE", f"{said} Ask the vendor for a version without it.")
 
     def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
         """What a person should know of a tool beside its parameters: what it is about, and what it says."""

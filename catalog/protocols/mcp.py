@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from catalog.protocols import json_schema, mcp_calls, mcp_headers, members, paging, strict_json
+from catalog.protocols import json_schema, mcp_calls, mcp_headers, members, outcomes, paging, strict_json
 from catalog.protocols.base import (
     Item,
     KnownPages,
@@ -83,6 +83,17 @@ class MCP(Protocol):
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
         return iter(())
 
+    def why_not_run(self, signature: Signature) -> Note | None:
+        """Tasks are started and asked for by calls of their own, which came and went with one revision."""
+        execution = (signature.rest or {}).get("execution")
+        if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+            return Note(
+                "NEEDS_TASK",
+                "The vendor runs this tool as a task only, and Pegboard starts no tasks. Agents can use it "
+                "through a runtime that does; ask the vendor to let it be called directly, too.",
+            )
+        return super().why_not_run(signature)
+
     def invoke(
         self,
         session: Session,
@@ -91,6 +102,8 @@ class MCP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
+        if why := self.why_not_run(signature):
+            return outcomes.failed("refused", why.code, why.message)
         return mcp_calls.invoke(session, tool_id, signature, arguments, _listed_schema)
 
     def resume(

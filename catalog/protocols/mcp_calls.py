@@ -272,7 +272,8 @@ def _odd_outputs(result: Mapping[str, Any], signature: Signature) -> Iterator[No
     if not signature.outputs and signature.outputs_rest is None:
         return
     if "structuredContent" not in result:
-        yield Note("MISSING_OUTPUT", "The tool promises a structured output and sent none.")
+        if any(output.required for output in signature.outputs):
+            yield Note("MISSING_OUTPUT", "The tool promises a structured output and sent none.")
         return
     ready = validation.checked(json_schema.write(signature.outputs, signature.outputs_rest))
     for fault in validation.faults(ready, result["structuredContent"])[:MOST_ODD]:

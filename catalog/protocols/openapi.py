@@ -168,6 +168,15 @@ class OpenApi(Protocol):
         """A document says what is, and nothing of what was."""
         return iter(())
 
+    def why_not_run(self, signature: Signature) -> Note | None:
+        body = (signature.rest or {}).get("body") or {}
+        if not openapi_signature.can_be_sent(body.get("media", "application/json")):
+            kind = printable(body["media"], 60)
+            return Note(
+                "BODY_KIND", f"This operation takes a body of the kind {kind}, which Pegboard cannot send."
+            )
+        return super().why_not_run(signature)
+
     def invoke(
         self,
         session: Session,
@@ -176,11 +185,8 @@ class OpenApi(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        body = (signature.rest or {}).get("body") or {}
-        if not openapi_signature.can_be_sent(body.get("media", "application/json")):
-            kind = printable(body["media"], 60)
-            message = f"This operation takes a body of the kind {kind}, which Pegboard cannot send."
-            return outcomes.failed("refused", "BODY_KIND", message)
+        if why := self.why_not_run(signature):
+            return outcomes.failed("refused", why.code, why.message)
         if refusal := outcomes.refusal(signature, arguments):
             return refusal
         try:

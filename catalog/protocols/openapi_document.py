@@ -88,6 +88,13 @@ class Document:
         self.revision = _revision(root)
         self.is_suspect = is_suspect
         self.operations = paging.counted(list(_operations(root)))
+        if not self.operations and (webhooks := _object(root.get("webhooks"))):
+            raise RefusedError(
+                "WEBHOOKS_ONLY",
+                f"The document describes webhooks alone ({printable(', '.join(webhooks), 100)}): requests "
+                "that the vendor sends to you. There is nothing in it that an agent could call. Ask the "
+                "vendor for the document of its API.",
+            )
         self._named = _object(_object(root.get("components")).get("schemas"))
         self._schemas: dict[str, _Reached] = {}
         self._parts: dict[str, _Part | None] = {}

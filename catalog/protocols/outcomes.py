@@ -168,9 +168,9 @@ def ok(outputs: Mapping[str, Any], signature: Signature, notes: Sequence[Note] =
     declared = {output.name: output for output in signature.outputs}
     odd = [note for name, value in outputs.items() for note in _odd_value(name, value, declared.get(name))]
     missing = [
-        Note("MISSING_OUTPUT", f"The output “{printable(name)}” is missing.")
-        for name in declared
-        if name not in outputs
+        Note("MISSING_OUTPUT", f"The output “{printable(name)}” is missing, and the signature promises it.")
+        for name, output in declared.items()
+        if output.required and name not in outputs
     ]
     texts = [name for name in outputs if name in declared and declared[name].type == "json"]
     parsed = {name: value for name in texts for value in _parsed(outputs[name])}

@@ -22,6 +22,7 @@ DECISIONS: tuple[findings.Decision, ...] = ("accept", "block")
 # Findings about what a vendor did rather than about what a text says.
 ABOUT_CHANGES = {
     *(HELD, "DRIFT", "BREAKING", "CHANGED", "VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"),
+    "REFUSES_VALID",
 }
 
 

@@ -15,10 +15,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from catalog import call_results, examples, invocation, pacing
+from catalog import call_results, examples, invocation, pacing, protocols
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
+from catalog.protocols.base import Note
 from catalog.protocols.errors import printable
+from catalog.protocols.signature import Signature
 from catalog.views.asked import number
 from designer.argument_forms import ArgumentsForm
 from designer.forms import version_choices
@@ -96,6 +98,7 @@ def _page(
         "versions": version_choices(row),
         "form": form,
         "signature": form.signature if form else None,
+        "why_not_run": _why_not_run(row, form.signature) if form else None,
         "must_confirm": invocation.why_confirm(version) if version else "",
         "unavailable_until": pacing.unavailable_until(row),
         "is_safe": form is not None and invocation.is_safe(form.signature),
@@ -109,6 +112,11 @@ def _page(
         **header(row),
     }
     return render(request, "designer/tool_try.html", context)
+
+
+def _why_not_run(row: Tool, signature: Signature) -> Note | None:
+    endpoint = row.endpoint
+    return protocols.get(endpoint.protocol)(endpoint.settings).why_not_run(signature)
 
 
 @requires(Role.VIEWER)

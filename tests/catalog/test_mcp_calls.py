@@ -100,6 +100,19 @@ def test_outputs_of_the_vendor_win_over_our_own():
     assert outcome.outputs == {"content": 7, "text": "b"}
 
 
+def test_a_tool_that_only_runs_as_a_task_says_so_and_nothing_is_sent():
+    outcome, session = call(tool=TOOL | {"execution": {"taskSupport": "required"}})
+    assert (outcome.outcome, outcome.error["code"]) == ("refused", "NEEDS_TASK")
+    assert "as a task only" in outcome.error["message"]
+    assert session.asked == []
+
+
+def test_an_output_that_need_not_come_is_not_missed():
+    tool = TOOL | {"outputSchema": {"type": "object", "properties": {"due": {"type": "string"}}}}
+    outcome, _ = call(answers(request(2), content=[]), tool=tool)
+    assert (outcome.outcome, list(outcome.notes)) == ("ok", [])
+
+
 @pytest.mark.parametrize("value", [[1, 2], "a", 7, None, False])
 def test_an_output_that_is_no_object_stands_for_the_whole(value):
     tool = TOOL | {"outputSchema": {"type": ["array", "string", "integer", "null", "boolean"]}}

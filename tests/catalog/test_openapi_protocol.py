@@ -313,6 +313,15 @@ def test_page_with_a_bad_operation_is_read_again_without_losing_the_rest(api):
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_document_of_webhooks_alone_says_why_there_is_nothing_to_call(api):
+    api.document = document({}, webhooks={"orderPaid": {"post": operation("paid")}})
+    refused = run(make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json"))
+    assert (refused.status, refused.error_code) == ("failed", "WEBHOOKS_ONLY")
+    assert "webhooks alone (orderPaid)" in refused.error_message
+    assert "Ask the vendor for the document of its API." in refused.error_message
+
+
+@pytest.mark.django_db(transaction=True)
 def test_document_may_be_as_large_as_the_endpoint_lets_in(api):
     api.document = document({"/a": {"get": operation("a")}}, **{"x-padding": "x" * 2_000_000})
     endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json", max_reply_megabytes=1)

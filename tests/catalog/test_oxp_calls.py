@@ -150,9 +150,10 @@ def test_input_that_is_one_value_is_sent_as_it_is():
             OBJECT,
             {"value": {"sum": 3, "more": 1}},
             {"sum": 3, "more": 1},
-            ["MISSING_OUTPUT", "UNKNOWN_OUTPUT"],
+            ["UNKNOWN_OUTPUT"],
         ),
-        (OBJECT, {"value": 3}, {"value": 3}, ["MISSING_OUTPUT", "MISSING_OUTPUT", "UNKNOWN_OUTPUT"]),
+        (OBJECT, {"value": 3}, {"value": 3}, ["UNKNOWN_OUTPUT"]),
+        (OBJECT | {"required": ["sum"]}, {"value": {"text": "x"}}, {"text": "x"}, ["MISSING_OUTPUT"]),
     ],
 )
 def test_value_becomes_outputs(schema, reply, outputs, notes):
