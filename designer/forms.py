@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django import forms
-from django.db.models import QuerySet
+from django.db.models import Exists, QuerySet
 from django.forms import BoundField
+from django.http import QueryDict
 from django.utils import timezone
 from msgspec import UNSET
 
@@ -17,8 +18,11 @@ from catalog import holds
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.signature import Parameter, Signature
+from catalog.versions import stopping
+from designer import names
 from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG
 from designer.effective import ParameterWords, Words, merged
+from designer.errors import NameTakenError
 from designer.models import Agent
 from designer.releases import LONGEST_NOTE
 from designer.removal import Use
@@ -164,19 +168,43 @@ class PinForm(OperationForm):
         queryset=Agent.objects.none(), required=False, to_field_name="slug", empty_label="A new agent"
     )
     agent_name = forms.CharField(max_length=LONGEST_NAME, required=False, label="Name of the new agent")
+    alias = forms.CharField(
+        max_length=names.LONGEST, required=False, strip=True, label="What the model calls it"
+    )
     ordinal = forms.TypedChoiceField(coerce=int, label="Version")
 
     def __init__(self, *args: Any, tool: Tool, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         offer(self, "agent", Agent.objects.live().visible_to(actor))
-        self.fields["ordinal"].choices = version_choices(tool)  # type: ignore[attr-defined]
-        self.fields["ordinal"].initial = tool.current.ordinal if tool.current else None
+        choices: list[tuple[int | str, str]] = [*version_choices(tool)]
+        first = first_offered(tool)
+        if first is None:
+            choices.insert(0, ("", "Choose a version"))
+        self.fields["ordinal"].choices = choices  # type: ignore[attr-defined]
+        self.fields["ordinal"].initial = "" if first is None else first
+
+    @property
+    def asks_for_a_name(self) -> bool:
+        return bool(self["alias"].value() or self["alias"].errors)
+
+    def refuse(self, error: DomainError) -> None:
+        """A name that is free is proposed in the field, for a person to take or to change."""
+        if isinstance(error, NameTakenError) and not self.cleaned_data.get("alias"):
+            self.data = data = cast(QueryDict, self.data).copy()
+            data["alias"] = error.proposal
+        super().refuse(error)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if not cleaned.get("agent") and not cleaned.get("agent_name"):
             self.add_error("agent_name", "Name the new agent, or choose one above.")
         return cleaned
+
+
+def first_offered(tool: Tool) -> int | None:
+    """The ordinal of the current version if it may be pinned, else of the newest that may be, if any."""
+    ordinals = dict(tool.versions.exclude(Exists(stopping())).values_list("pk", "ordinal"))
+    return ordinals.get(tool.current_id or 0) or next(iter(ordinals.values()), None)
 
 
 def version_choices(tool: Tool) -> list[tuple[int, str]]:
@@ -215,6 +243,12 @@ def version_words(versions: Iterable[ToolVersion]) -> list[VersionWord]:
         )
         for row in rows
     ]
+
+
+class AliasForm(OperationForm):
+    """What the model calls a pinned tool; as it was typed, when it was refused."""
+
+    alias = forms.CharField(required=False, strip=False)
 
 
 class PublishForm(OperationForm):
@@ -270,7 +304,7 @@ class WordsForm(OperationForm):
             strip=False, required=False, widget=box, label=label
         )
         self.fields[f"hidden-{index}"] = forms.BooleanField(required=False, label="Hide it from the model")
-        self.fields[f"preset-{index}"] = forms.CharField(strip=False, required=False, label="Value to send")
+        self.fields[f"preset-{index}"] = _preset_field(parameter, self.initial[f"preset-{index}"])
 
     @property
     def is_tuned(self) -> bool:
@@ -350,6 +384,26 @@ class WordsForm(OperationForm):
             else:
                 fields[name] = sentence
         super().refuse(DomainError(error.code, error.message, fields=fields, status=error.status))
+
+
+def _preset_field(parameter: Parameter, now: str) -> forms.Field:
+    """A choice where the vendor lists what may be sent. What is kept from another version stays on offer."""
+    label = "Value to send"
+    if parameter.type == "boolean":
+        offered = [("true", "Yes"), ("false", "No")]
+    elif parameter.type in ("enum", "string") and parameter.allowed_values:
+        offered = [(value.name, value.name) for value in parameter.allowed_values]
+    else:
+        return forms.CharField(strip=False, required=False, label=label)
+    if now and now not in dict(offered):
+        offered.append((now, f"{now} (not taken by this version)"))
+    wrong = f"“{parameter.name}” takes one of: {', '.join(value for value, _ in offered)}."
+    return forms.ChoiceField(
+        choices=[("", "None"), *offered],
+        required=False,
+        label=label,
+        error_messages={"invalid_choice": wrong},
+    )
 
 
 def _vendors(signature: Signature) -> Words:

@@ -22,10 +22,24 @@ def is_legal(name: str) -> bool:
     return _TOOL.fullmatch(name) is not None
 
 
-def derive(vendor_name: str, taken: Iterable[str] = ()) -> str:
-    """A legal tool name as close to the vendor's as it gets, unlike all of `taken` whatever the case."""
-    wanted = vendor_name if is_legal(vendor_name) else _squeezed(vendor_name, r"[^A-Za-z0-9_-]+", "tool")
-    return _free(wanted, vendor_name, {name.lower() for name in taken})
+def derive(vendor_name: str) -> str:
+    """A legal tool name as close to the vendor's as it gets."""
+    return vendor_name if is_legal(vendor_name) else _squeezed(vendor_name, r"[^A-Za-z0-9_-]+", "tool")
+
+
+def propose(wanted: str, taken: Iterable[str], *, vendor: str) -> str:
+    """A legal name that a person can read, unlike all of `taken` whatever the case: `wanted` itself, else
+    with the first word of the vendor's slug before it, with the whole slug, or with a number behind it.
+    """
+    known = {name.lower() for name in taken}
+    name = derive(wanted)
+    whole = vendor.replace("-", "_")
+    leads = [lead for lead in (whole.split("_")[0], whole) if not name.lower().startswith(f"{lead}_")]
+    for candidate in [name, *(derive(f"{lead}_{name}") for lead in leads)]:
+        if candidate.lower() not in known:
+            return candidate
+    numbered = (f"{name[: LONGEST - 1 - len(str(number))]}_{number}" for number in count(2))
+    return next(candidate for candidate in numbered if candidate.lower() not in known)
 
 
 def aliases(names: Iterable[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from catalog.models.tools import ToolStatus
 from catalog.protocols.errors import printable
 from designer import names
 from designer.agents import locked
-from designer.errors import DesignerError
+from designer.errors import DesignerError, NameTakenError
 from designer.models import Agent, Pin
 from people import audit, late_edits
 from people.errors import DomainError
@@ -40,7 +40,7 @@ def pin_tool(
         raise DesignerError("already_pinned", message, fields={"tool": message}, status=409)
     chosen = _version(tool, version, ordinal)
     alias = alias.strip()
-    name = _name(agent, chosen, alias)
+    name = _name(agent, tool, chosen, alias)
     pin = Pin.objects.create(agent=agent, tool=tool, version=chosen, alias=alias, name=name, created_by=actor)
     audit.record(actor, "pin", pin, after=facts(pin), agent=pin.agent_id)
     return pin
@@ -83,21 +83,25 @@ def move_pin(
     actor: User,
     version: str = "",
     ordinal: int | None = None,
+    alias: str | None = None,
     expected: str = late_edits.ANY_STATE,
 ) -> Pin:
-    """To a newer or an older version. A name that follows the vendor's follows it here too."""
+    """To a newer or an older version. A name that follows the vendor's follows it here too; an `alias` goes
+    along, for a version whose own name is taken.
+    """
     pin = _locked(pin)
     before = facts(pin)
     chosen = _version(pin.tool, version, ordinal)
-    wanted = {"version": chosen.name, "ordinal": chosen.ordinal}
+    alias = pin.alias if alias is None else alias.strip()
+    wanted = {"version": chosen.name, "ordinal": chosen.ordinal, "alias": alias}
     late_edits.check(pin, expected, now=before, wanted=before | wanted)
     if chosen == pin.version:
-        return pin
+        return set_alias(pin, actor=actor, alias=alias)
     is_renamed = chosen.decoded().name != pin.version.decoded().name
-    pin.version = chosen
-    if is_renamed and not pin.alias:
-        pin.name = _name(pin.agent, chosen, "", besides=pin)
-    pin.save(update_fields=["version", "name"])
+    if alias != pin.alias or (is_renamed and not alias):
+        pin.name = _name(pin.agent, pin.tool, chosen, alias, besides=pin)
+    pin.version, pin.alias = chosen, alias
+    pin.save(update_fields=["version", "alias", "name"])
     audit.record(actor, "move", pin, before=before, after=facts(pin), agent=pin.agent_id)
     return pin
 
@@ -111,7 +115,7 @@ def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = late_edits.A
     late_edits.check(pin, expected, now=before, wanted=before | {"alias": alias})
     if alias == pin.alias:
         return pin
-    pin.name = _name(pin.agent, pin.version, alias, besides=pin)
+    pin.name = _name(pin.agent, pin.tool, pin.version, alias, besides=pin)
     pin.alias = alias
     pin.save(update_fields=["alias", "name"])
     audit.record(actor, "rename", pin, before=before, after=facts(pin), agent=pin.agent_id)
@@ -140,7 +144,7 @@ def facts(pin: Pin) -> dict[str, Any]:
 
 def _locked(pin: Pin) -> Pin:
     agent = locked(pin.agent)
-    found = agent.pins.live().select_related("tool", "version").filter(pk=pin.pk).first()
+    found = agent.pins.live().select_related("tool__endpoint__vendor", "version").filter(pk=pin.pk).first()
     if found is None:
         raise DesignerError("pin_removed", f"“{pin.name}” is not pinned any more.", status=409)
     found.agent = agent
@@ -181,22 +185,30 @@ def _check_standing(tool: Tool, version: ToolVersion) -> None:
     raise DesignerError(code, message, fields={"version": message}, status=409)
 
 
-def _name(agent: Agent, version: ToolVersion, alias: str, *, besides: Pin | None = None) -> str:
-    """The name a model is shown. The caller holds the agent's lock, so what is free stays free."""
-    others = agent.pins.live()
-    if besides:
-        others = others.exclude(pk=besides.pk)
-    taken = set(others.values_list("name", flat=True))
-    if not alias:
-        return names.derive(version.decoded().name, taken)
-    proposal = names.derive(alias, taken)
-    if not names.is_legal(alias):
+def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides: Pin | None = None) -> str:
+    """The name a model is shown. The caller holds the agent's lock, so what is free stays free.
+
+    A name that is taken is never made unlike the other one without a person: models would read it.
+    """
+    wanted = alias or names.derive(version.decoded().name)
+    proposal = propose_name(agent, tool, wanted, besides=besides)
+    if alias and not names.is_legal(alias):
         message = (
             "A name starts with a letter or an underscore and goes on with letters, digits, underscores "
             f"and hyphens, 64 at most. Try “{proposal}”."
         )
         raise DesignerError("alias_illegal", message, fields={"alias": message})
-    if proposal != alias:
-        message = f"Another tool of “{agent}” is called “{alias}”. “{proposal}” is free."
-        raise DesignerError("alias_taken", message, fields={"alias": message}, status=409)
-    return alias
+    if proposal != wanted:
+        asks = "" if alias else " Say what this one is called:"
+        message = f"Another tool of “{agent}” is called “{wanted}”.{asks} “{proposal}” is free."
+        raise NameTakenError("alias_taken" if alias else "name_taken", message, proposal)
+    return wanted
+
+
+def propose_name(agent: Agent, tool: Tool, wanted: str, *, besides: Pin | None = None) -> str:
+    """`wanted` if it is legal and no other tool of the agent has it, else a readable one that is free."""
+    others = agent.pins.live()
+    if besides:
+        others = others.exclude(pk=besides.pk)
+    taken = others.values_list("name", flat=True)
+    return names.propose(wanted, taken, vendor=tool.endpoint.vendor.slug)

@@ -1,6 +1,5 @@
 from typing import Any
 
-from django.db import transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -19,7 +18,6 @@ from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.errors import DomainError
 from people.inputs import Input
-from people.late_edits import ANY_STATE
 from people.models import Role
 from people.permissions import person
 
@@ -182,18 +180,18 @@ class PinDetail(GenericAPIView[Pin]):
         return _answer(get_object_or_404(pins_at(request, slug), pk=pk))
 
     @extend_schema(parameters=[IF_MATCH], request=PinChange)
-    @transaction.atomic
     def patch(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
         given = PinChange(data=request.data)
         given.is_valid(raise_exception=True)
-        seen = expected(request)
-        version, ordinal = (given.validated_data.get(name) for name in ("version", "ordinal"))
+        version, ordinal, alias = (given.validated_data.get(name) for name in ("version", "ordinal", "alias"))
+        actor, seen = person(request), expected(request)
         if version or ordinal:
-            pins.move_pin(pin, actor=person(request), version=version or "", ordinal=ordinal, expected=seen)
-            seen = ANY_STATE  # it is ours by now
-        if "alias" in given.validated_data:
-            pins.set_alias(pin, actor=person(request), alias=given.validated_data["alias"], expected=seen)
+            pins.move_pin(
+                pin, actor=actor, version=version or "", ordinal=ordinal, alias=alias, expected=seen
+            )
+        elif alias is not None:
+            pins.set_alias(pin, actor=actor, alias=alias, expected=seen)
         return _answer(pins_at(request, slug).get(pk=pk))
 
     @extend_schema(responses={204: None})

@@ -9,7 +9,8 @@ from catalog.protocols.errors import printable
 from catalog.tokens import tokens_of
 from catalog.views.asked import number
 from designer import budget, names, pins, releases, tunings, upgrades
-from designer.forms import WordsForm, version_choices
+from designer.errors import NameTakenError
+from designer.forms import AliasForm, WordsForm, version_choices
 from designer.models import Agent, Pin
 from people import late_edits
 from people.errors import DomainError
@@ -50,7 +51,7 @@ def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:
 def _pin_page(
     request: HttpRequest, row: Pin, form: WordsForm, choice: OperationForm | None = None
 ) -> HttpResponse:
-    """`choice` is what somebody wanted of the name or the version, when it came too late."""
+    """`choice` is what a designer wanted of the name or the version, when it was refused or came too late."""
     context = {"form": form, "tuning": tunings.of(row), "choice": choice, **_about(row)}
     return render(request, "designer/pin.html", context, status=(choice or form).status)
 
@@ -93,7 +94,10 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             expected=_expected(request),
         )
     except LateEditError as error:
-        return _too_late(request, slug, pk, error)
+        return _refused(request, slug, pk, OperationForm(request.POST), error)
+    except NameTakenError as error:
+        messages.error(request, f"It was not moved. {error.message}")
+        return _refused(request, slug, pk, AliasForm({"alias": error.proposal}), error)
     except DomainError as error:
         messages.error(request, error.message)
     else:
@@ -110,9 +114,11 @@ def _expected(request: HttpRequest) -> str:
     return request.POST.get("expected", late_edits.ANY_STATE)
 
 
-def _too_late(request: HttpRequest, slug: str, pk: int, error: LateEditError) -> HttpResponse:
+def _refused(
+    request: HttpRequest, slug: str, pk: int, choice: OperationForm, error: DomainError
+) -> HttpResponse:
     row = _pin(request, slug, pk)
-    choice = OperationForm(request.POST)
+    choice.is_valid()
     choice.refuse(error)
     form = _words_form(row)
     form.edits(tunings.facts(tunings.of(row)))
@@ -124,9 +130,9 @@ def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Says while somebody types whether a name can be used, and proposes one that can."""
     row = _pin(request, slug, pk)
     alias = request.GET.get("alias", "").strip()
-    others = row.agent.pins.live().exclude(pk=row.pk).values_list("name", flat=True)
-    proposal = names.derive(alias or row.version.decoded().name, set(others))
-    context = {"alias": alias, "proposal": proposal, "is_legal": names.is_legal(alias)}
+    wanted = alias or names.derive(row.version.decoded().name)
+    proposal = pins.propose_name(row.agent, row.tool, wanted, besides=row)
+    context = {"alias": alias, "wanted": wanted, "proposal": proposal, "is_legal": names.is_legal(wanted)}
     return render(request, "designer/_alias_says.html", context)
 
 
@@ -137,10 +143,8 @@ def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     try:
         alias = request.POST.get("alias", "")
         renamed = pins.set_alias(row, actor=person(request), alias=alias, expected=_expected(request))
-    except LateEditError as error:
-        return _too_late(request, slug, pk, error)
     except DomainError as error:
-        messages.error(request, error.message)
+        return _refused(request, slug, pk, AliasForm(request.POST), error)
     else:
         messages.success(request, f"The model now knows this tool as “{renamed.name}”.")
     return redirect("pin", slug, row.pk)

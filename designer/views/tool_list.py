@@ -1,6 +1,7 @@
 """The list of tools: search, narrow, compare, and pin to the agent one came from."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -16,6 +17,7 @@ from catalog.models.tools import ToolStatus
 from catalog.search import Query, ResultPage
 from catalog.views.asked import number, numbers
 from designer import pins
+from designer.errors import NameTakenError
 from designer.models import Agent, Pin
 from people.errors import DomainError
 from people.models import Role
@@ -74,14 +76,38 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
     """What is ticked, each in its current version. One that is refused does not hold up the others."""
     seen = Agent.objects.live().visible_to(person(request))
     agent = get_object_or_404(seen, slug=request.POST.get("agent", ""))
-    ticked = Tool.objects.filter(pk__in=numbers(request.POST.getlist("tool"))[:MOST_TICKED])
-    answers = pins.pin_several(agent, actor=person(request), wanted=[pins.Wanted(tool) for tool in ticked])
+    ticked = Tool.objects.select_related("endpoint__vendor").filter(
+        pk__in=numbers(request.POST.getlist("tool"))[:MOST_TICKED]
+    )
+    wanted = [pins.Wanted(tool, alias=request.POST.get(f"alias-{tool.pk}", "").strip()) for tool in ticked]
+    answers = pins.pin_several(agent, actor=person(request), wanted=wanted)
     refused = [answer for answer in answers if isinstance(answer, DomainError)]
+    asked = [_name_asked(each, answer) for each, answer in zip(wanted, answers, strict=True)]
     for error in refused:
-        messages.error(request, error.message)
+        if "alias" not in error.fields:
+            messages.error(request, error.message)
     if done := len(answers) - len(refused):
         messages.success(request, f"{done} tool{'s are' if done > 1 else ' is'} pinned to {agent}.")
+    if any(asked):
+        context = {"agent": agent, "asked": [each for each in asked if each]}
+        return render(request, "designer/pin_names.html", context)
     return redirect("agent", agent.slug)
+
+
+@dataclass(frozen=True)
+class NameAsked:
+    """A tool that is not pinned yet, because its name is taken; `alias` is proposed, or what was typed."""
+
+    tool: Tool
+    alias: str
+    message: str
+
+
+def _name_asked(wanted: pins.Wanted, answer: Pin | DomainError) -> NameAsked | None:
+    if not isinstance(answer, DomainError) or "alias" not in answer.fields:
+        return None
+    proposal = answer.proposal if isinstance(answer, NameTakenError) else ""
+    return NameAsked(wanted.tool, wanted.alias or proposal, answer.message)
 
 
 def _found(asked: QueryDict) -> tuple[ResultPage, str]:

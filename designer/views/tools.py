@@ -69,7 +69,7 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
     if request.headers.get("HX-Request"):
-        return render(request, "designer/_pin_made.html", {"pin": pin, "form": form})
+        return render(request, "designer/_pin_made.html", {"pin": pin, "form": form, "tool": row})
     if pin is None:
         return _overview(request, row, form)
     messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.")
@@ -80,7 +80,7 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
 def _pin(form: PinForm, row: Tool, actor: User) -> Pin:
     given = form.cleaned_data
     agent = given["agent"] or agents.create_agent(actor=actor, name=given["agent_name"])
-    return pins.pin_tool(agent, actor=actor, tool=row, ordinal=given["ordinal"])
+    return pins.pin_tool(agent, actor=actor, tool=row, ordinal=given["ordinal"], alias=given["alias"])
 
 
 def _back(request: HttpRequest, pin: Pin) -> HttpResponse:
