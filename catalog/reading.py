@@ -416,7 +416,7 @@ class _Reading:
         for tool, each in changed:
             old, new = before.get(self.current[tool].pk), signature.from_json(each.signature)
             effects = self._compare(each, old, new) if old else None
-            alarms = inspection.inspect(new, each.signature.encode()) if self.looks_for_alarms else []
+            alarms = inspection.inspect(new) if self.looks_for_alarms else []
             found = policy.classes(effects, alarms)
             if stop := policy.judge(self.policy, found):
                 self.harvest.stops[self.current[tool].pk] = stop

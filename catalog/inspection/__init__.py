@@ -6,6 +6,7 @@ not find polite English. What protects an agent is that a person approves exact 
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from catalog.inspection import characters, markup, prose, shape
 from catalog.inspection.alarms import (
@@ -18,62 +19,62 @@ from catalog.inspection.alarms import (
     worst,
 )
 from catalog.inspection.characters import HIDDEN, Found, decoded_tags, excerpt, hidden, spelled
+from catalog.inspection.folding import BOUNDARY, folded
 from catalog.inspection.letters import LOOKS_LIKE, MIXED, latin, legible
 from catalog.inspection.texts import Text, texts
-from catalog.protocols import signature as normal_form
 from catalog.protocols.signature import Signature
 
 __all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
 
 # Raise by one when rules change, so that what was inspected before is inspected again.
-REVISION = 2
+REVISION = 3
 
-# Controls as JSON writes them, and the one that it does not escape.
-_MARKS = ("\\u00", "\\b", "\\f", "\x7f")
 _ODD = re.compile(f"[{''.join(map(chr, LOOKS_LIKE))}]|{HIDDEN.pattern}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
-_ESCAPED_CONTROL = re.compile(r"\\u00[01][0-9a-f]")
-_ESCAPES = (
-    *(("\\\\", "\x00"), ('\\"', '"'), ("\\n", "\n"), ("\\r", "\r"), ("\\t", "\t")),
-    *(("\\b", "\b"), ("\\f", "\f"), ("\x00", "\\")),
-)
+_BETWEEN = f"\n{BOUNDARY}\n"
 
 del markup, prose, shape  # imported for the rules that they enter
 
 
-def inspect(signature: Signature, encoded: bytes = b"") -> list[Alarm]:
-    """`encoded` is the signature as JSON, for callers who have it already."""
-    said = (encoded or normal_form.to_json(signature)).decode()
+def inspect(signature: Signature) -> list[Alarm]:
     alarms = [Alarm(rule.code, *verdict) for rule in SIGNATURE_RULES if (verdict := rule.judge(signature))]
     found = _Findings()
     # Most tools are told apart here, by looking once at all of their texts together.
-    has_controls = _holds(said, _MARKS)
-    whole = _unescaped(_ESCAPED_CONTROL.sub("", said) if has_controls else said)
-    rules = _firing(_read(whole) if has_controls or not said.isascii() else whole)
-    is_odd = has_controls or (not said.isascii() and bool(_ODD.search(said)))
-    if rules or is_odd:
-        for text in texts(signature):
+    every = list(texts(signature))
+    rules = _firing(_Reading(_BETWEEN.join([_read(text.value) for text in every])))
+    if rules or any(map(_is_odd, every)):
+        for text in every:
             _look(text, rules, found)
     return [*alarms, *found.alarms()]
 
 
-def _unescaped(encoded: str) -> str:
-    """About what the texts say, in one piece: enough to tell which rules find something somewhere."""
-    if "\\" not in encoded:
-        return encoded
-    # Backslashes first, so that no letter after one is taken for an escape.
-    for escape, character in _ESCAPES:
-        encoded = encoded.replace(escape, character)
-    return encoded
+def _is_odd(text: Text) -> bool:
+    if text.value.isascii():
+        return not text.value.isprintable() and bool(_CONTROL.search(text.value))
+    return bool(_ODD.search(text.value))
 
 
-def _firing(plain: str) -> list[TextRule]:
-    lowered = plain.lower()
+class _Reading:
+    """One text in each form that rules ask for, made when the first one does."""
+
+    def __init__(self, plain: str) -> None:
+        self.plain = plain
+        self.lowered = plain.lower()
+
+    @cached_property
+    def folded(self) -> str:
+        return folded(self.plain)
+
+    def of(self, rule: TextRule) -> str:
+        return self.folded if rule.folds else self.plain if rule.keeps_case else self.lowered
+
+
+def _firing(reading: _Reading) -> list[TextRule]:
     return [
         rule
         for rule in TEXT_RULES
-        if (not rule.needs or _holds(lowered, rule.needs))
-        and rule.find(plain if rule.keeps_case else lowered)
+        if (not rule.needs or _holds(reading.folded if rule.folds else reading.lowered, rule.needs))
+        and rule.find(reading.of(rule))
     ]
 
 
@@ -118,12 +119,12 @@ def _look(text: Text, rules: list[TextRule], found: _Findings) -> None:
         found.add(_hidden(text, each))
     if not text.value.isascii() and (mixed := MIXED.search(text.value)):
         found.add(_mixed(text, *mixed.span()))
-    plain = _read(text.value)
-    lowered = plain.lower()
+    reading = _Reading(_read(text.value))
     for rule in rules:
-        read = plain if rule.keeps_case else lowered
+        read = reading.of(rule)
         if hit := rule.find(read):
-            where = excerpt(plain if len(plain) == len(lowered) else read, hit.start, hit.end)
+            is_plain = not rule.folds and len(reading.plain) == len(read)
+            where = excerpt(reading.plain if is_plain else read, hit.start, hit.end)
             message = f"The {text.where} {hit.says or rule.says}: {where}."
             found.add(Alarm(rule.code, hit.severity or rule.severity, message))
 

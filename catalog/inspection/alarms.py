@@ -30,7 +30,8 @@ class TextRule(NamedTuple):
     """Looks at one text at a time, and only when it holds one of `needs`.
 
     `says` goes on after the place, as in "The description tells the model ...". Texts come without
-    hidden characters, in the letters that they look like, and in small letters unless `keeps_case`.
+    hidden characters, in the letters that they look like, and in small letters unless `keeps_case`. With
+    `folds` they come without markup and with single blanks, too (catalog/inspection/folding.py).
     """
 
     code: str
@@ -39,6 +40,7 @@ class TextRule(NamedTuple):
     needs: tuple[str, ...]
     find: Callable[[str], Hit | None]
     keeps_case: bool = False
+    folds: bool = False
 
 
 class SignatureRule(NamedTuple):
@@ -56,10 +58,10 @@ _Judge = Callable[[Signature], tuple[Severity, str] | None]
 
 
 def text_rule(
-    code: str, severity: Severity, says: str, *needs: str, keeps_case: bool = False
+    code: str, severity: Severity, says: str, *needs: str, keeps_case: bool = False, folds: bool = False
 ) -> Callable[[_Find], _Find]:
     def enter(find: _Find) -> _Find:
-        TEXT_RULES.append(TextRule(code, severity, says, needs, find, keeps_case))
+        TEXT_RULES.append(TextRule(code, severity, says, needs, find, keeps_case, folds))
         return find
 
     return enter

@@ -27,6 +27,9 @@ ZERO_WIDTH = Kind("ZERO_WIDTH", "high", "a character without width")
 HYPHEN = Kind("SOFT_HYPHEN", "low", "a hyphen that is not drawn")
 SELECTOR = Kind("VARIATION_SELECTOR", "medium", "an invisible variation selector")
 SMUGGLED = Kind("VARIATION_SELECTORS", "high", "variation selectors in a row, which can hold hidden text")
+COMBINING = Kind(
+    "COMBINING_MARK", "medium", "a mark that is drawn over a letter and that no ordinary text has"
+)
 FILLER = Kind("FILLER", "high", "a filler that looks like nothing")
 ESCAPE = Kind("TERMINAL_ESCAPE", "high", "the beginning of a command to a terminal")
 ERASING = Kind("ERASING_CONTROL", "high", "a control character that can erase or cut text")
@@ -40,7 +43,7 @@ SPACE = Kind("UNUSUAL_SPACE", "low", "a space that is not the usual one")
 
 KINDS = (
     *(TAG, BIDI, MARK, ZERO_WIDTH, HYPHEN, SELECTOR, SMUGGLED, FILLER, ESCAPE, ERASING, CONTROL, PRIVATE),
-    *(SURROGATE, NONCHARACTER, UNASSIGNED, SEPARATOR, SPACE),
+    *(SURROGATE, NONCHARACTER, UNASSIGNED, SEPARATOR, SPACE, COMBINING),
 )
 
 # First and last code point. Pinned here rather than asked of the interpreter, whose Unicode changes.
@@ -70,6 +73,9 @@ _TABLE: tuple[tuple[int, int, Kind], ...] = (
     (0x180B, 0x180D, SELECTOR),
     (0x180E, 0x180E, ZERO_WIDTH),
     (0x180F, 0x180F, SELECTOR),
+    (0x1AB0, 0x1ADD, COMBINING),
+    (0x1AE0, 0x1AEB, COMBINING),
+    (0x1DC0, 0x1DFF, COMBINING),
     (0x2000, 0x200A, SPACE),
     (0x200B, 0x200D, ZERO_WIDTH),
     (0x200E, 0x200F, MARK),
@@ -80,6 +86,7 @@ _TABLE: tuple[tuple[int, int, Kind], ...] = (
     (0x2060, 0x2065, ZERO_WIDTH),
     (0x2066, 0x2069, BIDI),
     (0x206A, 0x206F, FILLER),
+    (0x20D0, 0x20F0, COMBINING),
     (0x2800, 0x2800, FILLER),
     (0x3000, 0x3000, SPACE),
     (0x3164, 0x3164, FILLER),
@@ -87,14 +94,16 @@ _TABLE: tuple[tuple[int, int, Kind], ...] = (
     (0xE000, 0xF8FF, PRIVATE),
     (0xFDD0, 0xFDEF, NONCHARACTER),
     (0xFE00, 0xFE0F, SELECTOR),
+    (0xFE20, 0xFE2F, COMBINING),
     (0xFEFF, 0xFEFF, ZERO_WIDTH),
     (0xFFA0, 0xFFA0, FILLER),
-    (0xFFF9, 0xFFFB, FILLER),
+    (0xFFF9, 0xFFFC, FILLER),
     (0xFFFE, 0xFFFF, NONCHARACTER),
     (0x110BD, 0x110BD, ZERO_WIDTH),
     (0x110CD, 0x110CD, ZERO_WIDTH),
     (0x13430, 0x1343F, ZERO_WIDTH),
     (0x1BCA0, 0x1BCA3, ZERO_WIDTH),
+    (0x1D159, 0x1D159, FILLER),
     (0x1D173, 0x1D17A, ZERO_WIDTH),
     *((plane + 0xFFFE, plane + 0xFFFF, NONCHARACTER) for plane in range(0x10000, 0xF0000, 0x10000)),
     (0xE0000, 0xE007F, TAG),
@@ -156,8 +165,8 @@ SHORT = {
 # After these letters a joiner decides how they are drawn: Arabic to Malayalam, Myanmar, Khmer, Mongolian.
 _JOINED = ((0x600, 0xD7F), (0x1000, 0x109F), (0x1780, 0x18AF), (0xFB50, 0xFDFF), (0xFE70, 0xFEFC))
 _EMOJI = ((0x2190, 0x21FF), (0x2300, 0x27BF), (0x2934, 0x2935), (0x2B00, 0x2BFF), (0x1F000, 0x1FAFF))
-_IDEOGRAPHS = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x323AF))
 # Other characters that a selector turns into a picture.
+_KEYS = frozenset("0123456789#*")
 _DRAWN = frozenset("0123456789#*©®™‼⁉\u2139〰〽㊗㊙")
 
 
@@ -194,17 +203,17 @@ def hidden(text: str) -> Iterator[Found]:
 
 
 def _is_needed(text: str, at: int, kind: Kind) -> bool:
-    if kind not in (ZERO_WIDTH, SELECTOR):
+    if kind not in (ZERO_WIDTH, SELECTOR, COMBINING):
         return False
     point = ord(text[at])
     before = text[at - 1] if at else ""
+    if kind is COMBINING:
+        return point == 0x20E3 and (before in _KEYS or before == "\ufe0f")  # the frame of a key
     if point in (0x200C, 0x200D):
         after = text[at + 1 : at + 2]
         is_joined_emoji = point == 0x200D and _ends_emoji(before) and _in(after, _EMOJI)
         return _in(before, _JOINED) or is_joined_emoji
-    if point in (0xFE0E, 0xFE0F):
-        return _in(before, _EMOJI) or before in _DRAWN
-    return point >= 0xE0100 and _in(before, _IDEOGRAPHS)
+    return point in (0xFE0E, 0xFE0F) and (_in(before, _EMOJI) or before in _DRAWN)
 
 
 def _ends_emoji(character: str) -> bool:

@@ -27,7 +27,6 @@ LOOKS_LIKE = {
 # These look alike among plain letters and digits; the capital only, because a small i has a dot.
 _ALIKE_IN_ASCII = str.maketrans({"0": "o", "1": "l", "I": "l", "|": "l"})
 _SEPARATORS = re.compile(r"[\s_.:/-]+")
-_ACCENTS = re.compile("[\u0300-\u036f]+")
 _ODD = "".join(map(chr, LOOKS_LIKE))
 MIXED = re.compile(f"[A-Za-z][{_ODD}]|[{_ODD}][A-Za-z]")
 
@@ -47,8 +46,9 @@ def latin(text: str) -> str:
 
 
 def legible(text: str) -> str:
-    """What a model makes of it, as nearly as rules for Latin letters can read it."""
-    return _ACCENTS.sub("", unicodedata.normalize("NFD", latin(cleaned(text))))
+    """What a model makes of it, as nearly as rules can read it: without any mark over or under a letter."""
+    apart = unicodedata.normalize("NFD", latin(cleaned(text)))
+    return apart if apart.isascii() else "".join([c for c in apart if unicodedata.category(c)[0] != "M"])
 
 
 def spelling(name: str) -> str:

@@ -2,7 +2,6 @@
 
 import html
 import json
-import re
 import unicodedata
 from datetime import datetime, timedelta
 from functools import cache
@@ -14,19 +13,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from catalog.inspection.characters import HIDDEN, decoded_tags, hidden
 from catalog.tokens import estimate_tokens
 
 register = template.Library()
 
-# Characters that draw nothing or move the text around them: controls, soft hyphen, fillers, zero width,
-# bidirectional marks, variation selectors in a row, private use and the invisible "tag" alphabet.
-UNSEEN = re.compile(
-    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ue000-\uf8ff"
-    "\U000e0000-\U000e01ef\U000f0000-\U0010ffff]+"
-    "|(?<=[\u0020-\u024f])[\u200c\u200d]+"
-    "|[\ufe00-\ufe0f]{2,}"
-)
 CHIP_LIMIT = 3
 BRIEF, HOVER = 140, 210
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
@@ -76,13 +67,23 @@ def icon(name: str) -> SafeString:
 def shown(text: object) -> SafeString:
     """The text with every invisible character drawn as a chip, so that nothing hides from a reader."""
     text = str(text)  # a version without a label goes by its number
-    if not UNSEEN.search(text):
+    if not HIDDEN.search(text):
         return _escaped(text)
     pieces, end = [], 0
-    for match in UNSEEN.finditer(text):
-        pieces += [_escaped(text[end : match.start()]), _chip(match.group())]
-        end = match.end()
+    for start, stop in _hidden_runs(text):
+        pieces += [_escaped(text[end:start]), _chip(text[start:stop])]
+        end = stop
     return mark_safe("".join([*pieces, _escaped(text[end:])]))  # noqa: S308 - every piece is escaped above
+
+
+def _hidden_runs(text: str) -> list[tuple[int, int]]:
+    """Where the inspection finds hidden characters, those side by side in one."""
+    runs: list[tuple[int, int]] = []
+    for _, start, stop in hidden(text):
+        if runs and runs[-1][1] == start:
+            start = runs.pop()[0]
+        runs.append((start, stop))
+    return runs
 
 
 def _escaped(text: str) -> SafeString:
@@ -105,8 +106,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _chip(run: str) -> SafeString:
-    smuggled = "".join(chr(ord(c) - 0xE0000) for c in run if 0xE0020 <= ord(c) <= 0xE007E)
-    if smuggled:
+    if smuggled := decoded_tags(run):
         return format_html('<span class="hidden-char">hidden text: {}</span>', smuggled)
     names = " ".join(f"U+{ord(character):04X}" for character in run[:CHIP_LIMIT])
     more = f" and {len(run) - CHIP_LIMIT} more" if len(run) > CHIP_LIMIT else ""

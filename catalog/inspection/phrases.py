@@ -1,0 +1,147 @@
+"""Blatant orders in other languages than English: a short list for each. Pure.
+
+A phrase is words with “..” where others may stand between them and “|” between words that do equally
+well. It is compared in the form in which texts are read, so accents and look-alike letters need no care.
+"""
+# ruff: noqa: RUF001, E501 - other alphabets have letters that look like Latin ones; one phrase, one line
+
+import re
+from collections.abc import Mapping
+
+from catalog.inspection.clauses import Clause, clause, gap
+from catalog.inspection.folding import folded
+from catalog.inspection.letters import legible
+
+OVERRIDES = {
+    "Spanish": (
+        "ignora|ignore|ignorar|olvida|olvide|omite|desatiende|descarta .. instrucciones|reglas|indicaciones"
+        "|órdenes|directrices",
+        "haz caso omiso .. instrucciones|reglas|indicaciones",
+        "no sigas|no obedezcas .. instrucciones|reglas",
+    ),
+    "French": (
+        "ignore|ignorez|ignorer|oublie|oubliez|néglige|négligez .. instructions|consignes|règles|directives",
+        "ne tiens pas|ne tenez pas|ne tiens plus .. compte .. instructions|consignes|règles",
+        "ne suis pas|ne suivez pas|n'obéis plus .. instructions|consignes|règles",
+    ),
+    "German": (
+        "ignoriere|ignorieren sie|vergiss|vergessen sie|missachte|missachten sie|übergehe|beachte .. anweisungen"
+        "|instruktionen|regeln|vorgaben|anordnungen",
+        "befolge|folge|befolgen sie .. nicht .. anweisungen|regeln|vorgaben",
+        "anweisungen|regeln|vorgaben .. gelten nicht mehr|sind ungültig",
+    ),
+    "Portuguese": (
+        "ignore|ignora|ignorar|esqueça|esquece|desconsidere|desconsidera .. instruções|regras|orientações"
+        "|ordens|diretrizes",
+        "não siga|não obedeça .. instruções|regras",
+    ),
+    "Italian": (
+        "ignora|ignorare|ignorate|dimentica|dimenticate|trascura .. istruzioni|regole|indicazioni|direttive",
+        "non seguire|non seguite .. istruzioni|regole",
+    ),
+    "Russian": (
+        "игнорируй|игнорируйте|забудь|забудьте|проигнорируй|отбрось|не выполняй .. инструкции|указания|правила"
+        "|команды|инструкций",
+    ),
+    "Chinese": (
+        "忽略|无视|忘记|忽視|無視|忘掉|不要遵守|不要遵循|不要理会 .. 指令|指示|指引|规则|提示|說明|说明|規則|要求",
+    ),
+    "Japanese": ("指示|命令|指令|ルール|プロンプト|説明 .. 無視|忘れて|従わないで|忘れろ",),
+    "Korean": ("지시|명령|지침|규칙|프롬프트 .. 무시|잊어|따르지",),
+    "Arabic": ("تجاهل|انس|لا تتبع .. التعليمات|تعليمات|القواعد|الأوامر",),
+    "Hindi": ("निर्देशों|निर्देश|नियमों .. अनदेखा|नज़रअंदाज़|भूल",),
+    "Dutch": ("negeer|vergeet|negeren .. instructies|aanwijzingen|regels|opdrachten",),
+    "Polish": ("zignoruj|ignoruj|zapomnij|pomiń .. instrukcje|instrukcji|polecenia|poleceń|zasady",),
+    "Turkish": ("talimatları|talimatlarını|kuralları|komutları .. yok say|görmezden gel|unut|dikkate alma",),
+}
+CONCEALS = {
+    "Spanish": (
+        "no .. digas|diga|informes|informe|menciones|mencione|reveles|muestres|avises|cuentes .. usuario|cliente"
+        "|nadie",
+        "sin que .. usuario|cliente .. sepa|note|entere",
+        "oculta|ocultar|esconde .. al usuario|del usuario",
+    ),
+    "French": (
+        "ne|n' .. dis|dites|informe|informez|mentionne|mentionnez|révèle|révélez|montre|montrez|préviens"
+        " .. utilisateur|client|personne",
+        "à l'insu|sans que|sans prévenir|sans informer .. utilisateur|client",
+        "cache|cachez .. à l'utilisateur",
+    ),
+    "German": (
+        "sag|sage|sagen sie|erzähle|erzähl|erzählen sie|verrate|verrat|teile|teil|zeige|erwähne|informiere .. nutzer"
+        "|benutzer|anwender|kunden|niemandem .. nichts|nicht|kein",
+        "sag|sage|erzähle|verrate .. niemandem",
+        "ohne .. wissen|zustimmung .. nutzers|benutzers|anwenders|kunden",
+        "verheimliche|verschweige|verbirg .. nutzer|benutzer|anwender",
+    ),
+    "Portuguese": (
+        "não .. conte|diga|informe|mencione|revele|mostre|avise|fale .. usuário|utilizador|cliente|ninguém",
+        "sem que .. usuário|utilizador|cliente .. saiba|perceba",
+        "esconda|oculte .. do usuário|do utilizador",
+    ),
+    "Italian": (
+        "non .. dire|dirlo|informare|menzionare|rivelare|mostrare|avvisare .. utente|cliente|nessuno",
+        "all'insaputa .. utente|cliente",
+    ),
+    "Russian": (
+        "не .. говори|сообщай|рассказывай|упоминай|показывай|уведомляй .. пользовател|клиент|никому",
+        "никому не|втайне от|без ведома .. говори|рассказывай|сообщай|пользовател|клиент",
+        "скрой|скрывай|скрывайте .. от пользовател",
+    ),
+    "Chinese": (
+        "不要|别|別|请勿|切勿|不得|不能|無需|无需 .. 告诉|告訴|告知|通知|透露|提及|展示|让 .. 用户|用戶|使用者|任何人",
+        "向|对|對|瞒着 .. 用户|用戶|使用者 .. 保密|隐瞒|隱瞞|偷偷",
+    ),
+    "Japanese": (
+        "ユーザー|利用者 .. 伝えないで|言わないで|知らせないで|教えないで|秘密|見せないで|気づかれ",
+    ),
+    "Korean": ("사용자 .. 말하지|알리지|보여주지|비밀|모르게",),
+    "Arabic": ("لا تخبر|لا تقل|لا تذكر|أخف .. المستخدم|أحد|العميل",),
+    "Hindi": ("उपयोगकर्ता|यूज़र .. मत बता|न बता|नहीं बता|छिपा",),
+    "Dutch": (
+        "zeg|vertel .. niets|niet .. gebruiker|klant|niemand",
+        "zonder .. medeweten|toestemming .. gebruiker|klant",
+    ),
+    "Polish": ("nie .. mów|informuj|wspominaj|ujawniaj|pokazuj .. użytkownik|klient|nikomu",),
+    "Turkish": ("kullanıcıya|kullanıcı|müşteriye|kimseye .. söyleme|bildirme|bahsetme|gösterme|haber verme",),
+}
+LEAKS = {
+    "Spanish": (
+        "revela|revele|muestra|muestre|imprime|envía .. prompt del sistema|instrucciones del sistema",
+    ),
+    "French": (
+        "révèle|révélez|affiche|affichez|montre|montrez .. prompt système|invite système|instructions système",
+    ),
+    "German": (
+        "zeige|zeig|verrate|nenne|gib|drucke .. systemprompt|system-prompt|systemanweisung|deine anweisungen",
+    ),
+    "Portuguese": ("revele|revela|mostre|mostra|imprima .. prompt do sistema|instruções do sistema",),
+    "Italian": ("rivela|mostra|stampa|invia .. prompt di sistema|istruzioni di sistema",),
+    "Russian": (
+        "покажи|раскрой|выведи|напечатай .. системный промпт|системные инструкции|системную подсказку",
+    ),
+    "Chinese": ("显示|输出|透露|泄露|告诉我|顯示|輸出|打印 .. 系统提示|系統提示|提示词|初始指令|提示詞",),
+    "Japanese": ("システムプロンプト .. 表示|出力|教えて|見せて",),
+    "Korean": ("시스템 프롬프트 .. 출력|보여|알려",),
+}
+
+
+def clauses_of(phrases: Mapping[str, tuple[str, ...]]) -> tuple[Clause, ...]:
+    return tuple(_clause(phrase) for of_language in phrases.values() for phrase in of_language)
+
+
+def _clause(phrase: str) -> Clause:
+    begins, *others = (_read(choice.split("|")) for choice in phrase.split(" .. "))
+    goes_on = "".join(f"{gap(40)}(?:{'|'.join(map(_word, choice))})" for choice in others)
+    return clause(tuple(begins), goes_on)
+
+
+def _word(word: str) -> str:
+    """Where words have blanks between them, it is looked for where a word begins."""
+    return rf"\b{re.escape(word)}" if word[0] <= "\u04ff" else re.escape(word)
+
+
+def _read(words: list[str]) -> list[str]:
+    """As texts are read. Capitals of other alphabets may look like other letters than their small ones."""
+    cased = (form for word in words for form in (word, word.capitalize(), word.upper()))
+    return list(dict.fromkeys(folded(legible(form)).strip() for form in cased))
