@@ -1,4 +1,9 @@
+import json
+import re
+from pathlib import Path
+
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 
 from catalog import invocation
@@ -28,3 +33,11 @@ def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatc
     assert outcomes == {tool: {"ok"} for _, tool, _ in EXAMPLES}
     pinned = Agent.objects.get(slug="front-desk").pins.live().values_list("tool__name", flat=True)
     assert set(pinned) == set(PINNED)
+
+
+def test_the_call_that_the_manual_shows_is_one_of_them():
+    text = (Path(settings.BASE_DIR) / "docs" / "exports.md").read_text()
+    tool, arguments = re.search(r"/tools/(\w+)/invoke/.*?-d '(\{.*?\})'", text, re.DOTALL).groups()
+    assert tool in PINNED
+    given = {name: arguments for (_, name, _), arguments in EXAMPLES.items()}
+    assert json.loads(arguments) == {"arguments": given[tool]}
