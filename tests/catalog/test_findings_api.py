@@ -2,7 +2,7 @@ import pytest
 
 from catalog.models import Finding
 from people.models import AuditEntry
-from tests.factories import make_endpoint, make_tool
+from tests.factories import make_endpoint, make_signature, make_tool, make_version
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/findings/"
@@ -120,3 +120,26 @@ def test_unknown_finding_is_not_found(admin_api):
         "not_found",
         set(),
     )
+
+
+def test_blocking_a_version_brings_back_the_newest_before_it_that_nobody_blocked(admin_api, designer_api):
+    tool = make_tool(make_signature("forecast", description="First words"))
+    rows = [
+        make_version(tool, make_signature("forecast", description=words))
+        for words in ("Second words", "Third words", "Fourth words")
+    ]
+    raised = [
+        Finding.objects.create(
+            endpoint=tool.endpoint, tool=tool, version=row, subject=row.digest, code="X", severity="high"
+        )
+        for row in rows
+    ]
+    shown = []
+    for finding in (raised[1], raised[2]):  # one that is not current, then the current one
+        admin_api.post(f"{URL}{finding.pk}/resolve/", {"decision": "block"})
+        shown.append(designer_api.get(f"/api/v1/tools/{tool.pk}/").json())
+
+    assert [(row["version"], row["description"]) for row in shown] == [
+        ("4", "Fourth words"),
+        ("2", "Second words"),
+    ]

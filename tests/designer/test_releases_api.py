@@ -59,6 +59,19 @@ def test_publishing_seals_a_numbered_release(api, pin, alice):
     assert (entry.actor, entry.after["number"]) == (alice, 1)
 
 
+@pytest.mark.parametrize("change", [{"name": "Counter"}, {"description": "Other"}, {"slug": "counter"}])
+def test_an_agent_that_is_called_otherwise_can_be_published_again(api, release, change):
+    api.patch("/api/v1/agents/desk/", change)
+    slug = change.get("slug", "desk")
+
+    again = api.post(f"/api/v1/agents/{slug}/releases/")
+
+    assert (again.status_code, again.json()["number"]) == (201, 2)
+    bundle = api.get(f"/api/v1/agents/{slug}/releases/2/bundle/").json()
+    assert bundle["agent"] | change == bundle["agent"]
+    assert api.post(f"/api/v1/agents/{slug}/releases/").json()["code"] == "nothing_changed"
+
+
 def test_digest_is_that_of_the_bundle(runtime_api, release):
     bundle = runtime_api.get(f"{URL}1/bundle/")
 
