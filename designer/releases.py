@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.http import parse_etags
 
 from catalog import holds
 from catalog.models import Endpoint, Tool, ToolVersion
@@ -29,6 +30,8 @@ from people import audit
 from people.models import TEAMS_OF, ApiToken, User
 
 LIVE = "live"
+# Kept by the caller, but asked about each time: which release is live may change any moment.
+CACHE_CONTROL = "private, no-cache"
 LONGEST_NOTE = 2_000
 _FIND = """
     SELECT release.id, release.digest
@@ -111,6 +114,15 @@ def named(text: str) -> dict[str, str | int] | None:
     if re.fullmatch("sha256:[0-9a-f]{64}", text):
         return {"digest": text.removeprefix("sha256:")}
     return None
+
+
+def is_named_by(digest: str, if_none_match: str) -> bool:
+    """RFC 9110, 13.1.2: a list or `*`, compared weakly, because proxies may weaken a tag."""
+    etag = f'"{digest}"'
+    if if_none_match == etag:
+        return True
+    given = parse_etags(if_none_match)
+    return given == ["*"] or etag in (tag.removeprefix("W/") for tag in given)
 
 
 def find(slug: str, name: str, reader: User, key: ApiToken | None = None) -> Release | None:

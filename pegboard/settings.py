@@ -157,6 +157,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "pegboard.middleware.BoundsMiddleware",
     "pegboard.middleware.RefuseNulMiddleware",
+    "designer.middleware.UnchangedReleaseMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

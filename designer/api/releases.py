@@ -3,7 +3,6 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, HttpResponseNotModified
 from django.http.response import HttpResponseBase
-from django.utils.http import parse_etags
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -226,13 +225,12 @@ class SealedView(GenericAPIView[Release]):
     def answer(self, request: Request, release: Release) -> HttpResponseBase:
         etag = f'"{release.digest}"'
         response: HttpResponse
-        if _names(request.headers.get("If-None-Match", ""), etag):
+        if releases.is_named_by(release.digest, request.headers.get("If-None-Match", "")):
             response = HttpResponseNotModified()
         else:
             response = HttpResponse(self.body(release), content_type="application/json")
         response["ETag"] = etag
-        # Kept by the caller, but asked about each time: which release is live may change any moment.
-        response["Cache-Control"] = "private, no-cache"
+        response["Cache-Control"] = releases.CACHE_CONTROL
         return response
 
     def body(self, release: Release) -> bytes:
@@ -278,9 +276,3 @@ class ReleaseBundle(SealedView):
 
     def body(self, release: Release) -> bytes:
         return release.document.encode()
-
-
-def _names(if_none_match: str, etag: str) -> bool:
-    """RFC 9110, 13.1.2: a list or `*`, compared weakly, because proxies may weaken a tag."""
-    given = parse_etags(if_none_match)
-    return given == ["*"] or etag in (tag.removeprefix("W/") for tag in given)

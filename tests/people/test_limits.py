@@ -37,7 +37,7 @@ def few_calls(settings, monkeypatch):
 
 @pytest.fixture
 def no_server(monkeypatch):
-    def fail(keys):
+    def fail(keys, times):
         asked.append(keys)
         raise redis.ConnectionError
 
@@ -119,3 +119,29 @@ def test_each_process_counts_alone_while_the_server_is_away(program, no_server):
 
 def test_stranger_is_refused_before_anything_is_counted(client):
     assert statuses(client, 8) == [401] * 8
+
+
+def test_blocks_let_through_no_more_than_the_limit(settings, monkeypatch):
+    """Two processes, each with blocks of its own, are two sets of blocks here."""
+    blocks = [{}, {}]
+    let_through = 0
+    for number in range(7_000):
+        monkeypatch.setattr(limits, "_blocks", blocks[number % 2])
+        let_through += limits.spend({"read:key:1": 3_000, "read:person:1": 6_000}, time.time())
+    assert 3_000 - 2 * 3 <= let_through <= 3_000
+
+
+def test_a_limit_of_thousands_costs_a_round_trip_now_and_then(monkeypatch):
+    asked = []
+    count = limits._count_in_server
+    monkeypatch.setattr(limits, "_count_in_server", lambda *given: asked.append(given) or count(*given))
+    for _ in range(100):
+        assert limits.spend({"read:key:2": 10_000}, time.time())
+    assert len(asked) == 10
+
+
+def test_blocks_end_with_their_minute():
+    assert limits.spend({"read:key:3": 2_000}, time.time())
+    with time_machine.travel(1_800_000_060, tick=False):
+        assert limits.spend({"read:key:3": 2_000}, time.time())
+        assert [name for name, (minute, _) in limits._blocks.items() if minute != 30_000_001] == []

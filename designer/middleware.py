@@ -1,0 +1,111 @@
+"""The news that a release has not changed, which runtimes ask for all day, out of one indexed query.
+
+Nothing is decided here but that one answer: whatever else there is to say, the view says it
+(designer/api/releases.py). docs/decisions/0039-unchanged-releases.md says why it stands before the view.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.urls import ResolverMatch, resolve
+from django.utils import timezone
+
+from designer import exports, releases
+from designer.models import NAMED_FOR
+from people import tokens
+from people.authentication import WRITE_LAST_USE_EVERY
+from people.models import TEAMS_OF, ApiToken, Role, Scope
+from people.throttling import is_within_limit
+
+_PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([\w:]{1,71})/(tools|bundle)/", re.ASCII)
+_FORMAT = re.compile(r"format=([a-z0-9-]{1,30})")
+# The rules are those of TokenAuthentication, RolePermission and releases.find, in one question. A key that
+# has not been used for an hour goes on to the view, which writes down that it was.
+_ASK = f"""
+    SELECT token.id, owner.id, release.digest
+    FROM people_apitoken token
+    JOIN people_user owner ON owner.id = token.user_id AND owner.is_active
+    JOIN designer_agent agent ON agent.slug = %(slug)s AND agent.removed_at IS NULL
+        AND (owner.role = '{Role.ADMIN}' OR agent.team_id IN ({TEAMS_OF.replace("%s", "owner.id")}))
+        AND (NOT token.is_narrowed OR agent.id IN ({NAMED_FOR.replace("%s", "token.id")}))
+    JOIN LATERAL (
+        SELECT id, digest FROM designer_release WHERE agent_id = agent.id {{which}}
+        ORDER BY number DESC LIMIT 1
+    ) release ON true
+    WHERE token.digest = %(token)s AND token.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (token.scopes)
+        AND (token.expires_at IS NULL OR token.expires_at > %(now)s) AND token.last_used_at >= %(lately)s
+"""  # noqa: S608 - constant texts
+# A format that cannot carry a release has none there: the view answers 409.
+_IS_WRITTEN = """
+        AND EXISTS (SELECT FROM designer_export WHERE release_id = release.id AND format = %(format)s)
+"""
+_WHICH = {"number": "AND number = %(number)s", "digest": "AND digest = %(digest)s"}
+
+
+class UnchangedReleaseMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return _unchanged(request) or self.get_response(request)
+
+
+def _unchanged(request: HttpRequest) -> HttpResponse | None:
+    asked = request.META.get("HTTP_IF_NONE_MATCH")
+    scheme, _, given = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if not asked or request.method != "GET" or scheme.lower() != "bearer":
+        return None
+    found = _PATH.fullmatch(request.path_info)
+    token = given.strip()
+    if found is None or not tokens.is_well_formed(token):
+        return None
+    slug, name, kind = found.groups()
+    which, query = releases.named(name), request.META.get("QUERY_STRING", "")
+    chosen = _FORMAT.fullmatch(query)
+    is_export = kind == "tools" and chosen is not None and chosen[1] in _formats()
+    if which is None or not (is_export or (kind == "bundle" and not query)):
+        return None
+    text = _ASK.format(which="".join(_WHICH[column] for column in which))
+    facts = {**which, "slug": slug, "token": ApiToken.digest_of(token), "format": chosen and chosen[1]}
+    row = _asked(text + (_IS_WRITTEN if is_export else ""), facts)
+    if row is None:
+        return None
+    key, owner, digest = row
+    if not releases.is_named_by(digest, asked) or not is_within_limit("read", owner, key, time.time()):
+        return None
+    request.resolver_match = _match(kind)
+    request.user = SimpleNamespace(pk=owner)  # type: ignore[assignment]
+    headers = {"Allow": "GET, HEAD, OPTIONS", "ETag": f'"{digest}"', "Cache-Control": releases.CACHE_CONTROL}
+    return HttpResponseNotModified(headers=headers)
+
+
+def _asked(text: str, facts: dict[str, Any]) -> tuple[int, int, str] | None:
+    """None as well while the database is away: then the view finds that out, and says so."""
+    now = timezone.now()
+    try:
+        connection.ensure_connection()
+        with psycopg.Cursor(connection.connection) as cursor:
+            cursor.execute(text, {**facts, "now": now, "lately": now - WRITE_LAST_USE_EVERY}, prepare=True)
+            row: tuple[int, int, str] | None = cursor.fetchone()
+            return row
+    except psycopg.Error:
+        connection.close()
+        return None
+
+
+@cache
+def _formats() -> frozenset[str]:
+    return frozenset(format_.name for format_ in exports.FORMATS)
+
+
+@cache
+def _match(kind: str) -> ResolverMatch:
+    """By its name the request is counted and told of in the log."""
+    return resolve(f"/api/v1/agents/a/releases/1/{kind}/")
