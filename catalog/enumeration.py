@@ -7,6 +7,7 @@ neither the broker nor the worker that died. docs/decisions/0004-enumeration.md 
 """
 
 import logging
+import math
 import random
 import threading
 import time
@@ -400,17 +401,19 @@ def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
 
     reached: dict[str, str] = {}
     open_session = partial(credentials.open_session, endpoint, heart.heard, reached=reached)
-    read = partial(reading.read, run, endpoint.speak(), open_session, replies, progress)
+    protocol = endpoint.speak()
+    read = partial(reading.read, run, protocol, open_session, replies, progress)
+    whole = part.began + WHOLE_SECONDS
     try:
         try:
-            harvest = read()
+            harvest = read(ends=whole if protocol.lists_at_once else math.inf)
         except (ProtocolViolationError, RefusedError):
             # A cursor may have died meanwhile, or what was kept cannot be read: the list itself decides. It
             # is not divided: what cannot be resumed once would have to be read from its beginning for ever.
             if not replies.used or part.seconds > WHOLE_SECONDS:
                 raise
             part.is_last = True
-            harvest = read(ends=part.began + WHOLE_SECONDS)
+            harvest = read(ends=whole)
     finally:
         if reached:
             Run.objects.filter(pk=run.pk, attempt=run.attempt).update(reached=reached)

@@ -131,6 +131,7 @@ class Session:
     ) -> None:
         url = check_url(root, policy, may_ask=True)
         self.root = str(url)
+        self.largest = limits.body
         self.bytes_read = 0
         self.memory = {} if memory is None else memory
         self.exchanges = exchanges

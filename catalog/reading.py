@@ -95,7 +95,8 @@ def read(
         with open_session() as session, recording.Stage() as stage:
             reading = _Reading(run, protocol, remembered, stage)
             asked = session if protocol.lists_at_once else replies.over(session, reader)
-            harvest = reading.read(asked, _Guard(run.endpoint, replies.seconds_before, ends), progress)
+            guard = _Guard(run.endpoint, replies.seconds_before, ends, protocol.way_to_less)
+            harvest = reading.read(asked, guard, progress)
             reading.look_again(session, replies)
         saw = base.digest(sorted(reading.seen.items()))
         if not reading.is_doubtful or saw in run.readings[-1:]:
@@ -111,8 +112,9 @@ def read(
 class _Guard:
     """Stops listings that do not end. `seconds_before` is what earlier parts of this reading have taken."""
 
-    def __init__(self, endpoint: Endpoint, seconds_before: float, ends: float) -> None:
+    def __init__(self, endpoint: Endpoint, seconds_before: float, ends: float, way_to_less: str) -> None:
         self.endpoint = endpoint
+        self.way_to_less = way_to_less
         self.ends = ends
         self.deadline = time.monotonic() + endpoint.max_minutes * 60 - seconds_before
         self.cursors: dict[str | None, int] = {None: 1}
@@ -143,7 +145,8 @@ class _Guard:
                 f"The list was not at its end after {took} ({number:,} pages). {bounds.MINUTES.way_out}",
             )
         if now > self.ends:
-            raise UnavailableError("DEADLINE", f"The list was not at its end in time ({number:,} pages).")
+            said = f"The list was not at its end in the time that one process has ({seen:,} tools). "
+            raise UnavailableError("DEADLINE", (said + self.way_to_less).rstrip())
         self.cursors[page.next] = number + 1
 
 

@@ -163,6 +163,7 @@ class _Resumed:
         self, session: base.Session, heard: _Heard, before_asking: Callable[[], None], limits: Limits
     ) -> None:
         self.root = session.root
+        self.largest = session.largest
         self.memory = session.memory
         self.agent = session.agent
         self._session = session

@@ -34,6 +34,7 @@ class ScriptedSession:
     """Refuses statuses as the real session does. Every request has to be the one that was recorded."""
 
     agent = "Pegboard"
+    largest = 32 * 1024 * 1024
 
     def __init__(self, *exchanges: Exchange, root: str = "https://vendor.example") -> None:
         self.root = root

@@ -49,9 +49,11 @@ class Session(Interface):
     `memory` holds small facts that were found out about this endpoint, such as which revision it
     speaks. Whatever JSON a protocol puts there it finds again in later sessions. `agent` is as whom we
     introduce ourselves, for protocols that do so in their own words too: `Name` or `name/version`.
+    `largest` is how many bytes one reply may hold.
     """
 
     root: str
+    largest: int
     agent: str
     memory: dict[str, Any]
 
@@ -259,6 +261,8 @@ class Protocol(ABC):
     outside_digest: ClassVar[frozenset[str]] = frozenset()
     # Whether one reply holds the whole list, so that it cannot change while it is read.
     lists_at_once: ClassVar[bool] = False
+    # How an administrator reads less of a list that is too long to be decoded in one go.
+    way_to_less: ClassVar[str] = ""
     # Raise by one when reading changes, so that pages remembered from before are read afresh.
     revision: ClassVar[int] = 1
 

@@ -26,12 +26,17 @@ from catalog.protocols.base import (
     UnreadableItemError,
     digest,
 )
-from catalog.protocols.errors import ProtocolError, RefusedError, printable
+from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.openapi_document import LEFT_OUT, Document, Operation
 from catalog.protocols.openapi_request import UnusableArgumentError
 from catalog.protocols.signature import Signature
 
 PAGE_SIZE = 100
+USUAL_LARGEST = 32 * 1024 * 1024
+WAY_TO_MORE = (
+    "An administrator can raise “Megabytes of one reply” in the endpoint's settings: twice as many allow "
+    "twice as many values."
+)
 _DOCUMENTS = "application/json, application/yaml;q=0.9, text/yaml;q=0.9, */*;q=0.5"
 _ETAG = re.compile(r"(?:W/)?[\x21-\x7e]{1,200}")
 _CHANGES_INSIDE_A_VERSION = frozenset({"info"})
@@ -82,6 +87,9 @@ class OpenApi(Protocol):
     )
     outside_digest = _CHANGES_INSIDE_A_VERSION
     lists_at_once = True
+    way_to_less = (
+        "Choose what you need with “Only these tags” or “Only these paths” in the endpoint's settings."
+    )
     revision = 1
 
     @classmethod
@@ -95,7 +103,7 @@ class OpenApi(Protocol):
             return
         if reply.status == 304:
             reply = self._asked(session, "")
-        yield from self._pages(reply)
+        yield from self._pages(session, reply)
 
     def _asked(self, session: Session, etag: str) -> Reply:
         if text := self.values["document"]:
@@ -112,8 +120,8 @@ class OpenApi(Protocol):
                 return session.get("/", headers=headers, accept=accept)
             raise
 
-    def _pages(self, reply: Reply) -> Iterator[Page]:
-        document = openapi_document.parse(reply.body)
+    def _pages(self, session: Session, reply: Reply) -> Iterator[Page]:
+        document = _parsed(session, reply)
         chosen = [operation for operation in document.operations if self._includes(operation)]
         etag = reply.headers.get("etag", "")
         for start in range(0, max(len(chosen), 1), PAGE_SIZE):
@@ -158,7 +166,7 @@ class OpenApi(Protocol):
         return [Note(code, message) for code, message in _oddities(document, signature)]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
-        document = openapi_document.parse(self._asked(session, "").body)
+        document = _parsed(session, self._asked(session, ""))
         for operation in document.operations:
             if operation.tool_id == tool_id:
                 return _item(document, operation)
@@ -218,6 +226,17 @@ class OpenApi(Protocol):
         if self.values["document"]:
             return session.root
         return openapi_request.base_of((signature.rest or {})["document"], session.root)
+
+
+def _parsed(session: Session, reply: Reply) -> Document:
+    """Who lets in a larger document lets in more values, too: some have a hundred operations in each MB."""
+    try:
+        return openapi_document.parse(reply.body, max(1, session.largest // USUAL_LARGEST))
+    except ProtocolViolationError as error:
+        if error.code != "JSON_TOO_MANY":
+            raise
+        message = f"{error.message} {WAY_TO_MORE}"
+        raise ProtocolViolationError(error.code, message) from error
 
 
 def _recalled(known: KnownPages, reply: Reply) -> list[Page]:

@@ -280,9 +280,12 @@ class Document:
             seen |= below
 
 
-def parse(body: bytes) -> Document:
-    """Raises ProtocolViolationError or RefusedError for what is no OpenAPI document."""
-    root, notes = _parsed(body)
+def parse(body: bytes, times: int = 1) -> Document:
+    """Raises ProtocolViolationError or RefusedError for what is no OpenAPI document, or too much of one.
+
+    It may hold so many `times` as many values as usual.
+    """
+    root, notes = _parsed(body, times)
     if not isinstance(root, dict) or not ("openapi" in root or "swagger" in root):
         raise ProtocolViolationError(
             "SHAPE", "The reply is not an OpenAPI document: it has no “openapi” at its top."
@@ -303,7 +306,7 @@ def parse(body: bytes) -> Document:
     return Document(root, notes, is_suspect=_may_hold_unstorable(body))
 
 
-def _parsed(body: bytes) -> tuple[Any, list[Note]]:
+def _parsed(body: bytes, times: int) -> tuple[Any, list[Note]]:
     start = body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if not start:
         raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
@@ -314,11 +317,11 @@ def _parsed(body: bytes) -> tuple[Any, list[Note]]:
         )
     if start == b"{":
         try:
-            return strict_json.loads(body, allow_unstorable=True), []
+            return strict_json.loads(body, allow_unstorable=True, times=times), []
         except ProtocolViolationError as error:
             if error.code != "JSON_DUPLICATE":
                 raise
-    root, twice = strict_yaml.loads(body)
+    root, twice = strict_yaml.loads(body, times)
     keys = ", ".join(f"“{printable(key, 40)}”" for key in twice[:5])
     message = f"Keys stand twice in one object of the document ({keys}); the last one counts."
     return root, [Note("DUPLICATE_KEY", message)] if twice else []

@@ -42,14 +42,16 @@ class _Open:
     merged: list[Any] = field(default_factory=list)
 
 
-def loads(body: bytes) -> tuple[Any, list[str]]:
+def loads(body: bytes, times: int = 1) -> tuple[Any, list[str]]:
     """The value, and the keys that stood twice in one mapping: the last one counts.
+
+    It may hold so many `times` as many values as usual.
 
     Raises ProtocolViolationError: YAML_SYNTAX, YAML_ALIAS, JSON_DEPTH, JSON_TOO_MANY, JSON_NUMBER, NOT_UTF8.
     """
     try:
         parser = CParser(body.decode("utf-8-sig"))
-        composer = _Composer()
+        composer = _Composer(MOST_VALUES * times)
         while event := parser.get_event():
             composer.take(event)
     except UnicodeDecodeError as exc:
@@ -72,7 +74,8 @@ def _sentence(exc: yaml.YAMLError) -> str:
 class _Composer:
     """Builds the value out of events, without recursion."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_values: int) -> None:
+        self.most_values = most_values
         self.result: Any = None
         self.twice: list[str] = []
         self.documents = 0
@@ -141,9 +144,9 @@ class _Composer:
 
     def _count(self, size: int) -> None:
         self._size += size
-        if self._size > MOST_VALUES:
+        if self._size > self.most_values:
             raise ProtocolViolationError(
-                "JSON_TOO_MANY", f"The reply holds more than {MOST_VALUES:,} values."
+                "JSON_TOO_MANY", f"The reply holds more than {self.most_values:,} values."
             )
 
     def _put(self, value: Any) -> None:

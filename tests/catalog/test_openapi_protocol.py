@@ -11,7 +11,7 @@ from catalog.addresses import Policy
 from catalog.models import Endpoint, Rejection, Tool
 from catalog.models.runs import Trigger
 from catalog.outbound import Session
-from catalog.protocols import openapi_signature
+from catalog.protocols import openapi_signature, strict_json
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.errors import ProtocolViolationError, RefusedError
 from catalog.protocols.openapi import OpenApi
@@ -310,6 +310,33 @@ def test_page_with_a_bad_operation_is_read_again_without_losing_the_rest(api):
     first, second = run(endpoint), run(endpoint)
     assert [(each.added, each.unchanged, each.rejected) for each in (first, second)] == [(3, 0, 1), (0, 3, 1)]
     assert {each.tool for each in Rejection.objects.filter(run=second)} == {"bad"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_document_of_very_many_values_is_read_once_the_endpoint_lets_in_more(api, monkeypatch):
+    """Such as Microsoft Graph, with more than eleven thousand operations."""
+    monkeypatch.setattr(strict_json, "MOST_CONTAINERS", 40)
+    api.document = document(many(20))
+    endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json")
+    refused = run(endpoint)
+    assert refused.error_code == "JSON_TOO_MANY"
+    assert "raise “Megabytes of one reply” in the endpoint's settings" in refused.error_message
+    endpoint.max_reply_megabytes = 256
+    endpoint.save()
+    assert run(endpoint).added == 20
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_document_that_takes_too_long_to_take_apart_says_how_to_read_less_of_it(api, monkeypatch):
+    monkeypatch.setattr(enumeration, "WHOLE_SECONDS", -1.0)
+    api.document = document(many(101))
+    endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json")
+    refused = run(endpoint)
+    assert (refused.error_code, refused.seen) == ("DEADLINE", 100)
+    assert "Choose what you need with “Only these tags” or “Only these paths”" in refused.error_message
+    endpoint.settings = {"include_paths": ["/t1"]}
+    endpoint.save()
+    assert run(endpoint).status == "succeeded"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -86,7 +86,7 @@ def test_a_tool_that_cannot_be_run_says_why(designer):
 
     page = designer.get(try_url(tool))
 
-    assert "does not send: photo (file)" in text_of(page)
+    assert "does not send: “photo” (file)" in text_of(page)
     assert 'disabled title="An input has a type' in page.content.decode()
     assert "cannot be used here" in text_of(designer.post(try_url(tool), form(tool, photo="1")))
 
