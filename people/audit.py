@@ -4,14 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model, Q, QuerySet, TextChoices
+from django.db.models import Model, Q, QuerySet, TextChoices, TextField
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from people.chain import CONTENT, digest_of
-from people.models import AuditEntry, User, kind_names
+from people.models import ApiToken, AuditEntry, User, kind_names
 
 # Kinds that administrators alone look after, so that they alone read about them.
-ADMINISTRATORS_ONLY = ("team",)
+ADMINISTRATORS_ONLY = ("team", "webhook")
+# Kinds that belong to one person: whose they are, and who changed them, reads about them.
+KEY = "apitoken"
+PERSONAL = (KEY, "subscription", "mailaddress")
 # Agents lie above people, so they say themselves who sees which.
 AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
 _agents_seen_by: list[AgentsSeenBy] = []
@@ -87,12 +91,17 @@ def content_of(entry: AuditEntry) -> dict[str, Any]:
 
 
 def visible_to(user: User) -> QuerySet[AuditEntry]:
-    """Without what is about other teams' agents, and about the teams themselves."""
+    """Without what is about other teams' agents, about other people's keys, and about the teams themselves.
+
+    An entry that names an agent is read by those who see the agent, whatever else it is about.
+    """
     rows = AuditEntry.objects.all()
     if user.can_administer:
         return rows
+    keys = ApiToken.objects.filter(user=user).annotate(text=Cast("pk", TextField())).values("text")
+    is_theirs = ~Q(kind__in=PERSONAL) | Q(actor=user) | Q(kind=KEY, object_id__in=keys)
     return rows.exclude(kind__in=ADMINISTRATORS_ONLY).filter(
-        Q(agent=None) | Q(agent__in=agents_seen_by(user))
+        Q(agent__in=agents_seen_by(user)) | (Q(agent=None) & is_theirs)
     )
 
 

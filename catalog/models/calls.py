@@ -6,13 +6,13 @@ from typing import Any, get_args
 import msgspec
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from catalog.models.tools import Tool, ToolVersion
 from catalog.protocols.base import OutcomeKind
 from people import audit
-from people.models import ApiToken, User
+from people.models import ApiToken, Membership, User
 
 OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
 
@@ -85,9 +85,16 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class CallQuerySet(models.QuerySet["Call"]):
     def visible_to(self, user: User) -> "CallQuerySet":
-        """Without what runtimes of other teams' agents did."""
-        seen = Q(agent=None) | Q(agent__in=audit.agents_seen_by(user))
-        return self if user.can_administer else self.filter(seen)
+        """What runtimes of their teams' agents did, and what people of their teams tried.
+
+        Who is in no team but everybody's tries in front of everybody.
+        """
+        if user.can_administer:
+            return self
+        whose = Membership.objects.filter(user=OuterRef("requested_by"))
+        shared = whose.filter(team__in=Membership.objects.filter(user=user).values("team"))
+        tried = Q(requested_by=user) | Q(Exists(shared)) | (Q(requested_by__isnull=False) & ~Q(Exists(whose)))
+        return self.filter(Q(agent__in=audit.agents_seen_by(user)) | (Q(agent=None) & tried))
 
 
 class Call(models.Model):

@@ -16,6 +16,7 @@ from catalog.models.calls import Retry, Sent
 from catalog.oauth import clients
 from catalog.protocols.signature import Parameter
 from catalog.templatetags.display import milliseconds, shown
+from people.models import Membership, User
 
 register = template.Library()
 
@@ -168,3 +169,12 @@ def _pretty(body: str) -> str:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} more characters)"
+
+
+@register.simple_tag
+def tries_are_seen_by(user: User) -> str:
+    """As `CallQuerySet.visible_to` has it."""
+    teams = Membership.objects.filter(user=user, team__removed_at=None).order_by("team__name")
+    names = ", ".join(teams.values_list("team__name", flat=True))
+    who = f"the people of {names}" if names else "everybody who signs in"
+    return f"What you try, with inputs and outcome, is seen by {who} and by administrators."

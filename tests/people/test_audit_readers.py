@@ -1,0 +1,87 @@
+"""Who may read an entry of the trail follows what it is about."""
+
+import pytest
+from rest_framework.test import APIClient
+
+from designer import agents, calls, keys
+from people import audit, teams, tokens
+from people.models import AuditEntry, Role, Scope
+from tests.factories import make_user
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cast():
+    """Two people in teams of their own, and an administrator; `inside` has a private agent and a key."""
+    admin = make_user(Role.ADMIN, username="root")
+    people = {name: make_user(Role.DESIGNER, username=name) for name in ("inside", "outside")}
+    for name, person in people.items():
+        teams.add_member(teams.create_team(actor=admin, name=name.title()), person, actor=admin)
+    agents.create_agent(actor=people["inside"], name="Zebra desk")
+    return people | {"admin": admin}
+
+
+def read(user, query: str = "") -> str:
+    """All that the trail tells `user`, over REST and on the page."""
+    program = APIClient()
+    program.force_login(user)
+    found = program.get(f"/api/v1/audit/{query}").json()["results"]
+    page = program.get(f"/audit/{query}").content.decode()
+    entries = [program.get(f"/audit/{row['id']}/").content.decode() for row in found]
+    return str(found) + page + "".join(entries)
+
+
+def test_a_refused_call_is_told_to_the_keys_owner_and_to_administrators(cast):
+    key, _ = tokens.issue(
+        cast["outside"], actor=cast["outside"], name="Runner", scopes=[Scope.INVOKE], is_narrowed=True
+    )
+    calls.note_refusal(key, actor=cast["outside"], agent="zebra-desk", tool="zebra_tool")
+    entry = AuditEntry.objects.get(action="refuse call")
+    third = make_user(Role.VIEWER, username="third")
+
+    assert "zebra_tool" in read(cast["outside"])
+    assert "zebra_tool" in read(cast["admin"])
+    assert "zebra" not in read(third).lower()
+    browser = APIClient()
+    browser.force_login(third)
+    assert browser.get(f"/audit/{entry.pk}/").status_code == 404
+
+
+def test_keys_are_told_to_their_owners_and_to_administrators(cast):
+    key, _ = keys.issue(
+        cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ], calls_at_once=3
+    )
+    tokens.revoke(key, actor=None, why="It was found in public.")
+    assert {key.prefix in read(cast[who]) for who in ("inside", "admin")} == {True}
+    told = read(cast["outside"])
+    assert (key.prefix in told, "Zebra key" in told) == (False, False)
+
+
+def test_an_administrators_deed_on_a_key_is_told_to_its_owner(cast):
+    key, _ = tokens.issue(cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ])
+    tokens.revoke(key, actor=cast["admin"], why="Too old.")
+    assert "Too old." in read(cast["inside"])
+    assert "Too old." not in read(cast["outside"])
+
+
+def test_what_concerns_an_agent_is_told_to_its_team(cast):
+    agent = agents.Agent.objects.get()
+    keys.issue(cast["admin"], actor=cast["admin"], name="Of the desk", scopes=[Scope.RUNTIME], agents=[agent])
+    assert "name agent" in read(cast["inside"], "?kind=apitoken")
+    assert "name agent" not in read(cast["outside"], "?kind=apitoken")
+
+
+def test_the_page_says_what_is_left_out(client, cast):
+    client.force_login(cast["outside"])
+    assert "other people\u2019s keys" in text_of(client.get("/audit/")).replace("'", "\u2019")
+    client.force_login(cast["admin"])
+    assert "keys" not in text_of(client.get("/audit/")).partition("Nobody can alter")[2][:120]
+
+
+def test_a_trail_of_other_peoples_keys_is_read_quickly(cast, django_assert_max_num_queries):
+    for number in range(60):
+        tokens.issue(cast["inside"], actor=cast["inside"], name=f"Key {number}", scopes=[Scope.READ])
+    with django_assert_max_num_queries(1):
+        assert len(list(audit.visible_to(cast["outside"])[:50])) <= 50
