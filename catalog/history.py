@@ -149,7 +149,7 @@ class _Reader:
         held = set(tool.versions.values_list("label", "digest"))
         said = self._said(tool, [item for item in items if (item.label, item.digest) not in held])
         labels = Counter(label for label, _ in held if label)
-        added = []
+        added, rewritten = [], set()
         for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
             version = None if (item.label, item.digest) in held else self._decoded(tool, item)
             if version is None or (says := (item.label, self._understood(item.document or {}))) in said:
@@ -162,10 +162,11 @@ class _Reader:
             said.add(says)
             if version.rewrite:
                 _raise_drift(tool, version)
+                rewritten.add(version.pk)
             labels[item.label] += bool(item.label)
             added.append(version)
         trail.tell_older_versions(tool, len(added))
-        inspecting.inspect_older(tool, added)
+        inspecting.inspect_older(tool, added, rewritten)
         if is_final and tool.current_id == asked_for:
             tool.versions_read_at = timezone.now()
         tool.save(update_fields=["version_count", "versions_read_at"])
@@ -246,6 +247,7 @@ def _raise_drift(tool: Tool, version: ToolVersion) -> None:
                 endpoint_id=tool.endpoint_id,
                 tool=tool,
                 version=version,
+                against=tool.versions.filter(label=version.label).exclude(pk=version.pk).first(),
                 code="DRIFT",
                 severity=Severity.HIGH,
                 subject=version.digest,

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from catalog import wording
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
-from catalog.models.findings import HELD, FindingState
+from catalog.models.findings import HELD, FindingState, Severity
 from catalog.policy import Stop
 from catalog.versions import predecessor, stopping
 
@@ -52,6 +52,20 @@ def standings(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
         for pk in by_bytes.get((tool, subject), set()) | ({version} & pks):
             is_blocked = FindingState.BLOCKED in (state, found.get(pk))
             found[pk] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
+    return found
+
+
+def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
+    """By primary key, the gravest finding that waits for a person, whether or not it holds the version."""
+    by_bytes: dict[tuple[int, str], set[int]] = {}
+    for each in versions:
+        by_bytes.setdefault((each.tool_id, each.digest), set()).add(each.pk)
+    pks = set().union(*by_bytes.values())
+    rows = Finding.objects.filter(state=FindingState.OPEN, tool__in={tool for tool, _ in by_bytes})
+    found: dict[int, Finding] = {}
+    for row in sorted(rows, key=lambda each: (Severity.values.index(each.severity), each.code != HELD)):
+        about = by_bytes.get((row.tool_id, row.subject), set()) | ({row.version_id} & pks)
+        found |= dict.fromkeys((pk for pk in about if pk is not None), row)
     return found
 
 

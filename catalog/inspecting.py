@@ -5,7 +5,7 @@ has been decided about it since. `Run.inspected` says with which revision of the
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,11 +80,14 @@ def inspect_version(version: ToolVersion) -> None:
         _inspect(run.endpoint, run, _rows("v.id = %s", [version.pk]), may_stop=True)
 
 
-def inspect_older(tool: Tool, versions: Sequence[ToolVersion]) -> None:
-    """Versions out of a vendor's history. They become findings only if they are severe."""
+def inspect_older(tool: Tool, versions: Sequence[ToolVersion], rewritten: Collection[int] = ()) -> None:
+    """Versions out of a vendor's history. They become findings only if they are severe.
+
+    `rewritten` are those that came under a label that we hold with another text.
+    """
     if versions:
         rows = _rows("v.id = ANY(%s)", [[version.pk for version in versions]])
-        _inspect(tool.endpoint, None, rows, may_stop=True)
+        _inspect(tool.endpoint, None, rows, may_stop=True, rewritten=rewritten)
 
 
 def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
@@ -114,7 +117,14 @@ def _inspected(row: tuple[Any, ...], before: str) -> _Inspected:
 
 
 @transaction.atomic
-def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may_stop: bool) -> None:
+def _inspect(
+    endpoint: Endpoint,
+    run: Run | None,
+    rows: list[_Inspected],
+    *,
+    may_stop: bool,
+    rewritten: Collection[int] = (),
+) -> None:
     tools = Tool.objects.filter(pk__in={each.tool for each in rows})
     lock_in_order(tools)
     by_version = {each.version: each for each in rows}
@@ -140,7 +150,7 @@ def _inspect(endpoint: Endpoint, run: Run | None, rows: list[_Inspected], *, may
     crashpoint("inspecting")
     caught: list[Caught] = []
     if may_stop:
-        caught = list(_caught(endpoint, rows))
+        caught = list(_caught(endpoint, rows, rewritten))
         holds.catch(endpoint, run, caught)
     if any(each.state == FindingState.OPEN for each in found) or caught:
         outbox.review_waits(endpoint.pk)
@@ -169,10 +179,10 @@ def _finding(endpoint: Endpoint, run: Run | None, row: _Inspected, alarm: Alarm)
     )
 
 
-def _caught(endpoint: Endpoint, rows: Iterable[_Inspected]) -> Iterator[Caught]:
+def _caught(endpoint: Endpoint, rows: Iterable[_Inspected], rewritten: Collection[int]) -> Iterator[Caught]:
     stated = policy.whole(endpoint.policy)
     for row in rows:
-        found = policy.classes((), row.alarms)
+        found = policy.classes((), row.alarms, is_rewritten=row.version in rewritten)
         if stop := policy.judge(stated, found):
             name = printable(row.signature.name, 200)
             named = f"Version {row.says_version} of “{name}”" if row.says_version else f"“{name}”"

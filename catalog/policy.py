@@ -14,6 +14,7 @@ from catalog.inspection import Alarm, Severity
 Action = Literal["accept", "hold", "block"]
 Class = Literal[
     "new_tool",
+    "drift",
     "breaks_callers",
     "breaks_readers",
     "widens_risk",
@@ -32,6 +33,10 @@ ACTIONS: dict[Action, str] = {
 # Each with the words for people, and with how a held version says why it waits.
 CLASSES: dict[Class, tuple[str, str]] = {
     "new_tool": ("A tool that was not there before", "nobody has looked at this tool yet"),
+    "drift": (
+        "A published version that was rewritten in place",
+        "the vendor rewrote a version that it had published",
+    ),
     "breaks_callers": ("Calls that worked may fail", "calls that worked may fail"),
     "breaks_readers": ("Outputs that were there may be missing", "outputs that were there may be missing"),
     "widens_risk": (
@@ -43,9 +48,13 @@ CLASSES: dict[Class, tuple[str, str]] = {
     "alarm_medium": ("An alarm of medium severity", "its text raised an alarm"),
     "alarm_high": ("An alarm of high severity", "its text raised a severe alarm"),
 }
-# Pins never move by themselves, so a change may be offered at once. Text that hides something may not.
-DEFAULT: dict[Class, Action] = {**dict.fromkeys(CLASSES, "accept"), "alarm_high": "hold"}
-SEVERE: frozenset[Class] = frozenset({"widens_risk", "alarm_high"})
+# Pins never move by themselves, so a change may be offered at once. Text that hides something may not, nor
+# what was put in the place of a text that people have read and approved under the same name.
+DEFAULT: dict[Class, Action] = {
+    **dict.fromkeys(CLASSES, "accept"),
+    **dict.fromkeys(("drift", "alarm_high"), "hold"),
+}
+SEVERE: frozenset[Class] = frozenset({"drift", "widens_risk", "alarm_high"})
 
 _STRICTNESS: tuple[Action, ...] = ("accept", "hold", "block")
 
@@ -80,9 +89,15 @@ def needs_alarms(policy: Mapping[Class, Action]) -> bool:
     return policy["alarm_medium"] != "accept" or policy["alarm_high"] != "accept"
 
 
-def classes(effects: Iterable[Effect] | None, alarms: Sequence[Alarm] = ()) -> set[Class]:
-    """`effects` are those of the change, or None when nothing of the tool was let through so far."""
+def classes(
+    effects: Iterable[Effect] | None, alarms: Sequence[Alarm] = (), *, is_rewritten: bool = False
+) -> set[Class]:
+    """`effects` are those of the change, or None when nothing of the tool was let through so far.
+
+    `is_rewritten`: the vendor has published something else under the same version label.
+    """
     found: set[Class] = {"new_tool"} if effects is None else set()
+    found |= {"drift"} if is_rewritten else set()
     for effect in effects or ():
         found.add("compatible" if effect == "cosmetic" else effect)
     severities = {alarm.severity for alarm in alarms}

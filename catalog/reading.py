@@ -7,11 +7,14 @@ read raises, and the catalog is left as it was.
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from django.utils import timezone
 
 from catalog import bounds, breaches, diff, inspection, policy, promises, recording, remembering
 from catalog.crashpoints import crashpoint
@@ -22,10 +25,11 @@ from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.protocols.signature import Signature
-from catalog.recording import Harvest, StagedTool
+from catalog.recording import Harvest, StagedTool, Stopped
 from catalog.remembering import FirstPage, RememberedPages
 from catalog.resuming import Replies
 from catalog.tokens import tokens_of
+from catalog.version_names import version_name
 
 MAX_READINGS = 3
 CHUNK = 100
@@ -416,13 +420,28 @@ class _Reading:
             return
         held = [pk for tool, _ in changed if (pk := self.current[tool].in_effect)]
         before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=held)}
+        under_label = self._under_label([each for _, each in changed])
         for tool, each in changed:
-            old, new = before.get(self.current[tool].pk), signature.from_json(each.signature)
+            pk = self.current[tool].pk
+            old, new = before.get(pk), signature.from_json(each.signature)
             effects = self._compare(each, old, new) if old else None
             alarms = inspection.inspect(new) if self.looks_for_alarms else []
-            found = policy.classes(effects, alarms)
+            texts = under_label[pk]
+            is_rewritten = bool(texts) and each.signature not in texts
+            found = policy.classes(effects, alarms, is_rewritten=is_rewritten)
             if stop := policy.judge(self.policy, found):
-                self.harvest.stops[self.current[tool].pk] = stop
+                named = version_name(each.label, len(texts), timezone.now()) if each.label else ""
+                self.harvest.stops[pk] = Stopped(stop, named)
+
+    def _under_label(self, changed: Sequence[StagedTool]) -> dict[int, list[str]]:
+        """By tool: the signatures that we hold under the version label that it now comes with."""
+        labels = {each.tool_pk: each.label for each in changed if each.tool_pk and each.label}
+        rows = ToolVersion.objects.filter(tool__in=labels, label__in=set(labels.values())).order_by()
+        found: dict[int, list[str]] = defaultdict(list)
+        for tool, label, text in rows.values_list("tool_id", "label", "signature") if labels else ():
+            if labels[tool] == label:
+                found[tool].append(text)
+        return found
 
     def _compare(self, tool: StagedTool, old: ToolVersion, new: Signature) -> frozenset[diff.Effect]:
         """What the change does, with a finding for each promise that it breaks."""

@@ -64,6 +64,14 @@ class StagedTool:
     raw: str
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """`version` is the name of what the policy stops, empty where the vendor numbers nothing."""
+
+    stop: policy.Stop
+    version: str
+
+
 @dataclass(slots=True)
 class Harvest:
     """What one complete reading found, beside the staged tools. `respelt` are ids in other letters."""
@@ -82,7 +90,7 @@ class Harvest:
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
     known_pages: list[KnownPage] = field(default_factory=list)
-    stops: dict[int, policy.Stop] = field(default_factory=dict)
+    stops: dict[int, Stopped] = field(default_factory=dict)
 
 
 COLUMNS = ", ".join(StagedTool.__dataclass_fields__)
@@ -300,8 +308,11 @@ def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
     if new := policy.judge(policy.whole(run.endpoint.policy), ["new_tool"]):
         cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.says})
     if harvest.stops:
-        stops = harvest.stops.values()
-        values = [list(harvest.stops), *zip(*[(s.state, s.severity, s.says) for s in stops], strict=True)]
+        facts = [
+            (each.stop.state, each.stop.severity, each.stop.says, each.version)
+            for each in harvest.stops.values()
+        ]
+        values = [list(harvest.stops), *zip(*facts, strict=True)]
         cursor.execute(STOP_CHANGED, [list(column) for column in values])
     return bool(new or harvest.stops)
 
@@ -314,9 +325,10 @@ WHERE tool_pk IS NULL
 """
 STOP_CHANGED = """
 UPDATE staged_tool s SET stop = g.stop, severity = g.severity,
-    why = CASE WHEN s.label = '' THEN 'The new version' ELSE 'Version ' || s.label END
+    why = CASE WHEN g.version = '' THEN 'The new version' ELSE 'Version ' || g.version END
         || ' of “' || left(s.name, 200) || '” ' || g.says
-FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) g (tool, stop, severity, says)
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])
+    g (tool, stop, severity, says, version)
 WHERE s.tool_pk = g.tool
 """
 MERGE_ADDED = (

@@ -1,14 +1,18 @@
 """What waits for a person: pins behind newer versions, agents with unpublished work, first steps."""
 
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from catalog.models import Tool, ToolVersion, Vendor
+from catalog import holds
+from catalog.models import Finding, Tool, ToolVersion, Vendor
+from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
-from designer import drafts
+from catalog.protocols.errors import printable
+from designer import drafts, releases
 from designer.models import Agent, AgentQuerySet, Pin, Release
 from people.models import ApiToken, Scope, User
 
@@ -66,6 +70,53 @@ def _pins_gone() -> QuerySet[Pin]:
     )
     gone = Pin.objects.live().filter(Q(tool__status=ToolStatus.WITHDRAWN) | is_removed)
     return gone.select_related("agent", "tool__endpoint__vendor").order_by("agent__name", "name", "pk")
+
+
+class Review(NamedTuple):
+    """What review says of a pinned tool. `item` is the finding to decide; None where that has been done."""
+
+    tone: str
+    word: str
+    says: str
+    item: int | None
+
+
+def reviews(pins: Sequence[Pin]) -> dict[int, Review]:
+    """By pin. Those that review says nothing about are left out; read `tool__stopped` beforehand."""
+    waiting = holds.under_review(
+        [pin.version for pin in pins] + [pin.tool.stopped for pin in pins if pin.tool.stopped]
+    )
+    kept_out = releases.kept_out(pins)
+    found: dict[int, Review] = {}
+    for pin in pins:
+        finding = waiting.get(pin.version_id)
+        change = waiting.get(pin.tool.stopped_id or 0)
+        if pin.pk in kept_out:
+            state, says = kept_out[pin.pk]
+            word = "Blocked in review" if state == FindingState.BLOCKED else "Waits for review"
+            found[pin.pk] = Review("bad", word, says, finding.pk if finding else None)
+        elif finding and finding.severity != Severity.LOW:
+            found[pin.pk] = Review("warn", "Under review", finding.message, finding.pk)
+        elif change and pin.tool.stopped:
+            version = printable(pin.tool.stopped.name, 60)
+            says = (
+                f"The vendor lists version {version}, which waits for review. The agent keeps what it pinned."
+            )
+            found[pin.pk] = Review("warn", "Change in review", says, change.pk)
+    return found
+
+
+def pins_under_review(user: User) -> QuerySet[Pin]:
+    """Pinned versions about which a decision waits, the newest pins first."""
+    return _pins_under_review().filter(agent__in=Agent.objects.visible_to(user))
+
+
+@cache
+def _pins_under_review() -> QuerySet[Pin]:
+    waiting = Finding.objects.filter(state=FindingState.OPEN).exclude(severity=Severity.LOW)
+    about = Q(version=OuterRef("version")) | Q(subject=OuterRef("version__digest"))
+    pins = Pin.objects.live().filter(tool__in=waiting.values("tool"))
+    return pins.filter(Exists(waiting.filter(about, tool=OuterRef("tool")))).order_by("-pk")
 
 
 def used_by_others(tool: Tool, user: User) -> int:

@@ -6,7 +6,7 @@ needs is inside the document, so it can be written when the vendor is long gone.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from django.db import transaction
@@ -17,6 +17,7 @@ from catalog import holds
 from catalog.models import Endpoint, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
+from catalog.protocols.errors import printable
 from designer import exports, names, proofs, sealed
 from designer.agents import locked
 from designer.effective import Effective, Misfit, Words, effective, merged, misfits
@@ -237,17 +238,30 @@ def _tuning(target: Pin | Tool) -> Words:
 
 
 def _check_fit(pins: list[Pin]) -> None:
-    """Refuses to show a model an input that somebody hid, or to send a version that was blocked."""
+    """Refuses to show a model an input that somebody hid, or to send a version that review keeps out."""
     for pin in pins:
         for misfit in misfits_of(pin):
             if misfit.exposes:
                 message = f"“{pin.name}”: {misfit.message}"
                 raise DesignerError("tuning_does_not_fit", message, status=409)
+    for state, message in kept_out(pins).values():
+        code = "version_blocked" if state == FindingState.BLOCKED else "version_held"
+        raise DesignerError(code, message, status=409)
+
+
+def kept_out(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:
+    """By pin: why review does not let its version be published. An accepted review lets it through."""
     standings = holds.standings(pin.version for pin in pins)
+    found: dict[int, tuple[FindingState, str]] = {}
     for pin in pins:
-        if standings.get(pin.version_id) == FindingState.BLOCKED:
-            message = f"“{pin.name}” is pinned to a version that was blocked in review. Move the pin."
-            raise DesignerError("version_blocked", message, status=409)
+        state = standings.get(pin.version_id)
+        which = f"“{pin.name}” is pinned to version {printable(pin.version.name, 60)}, which"
+        if state == FindingState.BLOCKED:
+            found[pin.pk] = state, f"{which} was blocked in review. Move the pin to another version."
+        elif state:
+            message = f"{which} waits for review. An administrator decides there; or move the pin."
+            found[pin.pk] = state, message
+    return found
 
 
 def _draft(agent: Agent, pins: Iterable[Pin], *, number: int) -> Sealed:

@@ -60,19 +60,21 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
         attention.agents_with_state(person(request)).select_related("parent", "team"), slug=slug
     )
     drafts.noted([row])
-    pins = list(attention.with_newer(releases.pinned([row])).select_related("tool__current"))
-    lines = [_line(pin) for pin in pins]
+    pins = list(attention.with_newer(releases.pinned([row])).select_related("tool__current", "tool__stopped"))
+    reviews = attention.reviews(pins)
+    lines = [_line(pin, reviews.get(pin.pk)) for pin in pins]
     context = {
         "agent": row,
         "lines": lines,
         "budget": _budget(lines),
+        "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in lines),
         "children": row.children.live().order_by("name"),
     }
     return render(request, "designer/agent.html", context)
 
 
-def _line(pin: "PinWithNewer") -> dict[str, Any]:
+def _line(pin: "PinWithNewer", review: attention.Review | None) -> dict[str, Any]:
     shown = releases.effective_of(pin)
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
     return {
@@ -83,6 +85,7 @@ def _line(pin: "PinWithNewer") -> dict[str, Any]:
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
         "is_tuned": is_tuned,
         "misfits": releases.misfits_of(pin),
+        "review": review,
     }
 
 

@@ -30,6 +30,9 @@ def home(request: HttpRequest) -> HttpResponse:
         "now": next((name for name, is_done in steps.items() if not is_done), ""),
         "endpoints": Endpoint.objects.needing_action().with_status().select_related("vendor")[:SHOWN],
         "findings": _waiting()[:SHOWN],
+        "reviewed": attention.pins_under_review(person(request)).select_related("agent", "tool", "version")[
+            : SHOWN + 1
+        ],
         "behind": behind.select_related("agent", "tool", "version")[: SHOWN + 1],
         "gone": attention.pins_gone(person(request))[: SHOWN + 1],
         "agents": attention.agents_to_publish(person(request))[: SHOWN + 1],

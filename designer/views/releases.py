@@ -38,6 +38,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect("release", agent.slug, release.number)
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
+    pins = list(releases.pinned([agent]).select_related("tool__stopped"))
     draft, last = releases.draft(agent), agent.releases.order_by("-number").first()
     published = sealed.decode(last.document) if last else None
     context = {
@@ -50,7 +51,8 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
         "changes": release_changes.between(published, draft) if published else [],
         "changed_agent": release_changes.about_agent(published, draft) if published else [],
         "remarks": _remarks(draft),
-        "refusals": _refusals(agent),
+        "refusals": _refusals(pins),
+        "reviews": _reviews(pins),
         "gone": attention.gone_from(agent),
     }
     return render(request, "designer/releases.html", context)
@@ -67,14 +69,21 @@ def _remarks(draft: Sealed) -> list[tuple[str, list[Remark]]]:
     return [(label, found) for label, found in serious.items() if found]
 
 
-def _refusals(agent: Agent) -> list[tuple[Pin, str]]:
+def _refusals(pins: list[Pin]) -> list[tuple[Pin, str]]:
     """The words for which publishing would be refused now."""
     return [
         (pin, lost.message)
-        for pin in releases.pinned([agent])
+        for pin in pins
         for lost in upgrades.lost(pin, pin.version.decoded())
         if lost.refuses
     ]
+
+
+def _reviews(pins: list[Pin]) -> list[tuple[Pin, attention.Review]]:
+    """What review says of the pinned versions, what stops publishing first."""
+    found = attention.reviews(pins)
+    listed = [(pin, found[pin.pk]) for pin in pins if pin.pk in found]
+    return sorted(listed, key=lambda each: each[1].tone)
 
 
 @requires(Role.VIEWER)

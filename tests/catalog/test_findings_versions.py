@@ -78,7 +78,7 @@ def test_accepting_the_alarm_lets_the_held_version_through(tool):
 
     tool.refresh_from_db()
     assert (tool.current, tool.stopped, tool.description) == (version, None, "New words")
-    assert AuditEntry.objects.get().after["current"] == 2
+    assert AuditEntry.objects.get().after["current"] == "2"
 
 
 def test_blocking_what_is_current_brings_back_the_version_before(tool):

@@ -9,7 +9,7 @@ from tests.factories import make_endpoint, make_vendor
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
-DEFAULT = {**dict.fromkeys(policy.CLASSES, "accept"), "alarm_high": "hold"}
+DEFAULT = {**dict.fromkeys(policy.CLASSES, "accept"), **dict.fromkeys(("drift", "alarm_high"), "hold")}
 
 
 def url(endpoint: Endpoint) -> str:
