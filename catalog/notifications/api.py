@@ -76,14 +76,19 @@ class WebhookInput(Input):
 
 class WebhookChange(Input):
     name = serializers.CharField(max_length=100, required=False)
-    url = serializers.CharField(max_length=LONGEST_URL, required=False)
+    url = serializers.CharField(
+        max_length=LONGEST_URL, required=False, help_text="Another one. Left out, the address stays."
+    )
     events = EventList(allow_empty=False, max_length=len(Event), required=False)
     is_paused = serializers.BooleanField(required=False)
 
 
 class WebhookOutput(serializers.ModelSerializer[Webhook]):
-    """Without its secret, which no call gives a second time."""
+    """Without its secret and its whole address, which no call gives a second time."""
 
+    url = serializers.SerializerMethodField(
+        help_text="Its origin, with “/…” where more follows; empty when it cannot be opened any more."
+    )
     state = serializers.ChoiceField(choices=["active", "failing", "paused"], read_only=True)
     events = EventList(read_only=True)
 
@@ -94,6 +99,9 @@ class WebhookOutput(serializers.ModelSerializer[Webhook]):
             "created_at",
         ]  # fmt: skip
         read_only_fields = fields
+
+    def get_url(self, row: Webhook) -> str:
+        return webhooks.shown_address(row)
 
 
 class NewWebhookOutput(WebhookOutput):

@@ -50,3 +50,10 @@ class WebhookForm(OperationForm):
         max_length=2048, label="Address", widget=forms.URLInput, help_text="Requests are sent there by POST."
     )
     events = EventsField(label="Send when")
+
+
+class WebhookChangeForm(WebhookForm):
+    """Those of one that is there; its address is not shown again."""
+
+    url = forms.CharField(max_length=2048, required=False, label="Another address", widget=forms.URLInput)
+    field_order = ("name", "url", "events")

@@ -151,12 +151,17 @@ class Mail(Sending):
 class Webhook(models.Model):
     """An address of a program that hears of events. One delivery at a time, in order.
 
+    Such an address is a secret: with many receivers, whoever knows it may speak there. `url` is empty but for
+    rows of code from before it was encrypted, which `webhooks.encrypt_addresses` takes over.
+
     `next_at` is when the next attempt may begin: later after a failure, and while a sender is at work.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=100)
-    url = models.CharField(max_length=2048)
+    url = models.CharField(max_length=2048, blank=True, default="", db_default="")
+    sealed_url = SealedField(blank=True, default="", db_default="")
+    url_key_id = KeyIdField("sealed_url")
     events = ArrayField(models.CharField(max_length=30, choices=Event.choices))
     sealed = SealedField()
     key_id = KeyIdField("sealed")

@@ -16,3 +16,4 @@ def send_deliveries(webhook_id: str) -> None:
 @shared_task
 def forget_old() -> None:
     dispatch.forget_old()
+    webhooks.encrypt_addresses()

@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from catalog.notifications import subscriptions, webhooks
-from catalog.notifications.forms import AddressForm, EventsForm, WebhookForm
+from catalog.notifications.forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
 from catalog.notifications.models import Delivery, Mail, MailAddress, SendingState, Webhook
 from people.errors import DomainError
 from people.models import Role, User
@@ -91,7 +91,13 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
 @requires(Role.ADMIN)
 def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     row = get_object_or_404(webhooks.live(), pk=pk)
-    form = WebhookForm(request.POST or None, initial={"name": row.name, "url": row.url, "events": row.events})
+    form = WebhookChangeForm(request.POST or None, initial={"name": row.name, "events": row.events})
+    shown = webhooks.shown_address(row)
+    form.fields["url"].help_text = (
+        f"{shown} is kept encrypted. Enter another one, or leave this empty."
+        if shown
+        else "Its address cannot be opened any more. Enter it again."
+    )
     form.edits(webhooks.facts(row))
     if request.method == "POST" and form.is_valid():
         try:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import transaction
@@ -33,7 +34,7 @@ from catalog.notifications.mail import SENT
 from catalog.notifications.models import TEST, Delivery, Event, Notice, SendingState, Webhook
 from catalog.outbound import Exchange, Session
 from catalog.protocols.errors import ProtocolError, printable
-from catalog.sealing import Secret
+from catalog.sealing import Secret, UndecryptableError
 from catalog.wire import DEFAULT_LIMITS
 from people import audit, late_edits, names
 from people.models import User
@@ -41,6 +42,7 @@ from people.models import User
 logger = logging.getLogger(__name__)
 
 FIELD = "notifications.webhook.sealed"
+URL_FIELD = "notifications.webhook.sealed_url"
 MOST_WEBHOOKS = 50
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=30.0, body=64 * 1024, backoff=())
 # One sender works on a webhook for so long, and whoever finds it dead waits as long.
@@ -62,8 +64,9 @@ def create(*, actor: User | None, name: str, url: str, events: Iterable[str]) ->
     """With the secret that signs its deliveries, which is shown this once."""
     if live().count() >= MOST_WEBHOOKS:
         raise CatalogError("too_many_webhooks", f"There are {MOST_WEBHOOKS} webhooks. Remove one first.")
-    webhook = Webhook(name=name.strip(), url=url.strip(), events=_in_order(events))
-    _check(webhook)
+    webhook = Webhook(name=name.strip(), events=_in_order(events))
+    _check(webhook, url.strip())
+    _encrypt(webhook, url.strip())
     secret = _new_secret(webhook)
     webhook.save()
     audit.record(actor, "add", webhook, after=facts(webhook))
@@ -72,21 +75,22 @@ def create(*, actor: User | None, name: str, url: str, events: Iterable[str]) ->
 
 @transaction.atomic
 def update(webhook: Webhook, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: Any) -> Webhook:
-    """`name`, `url`, `events`. What waits goes to the new address."""
+    """`name`, `url`, `events`. What waits goes to the new address; without one, the old one stays."""
     webhook = _locked(webhook)
-    before, url = facts(webhook), webhook.url
-    for field in changes.keys() & {"name", "url"}:
-        setattr(webhook, field, changes[field].strip())
+    before, url = facts(webhook), changes.get("url", "").strip()
+    webhook.name = changes.get("name", webhook.name).strip()
     if "events" in changes:
         webhook.events = _in_order(changes["events"])
-    _check(webhook)
+    _check(webhook, url)
+    if url:
+        _encrypt(webhook, url)
     after = facts(webhook)
     late_edits.check(webhook, expected, now=before, wanted=after)
     if after == before:
         return webhook
-    if webhook.url != url:
+    if after["address"] != before["address"]:
         webhook.failures, webhook.next_at = 0, timezone.now()
-    webhook.save(update_fields=["name", "url", "events", "failures", "next_at"])
+    webhook.save(update_fields=["name", "url", "sealed_url", "events", "failures", "next_at"])
     audit.record(actor, "edit", webhook, before=before, after=after)
     return webhook
 
@@ -121,13 +125,13 @@ def resume(webhook: Webhook, *, actor: User) -> None:
 
 @transaction.atomic
 def remove(webhook: Webhook, *, actor: User) -> None:
-    """Forgets its secret; what waits is not delivered."""
+    """Forgets its secret and its address; what waits is not delivered."""
     webhook = _locked(webhook)
     before = facts(webhook)
     waiting = webhook.deliveries.filter(state=SendingState.WAITING)
     waiting.update(state=SendingState.FAILED, error="The webhook was removed.")
-    webhook.removed_at, webhook.sealed = timezone.now(), ""
-    webhook.save(update_fields=["removed_at", "sealed"])
+    webhook.removed_at, webhook.sealed, webhook.sealed_url, webhook.url = timezone.now(), "", "", ""
+    webhook.save(update_fields=["removed_at", "sealed", "sealed_url", "url"])
     audit.record(actor, "remove", webhook, before=before)
 
 
@@ -192,16 +196,21 @@ def _post(delivery: Delivery) -> tuple[str, int, float | None]:
     """Why it was not taken (empty: it was), the status of the answer, and how long it asks us to wait."""
     webhook = delivery.webhook
     exchanges: list[Exchange] = []
+    path = ""
     try:
+        url = address(webhook).reveal()
+        path = urlsplit(url).path
         content = body(delivery.notice)
         headers = {"Content-Type": "application/json", "User-Agent": "Pegboard", **signed(delivery, content)}
-        with Session(webhook.url, policy=outbound_policy(), limits=LIMITS, exchanges=exchanges) as session:
+        with Session(url, policy=outbound_policy(), limits=LIMITS, exchanges=exchanges) as session:
             session.request("POST", "", content=content, headers=headers, accept=TAKEN)
     except (ProtocolError, CatalogError) as exc:
         status = exchanges[-1].status if exchanges else 0
         if status in TAKEN:
             return "", status, None  # it was taken; what else was said makes no difference
-        return printable(exc.message, 1_000), status, getattr(exc, "retry_after", None)
+        # What is kept and shown says where, and not the whole address.
+        said = exc.message.replace(path, "/…") if path.strip("/") else exc.message
+        return printable(said, 1_000), status, getattr(exc, "retry_after", None)
     return "", exchanges[-1].status, None
 
 
@@ -289,22 +298,56 @@ def _in_order(chosen: Iterable[str]) -> list[str]:
     return [*(event for event in Event.values if event in wanted), *sorted(unknown)]
 
 
-def _check(webhook: Webhook) -> None:
+def _check(webhook: Webhook, url: str) -> None:
+    """`url` may be empty where there is an address already."""
     fields = {}
     if why := names.why_not(webhook.name, 100):
         fields["name"] = why
-    try:
-        origin_of(webhook.url[: LONGEST_URL + 1])
-    except ProtocolError as exc:
-        fields["url"] = exc.message
+    if url or not (webhook.sealed_url or webhook.url):
+        try:
+            origin_of(url[: LONGEST_URL + 1])
+        except ProtocolError as exc:
+            fields["url"] = exc.message
     if not webhook.events or not set(webhook.events) <= set(Event.values):
         fields["events"] = "Choose at least one of the events."
     if fields:
         raise CatalogError("invalid", next(iter(fields.values())), fields=fields)
 
 
+def _encrypt(webhook: Webhook, url: str) -> None:
+    webhook.sealed_url, webhook.url = sealing.seal(Secret(url), row=webhook.pk, field=URL_FIELD), ""
+
+
+def address(webhook: Webhook) -> Secret:
+    """Raises UndecryptableError. A row that code of yesterday wrote has it in plain text."""
+    if webhook.url:
+        return Secret(webhook.url)
+    return sealing.unseal(webhook.sealed_url, row=webhook.pk, field=URL_FIELD, name=webhook.name)
+
+
+def shown_address(webhook: Webhook) -> str:
+    """Its origin, and whether there is more; "" when it cannot be opened."""
+    try:
+        parts = urlsplit(address(webhook).reveal())
+    except UndecryptableError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}{'/…' if parts.path.strip('/') else ''}"
+
+
+def encrypt_addresses() -> None:
+    """Those that code from before addresses were encrypted has left in plain text."""
+    for pk in Webhook.objects.exclude(url="").values_list("pk", flat=True):
+        with transaction.atomic():
+            webhook = Webhook.objects.select_for_update().get(pk=pk)
+            if webhook.url:
+                _encrypt(webhook, webhook.url)
+                webhook.save(update_fields=["url", "sealed_url"])
+                why = "Addresses of webhooks are encrypted from now on."
+                audit.record(None, "encrypt", webhook, after={"address": shown_address(webhook)}, why=why)
+
+
 def facts(webhook: Webhook) -> dict[str, Any]:
     """For the trail, which everybody reads: the path of such an address often is a secret."""
-    path = hashlib.sha256(webhook.url.encode()).hexdigest()[:8]
-    address = f"{origin_of(webhook.url)} (path {path})"
-    return {"name": webhook.name, "address": address, "events": list(webhook.events)}
+    shown = shown_address(webhook)
+    told = f"{shown} ({sealing.fingerprint(address(webhook))})" if shown else "cannot be opened"
+    return {"name": webhook.name, "address": told, "events": list(webhook.events)}
