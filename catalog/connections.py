@@ -14,7 +14,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
@@ -29,6 +29,7 @@ from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
+from catalog.twins import twins_of
 from catalog.wire import complaint_about_authorities
 from people import audit, clashes, late_edits
 from people.models import User
@@ -131,9 +132,13 @@ def create_endpoint(
     interval_minutes: int = 60,
     settings: Mapping[str, Any] | None = None,
     policy: Mapping[str, str] | None = None,
+    again: bool = False,
     **reach: Any,
 ) -> Endpoint:
     """Checked, saved and due at once; the caller asks for the first run. `reach`: see REACH.
+
+    An address that is connected already is refused, unless it is connected `again` on purpose, with another
+    credential or other settings.
 
     Where nobody has signed in yet for its credential it is paused until somebody has: `connecting.go_on`.
     """
@@ -149,6 +154,7 @@ def create_endpoint(
         **reach,
     )
     _check_endpoint(endpoint)
+    _check_twins(endpoint, again=again)
     endpoint.is_paused = credential is not None and credential.awaits_sign_in
     endpoint.save()
     _keep_documents(endpoint)
@@ -187,9 +193,17 @@ def draft_endpoint(
 
 @transaction.atomic
 def update_endpoint(
-    endpoint: Endpoint, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: Any
+    endpoint: Endpoint,
+    *,
+    actor: User,
+    expected: str = late_edits.ANY_STATE,
+    again: bool = False,
+    **changes: Any,
 ) -> Endpoint:
-    """Moving to another origin takes the credential off: it was entered for the old address only."""
+    """Moving to another origin takes the credential off: it was entered for the old address only.
+
+    `again` as in `create_endpoint`.
+    """
     endpoint = locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = endpoint_facts(endpoint)
     if "policy" in changes:
@@ -202,6 +216,8 @@ def update_endpoint(
     if "name" in changes:
         endpoint.name = changes["name"].strip()
     _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=kept)
+    if endpoint.url != before["url"]:
+        _check_twins(endpoint, again=again)
     after = endpoint_facts(endpoint)
     late_edits.check(endpoint, expected, now=before, wanted=after)
     if after == before:
@@ -277,6 +293,34 @@ def _check_endpoint(
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = origin_of(endpoint.credential_url, stated_in)
     _check_binding(endpoint, origin, keeps_credential=keeps_credential)
+
+
+def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
+    """Whoever connects an address is told of the endpoint that stands there, and decides."""
+    with connection.cursor() as cursor:  # two who connect one address at once see each other
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('catalog.addresses'))")
+    twins = [twin for twin in twins_of(endpoint) if twin.protocol == endpoint.protocol]
+    if not twins:
+        return
+    same = [
+        twin
+        for twin in twins
+        if (twin.credential_id, twin.settings) == (endpoint.credential_id, endpoint.settings)
+    ]
+    if again and not same:
+        return
+    twin = (same or twins)[0]
+    known = f"Already connected as {twin.vendor}"
+    named = f" ({twin.name})" if twin.name else ""
+    if again:
+        way_out = (
+            "and with this credential. Choose another one for a second connection, or use that endpoint."
+        )
+        message = f"{known}{named}, {way_out}"
+    else:
+        way_out = "Use that endpoint, or connect it a second time on purpose, with another credential."
+        message = f"{known}{named}. {way_out}"
+    raise CatalogError("already_connected", message, fields={"url": message}, status=409)
 
 
 def _check_reach(endpoint: Endpoint) -> None:

@@ -77,6 +77,7 @@ class EndpointForm(ReachForm):
     credential = CredentialChoice(
         queryset=Credential.objects.filter(removed_at=None), required=False, empty_label="None"
     )
+    again = forms.BooleanField(required=False)
 
     def __init__(self, *args: Any, endpoint: Endpoint, **kwargs: Any) -> None:
         kwargs["initial"] = {
@@ -96,9 +97,12 @@ class EndpointForm(ReachForm):
                 self._offer_to_keep(setting.name)
         self.add_policy(endpoint.policy)
 
+    def plain_fields(self) -> list[BoundField]:
+        return [field for field in super().plain_fields() if field.name != "again"]
+
     def changes(self) -> dict[str, Any]:
         plain = ("name", "url", "credential", "interval_minutes")
-        stated = {name: self.cleaned_data[name] for name in plain}
+        stated = {name: self.cleaned_data[name] for name in (*plain, "again")}
         return stated | self.reach() | {"settings": self._settings(), "policy": self.policy()}
 
     def field_for(self, path: str) -> str:
@@ -225,6 +229,7 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     name = forms.CharField(
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."
     )
+    again = forms.BooleanField(required=False)
     credential = forms.ChoiceField()
     kind = forms.ChoiceField(
         choices=CredentialKind.choices,

@@ -28,6 +28,7 @@ from catalog.notifications import outbox
 from catalog.protocols import signature as normal_form
 from catalog.protocols.errors import printable
 from catalog.protocols.signature import Signature
+from catalog.twins import twins_of
 from catalog.version_names import version_name
 from catalog.versions import predecessors
 
@@ -132,11 +133,12 @@ def _inspect(
     known, kept_out = told.count(), tools.filter(stopped__isnull=False).count()
     listed = {row.tool: row for row in rows if row.is_listed}
     named = _newly_named(listed)
+    twins = [twin.pk for twin in twins_of(endpoint)]  # its own tools under another name
     for version, alarm in (
-        *_look_alikes(endpoint, listed),
-        *_collisions(endpoint, {tool: listed[tool] for tool in named}),
-        *_near_misses(endpoint, [listed[tool] for tool in named]),
-        *_mentions(endpoint, rows),
+        *_look_alikes(endpoint, twins, listed),
+        *_collisions(endpoint, twins, {tool: listed[tool] for tool in named}),
+        *_near_misses(endpoint, twins, [listed[tool] for tool in named]),
+        *_mentions(endpoint, twins, rows),
     ):
         by_version[version].alarms.append(alarm)
     homes = (endpoint.url, endpoint.vendor.homepage)
@@ -183,7 +185,7 @@ def _caught(endpoint: Endpoint, rows: Iterable[_Inspected], rewritten: Collectio
     stated = policy.whole(endpoint.policy)
     for row in rows:
         found = policy.classes((), row.alarms, is_rewritten=row.version in rewritten)
-        if stop := policy.judge(stated, found):
+        if stop := policy.judge(stated, found, row.alarms):
             name = printable(row.signature.name, 200)
             named = f"Version {row.says_version} of “{name}”" if row.says_version else f"“{name}”"
             yield Caught(row.tool, row.version, row.digest, named, stop)
@@ -202,10 +204,12 @@ def _newly_named(listed: dict[int, _Inspected]) -> list[int]:
         return [tool for (tool,) in cursor.fetchall()]
 
 
-def _look_alikes(endpoint: Endpoint, listed: dict[int, _Inspected]) -> Iterator[tuple[int, Alarm]]:
+def _look_alikes(
+    endpoint: Endpoint, twins: list[int], listed: dict[int, _Inspected]
+) -> Iterator[tuple[int, Alarm]]:
     """Names that a person takes for the name of another vendor's tool."""
     with connection.cursor() as cursor:
-        cursor.execute(_FIND_LIKENESS, [endpoint.vendor_id, list(listed)])
+        cursor.execute(_FIND_LIKENESS, [endpoint.vendor_id, twins, list(listed)])
         found = cursor.fetchall()
     for tool, other, vendor in found:
         row = listed[tool]
@@ -221,13 +225,15 @@ def _look_alikes(endpoint: Endpoint, listed: dict[int, _Inspected]) -> Iterator[
         )
 
 
-def _collisions(endpoint: Endpoint, named: dict[int, _Inspected]) -> Iterator[tuple[int, Alarm]]:
+def _collisions(
+    endpoint: Endpoint, twins: list[int], named: dict[int, _Inspected]
+) -> Iterator[tuple[int, Alarm]]:
     """Names of tools of other vendors that agents use already."""
     used = _used() if named else []
     if not used:
         return
     with connection.cursor() as cursor:
-        cursor.execute(_FIND_COLLISION, [list(named), used, endpoint.vendor_id])
+        cursor.execute(_FIND_COLLISION, [list(named), used, endpoint.vendor_id, twins])
         found = cursor.fetchall()
     for tool, other, vendor in found:
         row = named[tool]
@@ -241,9 +247,12 @@ def _used() -> list[int]:
     return [pk for source in USED_TOOLS for pk in source()]
 
 
-def _near_misses(endpoint: Endpoint, named: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
+def _near_misses(
+    endpoint: Endpoint, twins: list[int], named: list[_Inspected]
+) -> Iterator[tuple[int, Alarm]]:
     """Names that somebody may type or read for that of another vendor's tool that agents use."""
     others = Tool.objects.filter(pk__in=_used()).exclude(endpoint__vendor=endpoint.vendor_id)
+    others = others.exclude(endpoint__in=twins)
     known = dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if named else {}
     close = dict(near({row.signature.name for row in named}, known))
     for row in named:
@@ -262,6 +271,7 @@ JOIN catalog_tool t ON t.id = other.tool_id
 JOIN catalog_endpoint e ON e.id = t.endpoint_id
 JOIN catalog_vendor vendor ON vendor.id = e.vendor_id
 WHERE mine.tool_id = ANY(%s) AND other.tool_id = ANY(%s) AND e.vendor_id <> %s
+    AND e.id <> ALL(%s)
 ORDER BY mine.tool_id, t.id
 """
 _KEEP_LIKENESS = """
@@ -277,19 +287,23 @@ FROM catalog_likeness mine
 JOIN catalog_likeness other ON other.skeleton = mine.skeleton AND other.spelling <> mine.spelling
 JOIN catalog_tool t ON t.id = other.tool_id AND t.status = 'active'
 JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL AND e.vendor_id <> %s
+    AND e.id <> ALL(%s)
 JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
 WHERE mine.tool_id = ANY(%s)
 ORDER BY mine.tool_id, t.id
 """
 
 
-def _mentions(endpoint: Endpoint, rows: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
+def _mentions(endpoint: Endpoint, twins: list[int], rows: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
     """Names of other vendors' tools in a description; a name that this vendor uses too is its own."""
     words = [(row.version, word) for row in rows for word in mentioned(row.signature)]
     if not words:
         return
     with connection.cursor() as cursor:
-        cursor.execute(_FIND_MENTIONED, [*map(list, zip(*words, strict=True)), *[endpoint.vendor_id] * 2])
+        cursor.execute(
+            _FIND_MENTIONED,
+            [*map(list, zip(*words, strict=True)), endpoint.vendor_id, twins, endpoint.vendor_id],
+        )
         found = cursor.fetchall()
     by_version = {row.version: row for row in rows}
     for version, word, vendor in found:
@@ -310,6 +324,7 @@ FROM unnest(%s::bigint[], %s::text[]) said (version, word)
 JOIN catalog_tool t
     ON lower("left"(t.name, 100)) = lower(said.word) AND t.name = said.word AND t.status = 'active'
 JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL AND e.vendor_id <> %s
+    AND e.id <> ALL(%s)
 JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
 WHERE NOT EXISTS (
     SELECT FROM catalog_tool own JOIN catalog_endpoint home ON home.id = own.endpoint_id

@@ -54,6 +54,8 @@ DEFAULT: dict[Class, Action] = {
     **dict.fromkeys(CLASSES, "accept"),
     **dict.fromkeys(("drift", "alarm_high"), "hold"),
 }
+# Alarms that say nothing against a tool's text.
+ABOUT_NAMES = frozenset({"COLLISION", "LOOK_ALIKE"})
 SEVERE: frozenset[Class] = frozenset({"drift", "widens_risk", "alarm_high"})
 
 _STRICTNESS: tuple[Action, ...] = ("accept", "hold", "block")
@@ -108,11 +110,23 @@ def classes(
     return found
 
 
-def judge(policy: Mapping[Class, Action], found: Iterable[Class]) -> Stop | None:
-    """None lets the version through."""
+def judge(
+    policy: Mapping[Class, Action], found: Iterable[Class], alarms: Sequence[Alarm] = ()
+) -> Stop | None:
+    """None lets the version through. `alarms` are those that `found` was made of, for the reason."""
     stopping = [each for each in CLASSES if each in set(found) and policy[each] != "accept"]
     if not stopping:
         return None
     action = max((policy[each] for each in stopping), key=_STRICTNESS.index)
-    reasons = tuple(CLASSES[each][1] for each in stopping)
+    reasons = tuple(reason for each in stopping for reason in (_alarmed(each, alarms) or (CLASSES[each][1],)))
     return Stop(action, "high" if SEVERE & set(stopping) else "medium", reasons)
+
+
+def _alarmed(each: Class, alarms: Sequence[Alarm]) -> tuple[str, ...]:
+    """Why a version is stopped whose name raised alarms, and perhaps its text as well."""
+    severity = {"alarm_high": "high", "alarm_medium": "medium"}.get(each)
+    codes = {alarm.code for alarm in alarms if alarm.severity == severity}
+    if not codes & ABOUT_NAMES:
+        return ()
+    clash = "its name is or looks like that of another vendor's tool"
+    return (clash,) if codes <= ABOUT_NAMES else (CLASSES[each][1], clash)

@@ -96,6 +96,10 @@ class EndpointChange(Input):
     max_megabytes = Bounded(bounds.MEGABYTES)
     max_reply_megabytes = Bounded(bounds.REPLY_MEGABYTES)
     is_paused = serializers.BooleanField(required=False)
+    again = serializers.BooleanField(
+        required=False,
+        help_text="Connect an address a second time, with another credential (409 `already_connected`).",
+    )
 
     def validate_credential(self, pk: Any) -> Credential | None:
         return chosen_credential(pk)

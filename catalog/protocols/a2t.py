@@ -76,6 +76,10 @@ class A2T(Protocol):
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
         return self._pages(session, _tools(session), known, is_listing=True)
 
+    @classmethod
+    def own_path(cls, path: str) -> str:
+        return path.removesuffix("/tools")  # see `_tools`
+
     def read(self, document: dict[str, Any]) -> Signature:
         return a2t_signature.read(document)
 

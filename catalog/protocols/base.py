@@ -278,6 +278,11 @@ class Protocol(ABC):
         """The address whose origin a credential of this endpoint belongs to."""
         return url
 
+    @classmethod
+    def own_path(cls, path: str) -> str:
+        """What of an address' path tells endpoints of one origin apart, without its last slash."""
+        return path
+
     @abstractmethod
     def read(self, document: dict[str, Any]) -> Signature:
         """The normal form of one item's document. Raises `UnreadableItemError`."""

@@ -13,6 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from catalog import connecting, connections, custody, enumeration, pacing, protocols, second_look
+from catalog.addresses import in_ascii
 from catalog.client_fields import ClientForm
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.models import Credential, Endpoint, Vendor
@@ -21,6 +22,7 @@ from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients
 from catalog.oauth.registration import Registered
+from catalog.twins import twins_of
 from catalog.views import offers
 from catalog.views.credentials import refuse
 from people.errors import DomainError
@@ -51,9 +53,17 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
             endpoint = save(offers.registered(request, chosen, save))
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
+            context["already"] = already(form["protocol"].value(), form["url"].value())
         else:
             return _go_on(request, endpoint)
     return render(request, "catalog/endpoint_new.html", context)
+
+
+def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list[Endpoint]:
+    """Endpoints that stand at this address in this protocol."""
+    pk = instead_of.pk if instead_of else None
+    twins = twins_of(Endpoint(pk=pk, protocol=protocol, url=in_ascii(url.strip())))
+    return [twin for twin in twins if twin.protocol == protocol]
 
 
 def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectForm, ClientForm]:
@@ -108,6 +118,7 @@ def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Reg
         interval_minutes=given["interval_minutes"],
         settings=form.settings(),
         policy=form.policy(),
+        again=given["again"],
         **form.reach(),
     )
     connecting.begin(endpoint, actor=actor)
@@ -179,16 +190,19 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     row = live_endpoint(pk)
     form = EndpointForm(request.POST or None, request.FILES or None, endpoint=row)
     form.edits(connections.endpoint_facts(row))
+    more: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         try:
             connections.update_endpoint(row, actor=person(request), expected=form.expected, **form.changes())
         except DomainError as error:
             form.refuse(error)
             row.refresh_from_db()
+            if error.code == "already_connected":
+                more["already"] = already(row.protocol, form["url"].value(), instead_of=row)
         else:
             messages.success(request, "Saved. The next reading uses these settings.")
             return redirect("endpoint", row.pk)
-    context = endpoint_context(row, form, request.GET)
+    context = endpoint_context(row, form, request.GET) | more
     return render(request, "catalog/endpoint.html", context, status=form.status)
 
 

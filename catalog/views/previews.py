@@ -12,7 +12,13 @@ from catalog.forms import NEW, EndpointForm, PreviewForm
 from catalog.models import Endpoint
 from catalog.views import offers
 from catalog.views.credentials import refuse
-from catalog.views.endpoints import chosen_credential, endpoint_context, live_endpoint, stated_credential
+from catalog.views.endpoints import (
+    already,
+    chosen_credential,
+    endpoint_context,
+    live_endpoint,
+    stated_credential,
+)
 from people.errors import DomainError
 from people.forms import OperationForm
 from people.models import Role
@@ -42,7 +48,8 @@ def _found(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
     found = previews.preview(draft)
     wants_somebody = found.error is not None and found.error["code"] == "AUTH"
     asked = offers.look(request, draft.credential_url, found.challenge) if wants_somebody else {}
-    return {"preview": found, "wants_somebody": wants_somebody, **asked}
+    known = {"already": already(draft.protocol, draft.url)}
+    return {"preview": found, "wants_somebody": wants_somebody, **known, **asked}
 
 
 @requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)

@@ -52,10 +52,6 @@ def test_endpoint_is_connected_with_everything_it_takes(admin_api, given):
     assert AuditEntry.objects.latest("pk").after["credential"] == "Key"
 
 
-def test_same_address_may_stand_twice(admin_api, given):
-    assert [admin_api.post(URL, given).status_code for _ in range(2)] == [201, 201]
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 
 from catalog import enumeration, history, holds, inspecting, tasks
-from catalog.models import Finding, Run, Tool
+from catalog.models import Endpoint, Finding, Run, Tool
 from catalog.models.runs import Trigger
 from designer import pins
 from designer.errors import DesignerError
@@ -98,7 +98,10 @@ def test_what_is_not_severe_waits_for_nobody(vendor):
 def of_another_vendor(vendor, name: str) -> None:
     """Read and inspected first."""
     vendor.listed = [tool(77, name=name)]
-    recorded(make_endpoint(url=vendor.url, vendor=make_vendor(name="Original")))
+    original = make_endpoint(url=vendor.url, vendor=make_vendor(name="Original"))
+    recorded(original)
+    # Two endpoints at one address would be one vendor.
+    Endpoint.objects.filter(pk=original.pk).update(url="https://original.example")
     inspecting.inspect_pending()
 
 

@@ -199,7 +199,8 @@ def test_form_that_is_not_complete_registers_nobody(admin, server):
 def test_credential_that_still_waits_makes_the_next_endpoint_wait_too(admin, server):
     admin.post(NEW, typed(server, register=offered(admin, server)["register"]))
     first = Endpoint.objects.get()
-    page = admin.post(NEW, typed(server, vendor_name="Again", credential=str(first.credential_id)))
+    again = {"vendor_name": "Again", "url": f"{server.resource}?profile=2"}
+    page = admin.post(NEW, typed(server, credential=str(first.credential_id)) | again)
     answer = come_back(admin, server, page)
     assert answer["Location"] == f"/credentials/{first.credential_id}/"
     assert not Endpoint.objects.filter(is_paused=True).exists()

@@ -1,0 +1,186 @@
+"""One address that is connected more than once: said before, possible on purpose, no alarm after."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+from catalog import connections, enumeration, inspecting, policy, twins
+from catalog.inspection import Alarm
+from catalog.models import Credential, Endpoint, Finding, Vendor
+from catalog.models.runs import Trigger
+from tests.factories import make_endpoint, make_user, make_vendor
+from tests.hostile_vendor import HostileVendor, json_reply
+from tests.pages import signed_in, text_of
+from tests.vendor import tool
+
+pytestmark = pytest.mark.django_db
+ROOT = "http://127.0.0.1:9/api"
+URL = "/api/v1/endpoints/"
+
+
+@pytest.fixture
+def pharmacy() -> Endpoint:
+    return make_endpoint(vendor=make_vendor(name="Bramble Pharmacy", slug="bramble"), url=ROOT)
+
+
+def another(**fields: object) -> dict[str, object]:
+    make_vendor(name="Copy", slug="copy")
+    return {"vendor": "copy", "protocol": "a2t", "url": ROOT} | fields
+
+
+@pytest.mark.parametrize(
+    "url", [ROOT, f"{ROOT}/", f"{ROOT}/tools", f"{ROOT}/tools/", "HTTP://127.0.0.1:9/api/tools"]
+)
+def test_address_that_is_connected_is_told_over_rest(pharmacy, admin_api, url):
+    answer = admin_api.post(URL, another(url=url))
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "already_connected")
+    assert answer.json()["message"].startswith("Already connected as Bramble Pharmacy.")
+    assert "with another credential" in answer.json()["fields"]["url"]
+    assert Endpoint.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"url": "http://127.0.0.1:9/other"},
+        {"url": f"{ROOT}?tenant=2"},
+        {"protocol": "oxp"},
+        {"url": ROOT + "/v1"},
+    ],
+)
+def test_another_address_is_connected_without_a_word(pharmacy, admin_api, changed):
+    assert admin_api.post(URL, another(**changed)).status_code == 201
+
+
+def test_second_connection_is_made_on_purpose_and_with_another_credential(pharmacy, admin_api):
+    sent = another(again=True)
+    answer = admin_api.post(URL, sent)
+    assert answer.status_code == 409
+    assert "with this credential" in answer.json()["message"]
+
+    key = {"name": "Second", "kind": "bearer", "url": ROOT, "secret": "another-one-99"}
+    credential = admin_api.post("/api/v1/credentials/", key).json()["id"]
+    assert admin_api.post(URL, sent | {"credential": credential, "again": False}).status_code == 409
+    assert admin_api.post(URL, sent | {"credential": credential}).status_code == 201
+
+
+def test_endpoint_does_not_move_to_a_taken_address_unasked(pharmacy, admin_api):
+    moved = make_endpoint(url="http://127.0.0.1:9/other")
+    answer = admin_api.patch(f"{URL}{moved.pk}/", {"url": f"{ROOT}/tools"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "already_connected")
+    assert admin_api.patch(f"{URL}{pharmacy.pk}/", {"url": f"{ROOT}/tools"}).status_code == 200
+
+    page = signed_in().post(
+        f"/endpoints/{moved.pk}/", {"url": ROOT, "interval_minutes": "60", "credential": ""}
+    )
+    assert "Already connected as Bramble Pharmacy" in text_of(page)
+    assert f'href="/endpoints/{pharmacy.pk}/"' in page.content.decode()
+
+
+def test_page_says_so_and_offers_both_ways(pharmacy):
+    admin = signed_in()
+    form = {"vendor": "", "vendor_name": "Copy", "protocol": "a2t", "url": f"{ROOT}/tools", "credential": ""}
+    page = admin.post("/endpoints/new/", form | {"interval_minutes": "60"})
+    assert "Already connected as Bramble Pharmacy" in text_of(page)
+    assert f'href="/endpoints/{pharmacy.pk}/"' in page.content.decode()
+    assert 'name="again"' in page.content.decode()
+    assert not Vendor.objects.filter(name="Copy").exists()
+
+    asked = form | {"interval_minutes": "60"}
+    page = admin.post("/endpoints/new/preview/", asked, headers={"HX-Request": "true"})
+    assert "Already connected as Bramble Pharmacy" in text_of(page)
+    page = admin.get("/endpoints/new/")
+    assert 'name="again"' not in page.content.decode()
+
+    new = {"credential": "new", "kind": "bearer", "secret": "another-one-99", "interval_minutes": "60"}
+    answer = admin.post("/endpoints/new/", form | new | {"again": "on"})
+    assert answer.status_code == 302
+    assert Endpoint.objects.count() == 2
+    assert Credential.objects.get().name == "Copy"
+
+
+def test_removed_endpoint_holds_no_address(pharmacy, admin_api):
+    connections.remove_endpoint(pharmacy, actor=make_user())
+    assert admin_api.post(URL, another()).status_code == 201
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_who_connect_one_address_at_once_do_not_both(transactional_db):
+    ada, vendor = make_user(), make_vendor()
+    outcomes = []
+
+    def connect() -> None:
+        try:
+            outcomes.append(connections.create_endpoint(actor=ada, vendor=vendor, protocol="a2t", url=ROOT))
+        except Exception as error:  # noqa: BLE001 - whichever it is, the test looks at it
+            outcomes.append(error)
+        connection.close()
+
+    threads = [threading.Thread(target=connect) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(outcome, Endpoint) for outcome in outcomes) == 1
+
+
+def read(endpoint: Endpoint) -> None:
+    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    inspecting.inspect_pending(run.endpoint_id)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
+    listed = [tool(1, name="lookup_weather"), tool(2, name="send_money")]
+    with HostileVendor(json_reply({"items": listed, "paging": {"pageLimit": 30}})) as vendor:
+        first = make_endpoint(vendor=make_vendor(name="One"), url=vendor.url)
+        read(first)
+        used = list(first.tools.values_list("pk", flat=True))
+        monkeypatch.setattr(inspecting, "USED_TOOLS", [lambda: used])
+        copy = make_endpoint(vendor=make_vendor(name="Two"), url=f"{vendor.url}/tools")
+        read(copy)
+    assert copy.tools.count() == 2
+    assert not Finding.objects.filter(
+        code__in=["COLLISION", "LOOK_ALIKE", "NEAR_MISS", "OTHER_TOOL"]
+    ).exists()
+
+    with HostileVendor(json_reply({"items": listed, "paging": {"pageLimit": 30}})) as stranger:
+        other = make_endpoint(vendor=make_vendor(name="Three"), url=stranger.url)
+        read(other)
+    assert Finding.objects.filter(endpoint=other, code="COLLISION").count() == 2
+    held = Finding.objects.filter(endpoint=other, code="HELD").first()
+    assert held, list(Finding.objects.values_list("code", "message"))
+    assert "its name is or looks like that of another vendor's tool" in held.message
+    assert "its text raised" not in held.message
+
+
+ABOUT_NAME = Alarm("COLLISION", "high", "")
+ABOUT_TEXT = Alarm("STEERING", "high", "")
+
+
+@pytest.mark.parametrize(
+    ("alarms", "reasons"),
+    [
+        ([ABOUT_NAME], ("its name is or looks like that of another vendor's tool",)),
+        ([ABOUT_TEXT], ("its text raised a severe alarm",)),
+        (
+            [ABOUT_TEXT, ABOUT_NAME],
+            ("its text raised a severe alarm", "its name is or looks like that of another vendor's tool"),
+        ),
+    ],
+)
+def test_alarm_about_a_name_is_called_that(alarms, reasons):
+    stop = policy.judge(policy.whole({}), policy.classes((), alarms), alarms)
+    assert stop is not None
+    assert stop.reasons == reasons
+
+
+def test_address_of_an_endpoint_has_one_spelling():
+    def spelled(protocol: str, url: str) -> str:
+        return twins.address_of(Endpoint(protocol=protocol, url=url))
+
+    assert spelled("a2t", "http://127.0.0.1:80/tools") == "http://127.0.0.1"
+    assert spelled("mcp", "http://127.0.0.1/tools") == "http://127.0.0.1/tools"
+    assert spelled("a2t", "nowhere") == ""
