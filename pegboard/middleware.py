@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
 from pegboard import views
 from pegboard.headers import ON_EVERY_REPLY
@@ -103,6 +103,19 @@ def _is_odd(text: bytes) -> bool:
         return "\0" in text.decode()
     except UnicodeDecodeError:
         return True
+
+
+class MethodMiddleware:
+    """Answers a method that an address does not take with a sentence, where Django has an empty page."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if isinstance(response, HttpResponseNotAllowed) and not response.content:
+            return views.method_not_allowed(request, response["Allow"])
+        return response
 
 
 class DomainErrorMiddleware:

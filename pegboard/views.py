@@ -87,6 +87,17 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
     return problem(request, 404, "not_found", "There is nothing at this address.")
 
 
+def method_not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
+    """`allowed` is the Allow header: the methods that the address takes."""
+    if "POST" in allowed and "GET" not in allowed:
+        says = "This address only takes what a button sends. Open its page, and press the button there."
+    else:
+        says = f"This address takes {allowed} and not {request.method}."
+    response = problem(request, 405, "method_not_allowed", says)
+    response["Allow"] = allowed
+    return response
+
+
 def too_large(request: HttpRequest, limit: int) -> HttpResponse:
     """`limit` is in bytes."""
     return problem(request, 413, "too_large", f"The body is larger than {limit // 1024**2} MB.")
@@ -148,9 +159,26 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
     if request.path_info.startswith(API):
         return JsonResponse({"code": code, "message": message}, status=status)
     # A page that explains a failure must not need what may have failed: 400 and 500 use no database.
-    with_person = request if status in (403, 404) else None
+    with_person = request if status in (403, 404, 405) else None
     template = loader.select_template([f"{status}.html", "400.html"])
     # Two slashes at the start would lead to another site.
     again = f"/{request.path.lstrip('/')}"
-    context = {"message": message, "again": again, "request_id": trace.request_id()}
+    context = {
+        "message": message,
+        "again": again,
+        "page": _page_of(again) if request.method in ("GET", "HEAD") else again,
+        "request_id": trace.request_id(),
+    }
     return HttpResponse(template.render(context, with_person), status=status)
+
+
+def _page_of(path: str) -> str:
+    """The address that what cannot be opened belongs to: `/runs/7/` for `/runs/7/confirm/`."""
+    while path != "/":
+        path = f"{path.rstrip('/').rpartition('/')[0]}/"
+        try:
+            resolve(path)
+        except Resolver404:
+            continue
+        return path
+    return path

@@ -191,6 +191,13 @@ def plain(value: object) -> str:
 
 
 @register.filter
+def with_article(noun: str) -> str:
+    """“an endpoint”, “a user”: for the names of kinds, which are ours."""
+    is_vowel = noun[:1].lower() in "aeiou" and not noun.lower().startswith(("user", "uni"))
+    return f"{'an' if is_vowel else 'a'} {noun}"
+
+
+@register.filter
 def did(action: str) -> str:
     """The verb of an audit row in the past: "pin" as "pinned it"."""
     return f"{DEEDS[action]} it" if action in DEEDS else action

@@ -14,7 +14,7 @@
 
   /* `/` goes to the search of the page, else to the one in the navigation. */
   const focusSearch = () => {
-    const boxes = [...document.querySelectorAll("[data-search]")];
+    const boxes = [...document.querySelectorAll("main [data-search]"), ...document.querySelectorAll("[data-search]")];
     const box = boxes.find((one) => one.checkVisibility());
     if (box) box.select();
     else window.location.assign("/tools/");

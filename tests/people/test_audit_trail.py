@@ -1,6 +1,7 @@
 import pytest
 from django.db import DatabaseError, transaction
 
+from catalog.templatetags.display import with_article
 from people import audit
 from people.models import Role
 from tests.factories import make_user
@@ -124,3 +125,9 @@ def test_who_is_neither_a_person_nor_workers_is_refused(client, program):
     assert list(page.context["page"].rows) == []
     assert page.context["form"].errors["actor"]
     assert program(admin).get("/api/v1/audit/?by=robots").json()["fields"].keys() == {"by"}
+
+
+def test_kinds_of_things_take_the_right_article():
+    said = {noun: with_article(noun) for noun in ("endpoint", "agent", "user", "tool", "access key")}
+
+    assert list(said.values()) == ["an endpoint", "an agent", "a user", "a tool", "an access key"]

@@ -1,0 +1,147 @@
+"""What pages show to whom, and whether it fits."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from catalog.models import Finding, Run
+from designer import pins, releases
+from people.models import Role
+from tests.browser.cast import set_the_stage
+from tests.browser.conftest import PHONE
+from tests.factories import (
+    make_agent,
+    make_endpoint,
+    make_pin,
+    make_signature,
+    make_tool,
+    make_user,
+    make_version,
+)
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+# Boxes of a form that cannot be sent, as whoever has not the role sees it.
+EDITABLE = """() => [...document.querySelectorAll("main form[method=post]")]
+    .filter(form => {
+        const buttons = [...form.querySelectorAll("button")];
+        return buttons.length && buttons.every(button => button.disabled);
+    })
+    .flatMap(form => [...form.querySelectorAll("input:not([type=hidden]), select, textarea")])
+    .filter(box => !box.matches(":disabled"))
+    .map(box => box.name || box.id)"""
+OVERLAPS = """() => {
+    const cells = [...document.querySelectorAll("main .table td")];
+    return cells.filter(cell => cell.scrollWidth > cell.clientWidth + 1).map(cell => cell.textContent.trim());
+}"""
+# How far panels that follow each other are apart.
+GAPS = """() => {
+    const panels = [...document.querySelectorAll("main .panel")].map(panel => panel.getBoundingClientRect());
+    return panels.slice(1).map((panel, n) => Math.round(panel.top - panels[n].bottom));
+}"""
+
+
+def test_who_may_not_send_a_form_cannot_fill_it_in(open_browser):
+    page, found = open_browser(Role.VIEWER).new_page(), {}
+    for address in set_the_stage():
+        page.goto(address)
+        if boxes := page.evaluate(EDITABLE):
+            found[address] = boxes
+
+    assert found == {}
+
+
+def test_who_approved_what_keeps_names_and_times_in_one_line(page):
+    actor = make_user(name="Alexandra Berger-Montgomery", username="ada")
+    agent = make_agent(name="Desk", slug="desk")
+    pins.pin_tool(agent, actor=actor, tool=make_tool(name="cancel_subscription_of_customer_account"))
+    releases.publish(agent, actor=actor, note="The first")
+    page.goto("/agents/desk/received/")
+
+    row = page.locator("tbody tr")
+    cell = row.locator("[data-label=Pinned]")
+    line = 1.6 * float(cell.evaluate("node => parseFloat(getComputedStyle(node).fontSize)"))
+    for part in cell.locator("a, .faint").all():
+        assert part.bounding_box()["height"] < line
+    assert page.evaluate(OVERLAPS) == []
+
+
+def test_a_long_address_in_a_finding_fits_on_a_phone(open_browser):
+    endpoint = make_endpoint()
+    run = Run.objects.create(endpoint=endpoint, status="succeeded", seen=1, added=1)
+    tool = make_tool(endpoint=endpoint)
+    found = Finding.objects.create(
+        endpoint=endpoint,
+        tool=tool,
+        version=tool.current,
+        run=run,
+        code="TEMPLATED_LINK",
+        severity="medium",
+        subject="x",
+        message=f"It holds a link: https://collector.example/{'a' * 200}?key={{key}}",
+    )
+    page = open_browser(Role.ADMIN, viewport=PHONE).new_page()
+    for address in (
+        f"/runs/{run.pk}/",
+        f"/tools/{tool.pk}/findings/",
+        "/",
+        "/review/",
+        f"/review/?item={found.pk}",
+    ):
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address
+
+
+def test_panels_of_the_raw_document_do_not_touch(page):
+    tool = make_tool(make_signature("forecast"), endpoint=make_endpoint(protocol="mcp"))
+    page.goto(f"/tools/{tool.pk}/raw/")
+
+    gaps = page.evaluate(GAPS)
+    assert gaps
+    assert min(gaps) >= 8
+
+
+def test_each_tab_of_a_tool_has_a_title_of_its_own(page):
+    tool = make_tool(name="forecast")
+    titles = set()
+    for part in ("", "try/", "tuning/", "versions/", "used-by/", "findings/", "raw/"):
+        page.goto(f"/tools/{tool.pk}/{part}")
+        assert "forecast" in page.title()
+        titles.add(page.title())
+
+    assert len(titles) == 7
+
+
+def test_one_search_says_that_a_slash_goes_to_it_and_it_does(page):
+    page.goto("/tools/")
+    expect(page.locator(".search .kbd:visible")).to_have_count(1)
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Search tools", exact=True)).to_be_focused()
+
+    page.goto("/agents/")
+    expect(page.locator(".search .kbd:visible")).to_have_count(1)
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Search all tools")).to_be_focused()
+
+
+def test_raw_differences_calls_and_the_review_shut_nobody_out(page):
+    tool = make_tool(name="forecast")
+    make_pin(make_agent(), tool)
+    second = make_version(tool, make_signature("forecast", description="Other words"))
+    third = make_version(tool, make_signature("forecast", description="Words of its third"))
+    Finding.objects.create(
+        endpoint=tool.endpoint,
+        tool=tool,
+        version=third,
+        against=second,
+        code="DRIFT",
+        severity="high",
+        subject=third.digest,
+        message="It drifted.",
+    )
+    for address in ("/review/", f"/tools/{tool.pk}/versions/?raw=1", "/api/docs/tools/"):
+        page.goto(address)
+        page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
+        violations = Axe().run(page).response["violations"]
+        found = [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in violations]
+        assert found == [], address
