@@ -155,9 +155,10 @@ MIDDLEWARE = [
     "pegboard.middleware.SecurityHeadersMiddleware",
     "pegboard.patience.PatienceMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    # Takes addresses of one form and reads no body, so that it needs no bounds before it.
+    "designer.middleware.UnchangedReleaseMiddleware",
     "pegboard.middleware.BoundsMiddleware",
     "pegboard.middleware.RefuseNulMiddleware",
-    "designer.middleware.UnchangedReleaseMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -12,7 +12,7 @@ from people.counters import Counter, Histogram
 
 logger = logging.getLogger("pegboard.requests")
 
-HEADER = "X-Request-Id"
+HEADER, META = "X-Request-Id", "HTTP_X_REQUEST_ID"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 REQUESTS = Histogram(
     "pegboard_request_seconds",
@@ -35,7 +35,7 @@ class TraceMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         began = time.perf_counter()
-        number = trace.taken_request_id(request.headers.get(HEADER, ""))
+        number = trace.taken_request_id(request.META.get(META, ""))
         facts: trace.Facts = {
             "request_id": number,
             "user_id": lambda: known_user(request),
