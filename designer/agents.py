@@ -7,6 +7,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
+from designer import addresses
 from designer.errors import DesignerError
 from designer.models import Agent
 from designer.texts import checked
@@ -68,6 +69,8 @@ def update_agent(
     late_edits.check(agent, expected, now=before, wanted=facts(agent))
     if facts(agent) != before:
         _save(agent)
+        if agent.slug != before["slug"]:
+            addresses.move(agent)
         if agent.team != old_team:
             _take_along(agent, old_team, actor)
         audit.record(actor, "edit", agent, before=before, after=facts(agent), agent=agent.pk)
@@ -76,7 +79,7 @@ def update_agent(
 
 @transaction.atomic
 def remove_agent(agent: Agent, *, actor: User) -> None:
-    """Hides it with its pins. Its releases stay sealed and its slug is free again."""
+    """Hides it with its pins. Its releases stay sealed, and its address stays its own if it has any."""
     _lock_tree()
     agent = locked(agent)
     if agent.children.live().exists():
@@ -194,6 +197,7 @@ def _free_slug(name: str) -> str:
     wanted = slugify(name).replace("_", "-")[:LONGEST_SLUG].strip("-") or "agent"
     stem = wanted[: LONGEST_SLUG - 5].strip("-")
     taken = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
+    taken |= addresses.held_like(stem)
     slug, number = wanted, 1
     while slug in taken:
         number += 1
@@ -208,5 +212,13 @@ def _save(agent: Agent) -> None:
     except IntegrityError as exc:
         if not clashes.is_taken(exc):
             raise
-        message = f"There is an agent at “{agent.slug}” already."
-        raise DesignerError("slug_taken", message, fields={"slug": message}, status=409) from exc
+        raise _taken(f"There is an agent at “{agent.slug}” already.") from exc
+    # After the write, which waits for whoever gives this address up at the moment.
+    if addresses.is_held(agent.slug, besides=agent):
+        raise _taken(
+            f"Another agent was published at “{agent.slug}”, and runtimes know it by that. Choose another."
+        )
+
+
+def _taken(message: str) -> DesignerError:
+    return DesignerError("slug_taken", message, fields={"slug": message}, status=409)

@@ -1,6 +1,7 @@
-"""The news that a release has not changed, which runtimes ask for all day, out of one indexed query.
+"""The news that a release has not changed, which runtimes ask for all day, out of one indexed query; and
+where an agent is that was renamed.
 
-Nothing is decided here but that one answer: whatever else there is to say, the view says it
+Of the first, nothing is decided here but that one answer: whatever else there is to say, the view says it
 (designer/api/releases.py). docs/decisions/0039-unchanged-releases.md says why it stands before the view.
 """
 
@@ -8,20 +9,21 @@ import re
 import time
 from collections.abc import Callable
 from functools import cache
+from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
-from django.urls import ResolverMatch, resolve
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
+from django.urls import ResolverMatch, resolve, reverse
 from django.utils import timezone
 
-from designer import exports, releases
+from designer import addresses, exports, releases
 from designer.models import NAMED_FOR
 from people import tokens
 from people.authentication import WRITE_LAST_USE_EVERY
-from people.models import TEAMS_OF, ApiToken, Role, Scope
+from people.models import TEAMS_OF, ApiToken, Role, Scope, User
 from people.throttling import is_within_limit
 
 _PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([\w:]{1,71})/(tools|bundle)/", re.ASCII)
@@ -47,6 +49,37 @@ _IS_WRITTEN = """
         AND EXISTS (SELECT FROM designer_export WHERE release_id = release.id AND format = %(format)s)
 """
 _WHICH = {"number": "AND number = %(number)s", "digest": "AND digest = %(digest)s"}
+
+
+class MovedAgentMiddleware:
+    """What is asked for at an agent's earlier address: REST answers and says where it is now (RFC 9745,
+    RFC 8288), a page leads there. See designer/addresses.py.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        match = request.resolver_match
+        slug = match.kwargs.get("slug") if match else None
+        if left := getattr(request, "moved_agent", None):
+            new = request.path.replace(f"/agents/{slug}/", f"/agents/{left.agent.slug}/", 1)
+            response["Deprecation"] = f"@{int(left.since.timestamp())}"
+            response["Link"] = f'<{new}>; rel="successor-version"'
+        elif (
+            response.status_code == HTTPStatus.NOT_FOUND
+            and match
+            and slug
+            and request.method in ("GET", "HEAD")
+            and request.path.startswith("/agents/")
+            and isinstance(request.user, User)
+            and (left := addresses.moved_from(slug, request.user))
+        ):
+            query = request.META.get("QUERY_STRING", "")
+            new = reverse(match.view_name, args=match.args, kwargs={**match.kwargs, "slug": left.agent.slug})
+            return HttpResponseRedirect(f"{new}?{query}" if query else new)
+        return response
 
 
 class UnchangedReleaseMiddleware:

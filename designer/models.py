@@ -78,6 +78,20 @@ class Draft(models.Model):
         return f"Draft of {self.agent}"
 
 
+class AgentAddress(models.Model):
+    """An address that something was published at: its agent's for ever. `left_at` says since when no more."""
+
+    slug = models.SlugField(max_length=60, unique=True)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="addresses")
+    left_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.slug} of {self.agent}"
+
+
 class KeyAgent(models.Model):
     """One agent that is named for a narrowed key. It follows the agent, whatever its address becomes."""
 

@@ -18,7 +18,7 @@ from catalog.models import Endpoint, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
 from catalog.protocols.errors import printable
-from designer import exports, names, proofs, sealed
+from designer import addresses, exports, names, proofs, sealed
 from designer.agents import locked
 from designer.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.errors import DesignerError
@@ -81,6 +81,7 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
         created_by=actor,
     )
     Export.objects.bulk_create(_written(release, document, key))
+    addresses.hold(agent)
     facts = {"number": release.number, "digest": release.digest, "note": note}
     audit.record(actor, "publish", release, after=facts, why=note, agent=agent.pk)
     return release

@@ -169,6 +169,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "designer.middleware.MovedAgentMiddleware",
     "pegboard.middleware.DomainErrorMiddleware",
 ]
 ROOT_URLCONF = "pegboard.urls"

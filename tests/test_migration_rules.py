@@ -35,6 +35,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw Python operation",
     ): "the trigger does the same as before, under a search path of its own",
     (
+        "designer.0009_hold_addresses",
+        "Raw SQL operation",
+    ): "fills a table that the same migration makes, which old code does not know",
+    (
         "designer.0006_prove_publishing",
         "Raw Python operation",
     ): "under a role that does not own the tables, old code publishes nothing until it is ended: what it"

@@ -1,13 +1,14 @@
 from typing import Any
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import agents, drafts
+from designer import addresses, agents, drafts
 from designer.models import Agent, Release
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -95,8 +96,24 @@ def agents_with_counts(user: User) -> QuerySet[Agent]:
 
 
 def chosen_agent(request: Request, slug: str) -> Agent:
-    """For views below an agent's address; another team's is not there, nor one that the key does not name."""
-    return get_object_or_404(Agent.objects.live().visible_to(person(request), key_of(request)), slug=slug)
+    """For views below an agent's address; another team's is not there, nor one that the key does not name.
+
+    An address that was published at leads to its agent after a new name (see `moved`).
+    """
+    found = Agent.objects.live().visible_to(person(request), key_of(request)).filter(slug=slug).first()
+    found = found or moved(request, slug)
+    if found is None:
+        raise Http404
+    return found
+
+
+def moved(request: Request, slug: str) -> Agent | None:
+    """The agent that was published at this address and has another one now; the reply will say so."""
+    left = addresses.moved_from(slug, person(request), key_of(request))
+    if left is None:
+        return None
+    request._request.moved_agent = left  # type: ignore[attr-defined]
+    return left.agent
 
 
 class AgentList(ListAPIView[Agent]):
@@ -128,7 +145,8 @@ class AgentDetail(GenericAPIView[Agent]):
     pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
-        return _answer(get_object_or_404(agents_with_counts(person(request)), slug=slug))
+        agent = chosen_agent(request, slug)
+        return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
 
     @extend_schema(parameters=[IF_MATCH], request=AgentChange)
     def patch(self, request: Request, slug: str) -> Response:

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from designer import exports, release_changes, releases, sealed
-from designer.api.agents import chosen_agent
+from designer.api.agents import chosen_agent, moved
 from designer.errors import DesignerError
 from designer.models import Release
 from people.api.generics import GenericAPIView, ListAPIView
@@ -218,6 +218,8 @@ class SealedView(GenericAPIView[Release]):
 
     def found(self, request: Request, slug: str, number: str) -> Release:
         release = releases.find(slug, number, person(request), key_of(request))
+        if release is None and (agent := moved(request, slug)):
+            release = releases.find(agent.slug, number, person(request), key_of(request))
         if release is None:
             raise Http404
         return release
