@@ -73,6 +73,11 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema_rest: dict[str, Any] | None = None
     outputs_rest: dict[str, Any] | None = None
 
+    @property
+    def taken(self) -> list[str]:
+        """What the vendor takes, by its own names, shown or hidden."""
+        return [*(i.parameter.name for i in self.inputs), *(h.parameter.name for h in self.hidden)]
+
 
 class Misfit(msgspec.Struct, frozen=True):
     """A tuned input that this version cannot honour. `exposes` says that a hidden input would show."""

@@ -22,6 +22,10 @@ def is_legal(name: str) -> bool:
     return _TOOL.fullmatch(name) is not None
 
 
+def is_property(name: str) -> bool:
+    return _PROPERTY.fullmatch(name) is not None
+
+
 def derive(vendor_name: str) -> str:
     """A legal tool name as close to the vendor's as it gets."""
     return vendor_name if is_legal(vendor_name) else _squeezed(vendor_name, r"[^A-Za-z0-9_-]+", "tool")
@@ -66,7 +70,7 @@ def aliases(names: Iterable[str]) -> dict[str, str]:
 
 
 def _property(name: str) -> str:
-    return name if _PROPERTY.fullmatch(name) else _squeezed(name, r"[^A-Za-z0-9_]+", "parameter")
+    return name if is_property(name) else _squeezed(name, r"[^A-Za-z0-9_]+", "parameter")
 
 
 def _squeezed(name: str, illegal: str, fallback: str) -> str:

@@ -1,7 +1,9 @@
 """The registry of export formats. A new one is one file here and one name in `FORMATS`."""
 
+from designer.effective import Effective
 from designer.exports import a2t, anthropic, json_schema, mcp, openai_chat
 from designer.exports.base import Format
+from designer.exports.wire import Wire
 
 FORMATS: tuple[Format, ...] = (
     a2t.FORMAT,
@@ -15,3 +17,9 @@ FORMATS: tuple[Format, ...] = (
 def get(name: str) -> Format:
     """Raises KeyError for a name that is not registered."""
     return {format_.name: format_ for format_ in FORMATS}[name]
+
+
+def wires(tool: Effective, name: str = "") -> list[Wire]:
+    """The names that a caller of this format uses; without one those of all formats, our own first."""
+    spoken = [get(name)] if name else [json_schema.FORMAT, *FORMATS]
+    return [format_.wire(tool) for format_ in spoken]

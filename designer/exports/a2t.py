@@ -10,10 +10,13 @@ import uuid
 from collections import Counter
 from typing import Any
 
+from msgspec import structs
+
 from catalog.protocols.signature import Parameter
 from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.base import CannotCarryError, Format, Limits, blocking, lists_values
+from designer.exports.wire import Wire, by_vendors_name
 from designer.sealed import Sealed, SealedTool
 
 LIMITS = Limits(
@@ -28,6 +31,8 @@ LIMITS = Limits(
     whole_bounds=True,
     needs_output=True,
 )
+# The output of a tool that declares none.
+RESULT = "result"
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
@@ -79,8 +84,14 @@ def _version(tool: SealedTool) -> int:
 def _outputs(signature: Effective) -> list[dict[str, Any]]:
     if not signature.outputs:
         description = "What the tool answers. Its vendor declares no outputs."
-        return [{"id": "result", "name": "result", "type": "json", "description": description}]
+        return [{"id": RESULT, "name": RESULT, "type": "json", "description": description}]
     return [_parameter(output.parameter) for output in signature.outputs]
+
+
+def wire(tool: Effective) -> Wire:
+    """Parameters go by the vendor's names; what a tool without outputs answers goes below the one it gets."""
+    names = by_vendors_name(tool)
+    return names if tool.outputs else structs.replace(names, whole_output=RESULT)
 
 
 def _input(parameter: Parameter) -> dict[str, Any]:
@@ -130,4 +141,4 @@ def _told_in_words(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-FORMAT = Format(name="a2t", label="A2T / N-ACT", limits=LIMITS, write=write)
+FORMAT = Format(name="a2t", label="A2T / N-ACT", limits=LIMITS, write=write, wire=wire)

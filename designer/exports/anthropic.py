@@ -12,6 +12,7 @@ LIMITS = Limits(
     "https://docs.anthropic.com/en/docs/agents-and-tools/tool-use",
     date="2026-11-21",
     carries=frozenset({"defaults", "rules", "schemas"}),
+    refuses_root_rules=True,
 )
 
 
@@ -20,10 +21,19 @@ def write(release: Sealed) -> object:
 
 
 def _tool(tool: Effective) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": tool.name, "input_schema": schema.of_inputs(tool)}
+    written: dict[str, Any] = {
+        "name": tool.name,
+        "input_schema": schema.of_inputs_without_root_rules(tool)[0],
+    }
     if tool.description:
         written["description"] = tool.description
     return written
 
 
-FORMAT = Format(name="anthropic", label="Anthropic messages", limits=LIMITS, write=write)
+FORMAT = Format(
+    name="anthropic",
+    label="Anthropic messages",
+    limits=LIMITS,
+    write=write,
+    wire=schema.wire_without_root_rules,
+)

@@ -16,6 +16,7 @@ from catalog.protocols import validation
 from catalog.protocols.signature import Parameter, ParameterType
 from designer.effective import Effective
 from designer.exports import schema
+from designer.exports.wire import Wire, by_alias
 from designer.sealed import Sealed, SealedTool
 
 ALL_TYPES: frozenset[ParameterType] = frozenset(("string", "int", "number", "boolean", "enum", "json"))
@@ -53,17 +54,20 @@ class Limits:
     enum_description: int | None = None
     whole_bounds: bool = False
     needs_output: bool = False
-    advises_objects: bool = False
+    outputs_are_objects: bool = False
+    refuses_root_rules: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """`name` is what a URL says. `write` returns anything that JSON can hold."""
+    """`name` is what a URL says. `write` returns anything that JSON can hold. `wire` is the way back from the
+    names that it writes; a model's aliases unless it says otherwise."""
 
     name: str
     label: str
     limits: Limits
     write: Callable[[Sealed], object]
+    wire: Callable[[Effective], Wire] = by_alias
 
 
 class CannotCarryError(Exception):
@@ -128,6 +132,12 @@ def _about(tool: SealedTool, limits: Limits) -> Iterator[Remark]:
     if "schemas" in limits.carries and not validation.is_schema(schema.of_inputs(signature)):
         message = f"“{name}” has a schema that breaks the rules of JSON Schema; some models refuse it."
         yield Remark("warns", "schema_broken", name, message)
+    if limits.refuses_root_rules and (below := schema.of_inputs_without_root_rules(signature)[1]):
+        message = (
+            f"“{name}” has rules about its inputs together, which this format's users refuse at the top of a "
+            f"schema, so all inputs go below “{below}”."
+        )
+        yield Remark("loses", "inputs_below", name, message)
     if "rules" in limits.carries and schema.leaves_rules_out(signature):
         message = f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
         yield Remark("loses", "rules_left_out", name, message)
@@ -148,9 +158,10 @@ def _about_description(tool: Effective, limits: Limits) -> Iterator[Remark]:
 def _about_outputs(tool: Effective, limits: Limits) -> Iterator[Remark]:
     for parameter in (output.parameter for output in tool.outputs):
         yield from _about_parameter(tool.name, parameter, limits, limits.output_types)
-    if limits.advises_objects and schema.of_outputs(tool).get("type") != "object":
-        message = f"“{tool.name}” may return what is no object; clients from before July 2026 refuse that."
-        yield Remark("warns", "output_no_object", tool.name, message)
+    below = schema.of_outputs_as_an_object(tool)[1] if limits.outputs_are_objects else ""
+    if below and (tool.outputs or tool.outputs_rest is not None):
+        message = f"“{tool.name}” may return what is no object, so what it returns goes below “{below}”."
+        yield Remark("loses", "output_below", tool.name, message)
     if limits.needs_output and not tool.outputs:
         message = f"“{tool.name}” declares no output, so one named “result” stands in."
         yield Remark("loses", "output_added", tool.name, message)

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.base import MEMBERS, Format, Limits
+from designer.exports.wire import Wire, by_alias
 from designer.sealed import Sealed, SealedTool
 
 LIMITS = Limits(
@@ -27,11 +28,12 @@ def write(release: Sealed) -> object:
 
 def _tool(tool: SealedTool) -> dict[str, Any]:
     signature = tool.signature
+    names = wire(signature)
     written: dict[str, Any] = {
         "name": signature.name,
         "description": signature.description,
         "inputs": schema.of_inputs(signature),
-        "outputs": schema.of_outputs(signature),
+        "outputs": schema.of_outputs_as_an_object(signature, wraps_all=True)[0],
         "wire": {
             "id": tool.id,
             "vendor": tool.vendor,
@@ -40,13 +42,15 @@ def _tool(tool: SealedTool) -> dict[str, Any]:
             "toolId": tool.tool_id,
             "version": tool.version.label,
             "name": signature.wire_name,
-            "inputs": {shown.alias: shown.parameter.name for shown in signature.inputs},
-            "outputs": {output.alias: output.parameter.name for output in signature.outputs},
+            "inputs": names.inputs,
+            "outputs": names.outputs,
             "presets": _presets(signature),
         },
     }
-    if whole := schema.whole_input(signature):
-        written["wire"]["whole"] = whole.alias
+    if names.whole:
+        written["wire"]["whole"] = names.whole
+    if names.whole_output:
+        written["wire"]["whole_output"] = names.whole_output
     if signature.title:
         written["title"] = signature.title
     if signature.img:
@@ -56,6 +60,11 @@ def _tool(tool: SealedTool) -> dict[str, Any]:
     if hints := _hints(signature):
         written["annotations"] = hints
     return written
+
+
+def wire(signature: Effective) -> Wire:
+    below = schema.of_outputs_as_an_object(signature, wraps_all=True)[1]
+    return structs.replace(by_alias(signature), whole_output=below)
 
 
 def _presets(signature: Effective) -> dict[str, Any]:
@@ -74,4 +83,4 @@ def _hints(signature: Effective) -> dict[str, bool]:
     return {hint: value for hint, value in hints.items() if value is not None}
 
 
-FORMAT = Format(name="json-schema", label="JSON Schema", limits=LIMITS, write=write)
+FORMAT = Format(name="json-schema", label="JSON Schema", limits=LIMITS, write=write, wire=wire)

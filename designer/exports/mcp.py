@@ -1,20 +1,23 @@
 """The result of an MCP `tools/list`, valid in the revisions 2025-11-25 and 2026-07-28.
 
-The older one asks for objects as outputs; a vendor's schema for anything else is carried with a warning.
+The older one asks for objects as outputs: what is none goes below one member, which `_meta` of the tool says.
 """
 
 from typing import Any
 
+from msgspec import structs
+
 from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.base import Format, Limits
+from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.sealed import Sealed
 
 LIMITS = Limits(
     source="https://modelcontextprotocol.io/specification/2026-07-28/server/tools",
     date="2026-11-21",
     carries=frozenset({"title", "outputs", "annotations", "img", "defaults", "rules", "schemas"}),
-    advises_objects=True,
+    outputs_are_objects=True,
 )
 
 
@@ -35,12 +38,24 @@ def _tool(tool: Effective) -> dict[str, Any]:
     if tool.description:
         written["description"] = tool.description
     if tool.outputs or tool.outputs_rest is not None:
-        written["outputSchema"] = schema.of_outputs(tool)
+        written["outputSchema"] = schema.of_outputs_as_an_object(tool)[0]
     if annotations := _annotations(tool):
         written["annotations"] = annotations
     if schema.is_web_address(tool.img):
         written["icons"] = [{"src": tool.img}]
+    if altered := wire(tool).altered():
+        written["_meta"] = {"pegboard/wire": altered}
     return written
+
+
+def wire(tool: Effective) -> Wire:
+    """Inputs and outputs that stand for all, and are objects, are shown as what they are."""
+    names, below = by_alias(tool), schema.of_outputs_as_an_object(tool)[1]
+    if schema.is_in_place(tool):
+        names = structs.replace(names, inputs={}, whole="")
+    if output_of_all(tool) and not below:
+        names = structs.replace(names, outputs={})
+    return structs.replace(names, whole_output=below)
 
 
 def _annotations(tool: Effective) -> dict[str, bool]:
@@ -54,4 +69,4 @@ def _annotations(tool: Effective) -> dict[str, bool]:
     return {hint: value for hint, value in hints.items() if value is not None}
 
 
-FORMAT = Format(name="mcp", label="Model Context Protocol", limits=LIMITS, write=write)
+FORMAT = Format(name="mcp", label="Model Context Protocol", limits=LIMITS, write=write, wire=wire)

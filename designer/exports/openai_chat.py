@@ -12,6 +12,7 @@ LIMITS = Limits(
     "https://platform.openai.com/docs/guides/structured-outputs",
     date="2026-11-21",
     carries=frozenset({"defaults", "rules", "schemas"}),
+    refuses_root_rules=True,
     advised_description=1024,
     advised_tools=128,
 )
@@ -25,7 +26,7 @@ def write(release: Sealed) -> object:
 
 def _function(tool: Effective) -> dict[str, Any]:
     # The strict subset asks for the list of required keys even when it is empty.
-    parameters = {"required": []} | schema.of_inputs(tool)
+    parameters = {"required": []} | schema.of_inputs_without_root_rules(tool)[0]
     function: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
     if tool.description:
         function["description"] = tool.description
@@ -61,4 +62,10 @@ def _enums_fit(tool: Effective) -> bool:
     )
 
 
-FORMAT = Format(name="openai-chat", label="OpenAI chat completions", limits=LIMITS, write=write)
+FORMAT = Format(
+    name="openai-chat",
+    label="OpenAI chat completions",
+    limits=LIMITS,
+    write=write,
+    wire=schema.wire_without_root_rules,
+)

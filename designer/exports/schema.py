@@ -7,14 +7,18 @@ also renamed in references that lead there; rules that may name it are left out.
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import Any
 from urllib.parse import quote, unquote
 
+import msgspec
 from msgspec import UNSET
 
 from catalog.protocols import json_schema, subschemas
 from catalog.protocols.signature import Parameter
 from designer.effective import Effective, Input
+from designer.exports import root_rules
+from designer.exports.wire import Wire, by_alias, output_of_all, whole_input
 
 # Keywords that name no property, so that they hold whatever was renamed or hidden.
 _HARMLESS = {
@@ -39,6 +43,21 @@ def of_inputs(tool: Effective) -> dict[str, Any]:
     return schema
 
 
+def of_inputs_without_root_rules(tool: Effective) -> tuple[dict[str, Any], str]:
+    """The same for a target that refuses `root_rules.REFUSED` at the top, and the one property that holds all
+    inputs where they had to go below one; "" where they did not."""
+    schema, refused = of_inputs(tool), root_rules.REFUSED
+    if not refused & schema.keys() or not refused & (schema := root_rules.flattened(schema)).keys():
+        return schema, ""
+    name = _free("input", {*tool.taken, *schema.get("properties", {})})
+    return below(name, schema) | {"required": [name], "additionalProperties": False}, name
+
+
+def wire_without_root_rules(tool: Effective) -> Wire:
+    name = of_inputs_without_root_rules(tool)[1]
+    return msgspec.structs.replace(by_alias(tool), whole=name) if name else by_alias(tool)
+
+
 def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
     """The same, as close to the vendor's own schema as a target lets us that asks for any object."""
     if whole := whole_input(tool):
@@ -56,10 +75,16 @@ def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
     return _led_on(schema | kept_rest(tool), names, hidden)
 
 
+def is_in_place(tool: Effective) -> bool:
+    """Whether `as_the_vendor_does` shows the input that stands for all as what it is."""
+    whole = whole_input(tool)
+    return whole is not None and _as_it_is(whole) is not None
+
+
 def of_outputs(tool: Effective) -> dict[str, Any]:
     """What comes back. Without a schema of the vendor's own, nothing is required or closed."""
-    if whole := next((out.parameter for out in tool.outputs if out.parameter.is_whole), None):
-        schema = of_parameter(whole)
+    if whole := output_of_all(tool):
+        schema = of_parameter(whole.parameter)
         return {"type": "object"} | schema if _is_an_object(schema) else schema
     names = {output.parameter.name: output.alias for output in tool.outputs}
     properties = {output.alias: _of_output(output.parameter) for output in tool.outputs}
@@ -75,6 +100,28 @@ def of_outputs(tool: Effective) -> dict[str, Any]:
     return _led_on(schema, names, {})
 
 
+def of_outputs_as_an_object(tool: Effective, *, wraps_all: bool = False) -> tuple[dict[str, Any], str]:
+    """The same for a target that takes nothing but objects, and the one property that holds what is none; ""
+    where all is as it was. `wraps_all`: the output that stands for all goes below itself whatever it is."""
+    schema, whole = of_outputs(tool), output_of_all(tool)
+    if schema.get("type") == "object" and not (whole and wraps_all):
+        return schema, ""
+    name = whole.alias if whole else _free("value", {output.alias for output in tool.outputs})
+    return below(name, schema), name
+
+
+def below(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """An object with this schema as its only property. Definitions move out, and references follow."""
+    defined = ("$schema", "$id", *subschemas.DEFINITIONS)
+    outside = {keyword: schema[keyword] for keyword in defined if keyword in schema}
+    inside = {keyword: value for keyword, value in schema.items() if keyword not in defined}
+
+    def lead(parts: tuple[str, ...]) -> tuple[str, ...]:
+        return parts if parts[:1] in (("$defs",), ("definitions",)) else ("properties", name, *parts)
+
+    return _relocated({"type": "object", "properties": {name: inside}, **outside}, lead)
+
+
 def kept_rest(tool: Effective) -> dict[str, Any]:
     """The vendor's keywords about the input object, but none that may name an input that is not there."""
     return _rules(tool.schema_rest or {}, is_renamed=_is_renamed(tool))
@@ -88,11 +135,6 @@ def has_rules(tool: Effective) -> bool:
 
 def leaves_rules_out(tool: Effective) -> bool:
     return has_rules(tool) and _is_renamed(tool)
-
-
-def whole_input(tool: Effective) -> Input | None:
-    """The input that stands for all of them, where the vendor takes what is no object of named ones."""
-    return next((shown for shown in tool.inputs if shown.parameter.is_whole), None)
 
 
 def parameters(tool: Effective) -> list[Parameter]:
@@ -163,19 +205,12 @@ def _as_it_is(shown: Input) -> dict[str, Any] | None:
 
 def _wrapped(shown: Input) -> dict[str, Any]:
     """Every target wants an object. An input that stands for the whole becomes its only property."""
-    schema = of_input(shown)
-    defined = ("$schema", "$id", *subschemas.DEFINITIONS)
-    outside = {keyword: schema[keyword] for keyword in defined if keyword in schema}
-    inside = {keyword: value for keyword, value in schema.items() if keyword not in defined}
-    wrapped = {"type": "object", "properties": {shown.alias: inside}, **outside}
-    if shown.is_required:
-        wrapped["required"] = [shown.alias]
-    place = ("properties", shown.alias)
+    required = {"required": [shown.alias]} if shown.is_required else {}
+    return below(shown.alias, of_input(shown)) | required | {"additionalProperties": False}
 
-    def lead(parts: tuple[str, ...]) -> tuple[str, ...]:
-        return parts if parts[:1] in (("$defs",), ("definitions",)) else (*place, *parts)
 
-    return {**_relocated(wrapped, lead), "additionalProperties": False}
+def _free(wanted: str, taken: set[str]) -> str:
+    return next(name for number in count() if (name := wanted + "_" * number) not in taken)
 
 
 def _led_on(

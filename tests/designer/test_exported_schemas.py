@@ -11,7 +11,7 @@ from catalog.protocols import json_schema, subschemas
 from catalog.protocols.base import canonical
 from catalog.protocols.signature import Signature
 from designer.effective import ParameterWords, Words, effective, misfits
-from designer.exports import schema
+from designer.exports import root_rules, schema
 from designer.exports.base import CannotCarryError, remarks
 from tests.catalog import schemas
 from tests.designer.formats import FORMATS, SCHEMA_FORMATS
@@ -196,14 +196,34 @@ def test_no_reference_ever_leads_nowhere(case):
 
 
 @pytest.mark.parametrize("outputs", [{"type": "array"}, {"type": "string", "enum": ["a"]}, {}])
-def test_mcp_output_that_is_no_object_is_carried_with_a_warning(outputs):
+def test_mcp_output_that_is_no_object_goes_below_one_member(outputs):
     release = make_release(signature_of({"type": "object"}, outputs))
 
     document = written("mcp", release)
 
-    assert document["tools"][0]["outputSchema"] == outputs
-    assert [r.code for r in remarks(release, FORMATS["mcp"].limits)] == ["output_no_object"]
+    (tool,) = document["tools"]
+    assert tool["outputSchema"] == {"type": "object", "properties": {"value": outputs}}
+    assert tool["_meta"] == {"pegboard/wire": {"whole_output": "value"}}
+    assert [(r.level, r.code) for r in remarks(release, FORMATS["mcp"].limits)] == [("loses", "output_below")]
     VALIDATORS["mcp"].validate(document)
+
+
+def test_mcp_output_that_may_be_null_goes_below_one_member():
+    outputs = {"type": ["object", "null"], "properties": {"value": {"type": "integer"}}}
+
+    (tool,) = written("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
+
+    assert tool["outputSchema"] == {"type": "object", "properties": {"value_": outputs}}
+    assert tool["_meta"] == {"pegboard/wire": {"whole_output": "value_"}}
+
+
+def test_plain_format_puts_whatever_stands_for_all_below_itself():
+    outputs = {"$ref": "#/$defs/row", "$defs": {"row": {"type": "object"}}}
+
+    (tool,) = written("json-schema", make_release(signature_of({"type": "array"}, outputs)))["tools"]
+
+    assert tool["outputs"]["properties"] == {"value": {"type": "object", "$ref": "#/$defs/row"}}
+    assert (tool["wire"]["whole"], tool["wire"]["whole_output"]) == ("input", "value")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +245,10 @@ def test_output_that_is_a_reference_to_an_object_says_so_at_the_top(defined, typ
     outputs = {"$ref": "#/$defs/row", "$defs": {"row": defined, "other": {"type": "object"}}}
     (tool,) = written("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
 
-    assert tool["outputSchema"] == outputs | ({"type": type_} if type_ else {})
+    if type_:
+        assert tool["outputSchema"] == outputs | {"type": type_}
+    else:
+        assert tool["outputSchema"]["properties"] == {"value": {"$ref": "#/$defs/row"}}
 
 
 def test_mcp_keeps_an_output_schema_without_properties():
@@ -320,3 +343,97 @@ def test_agents_are_exported_as_tools():
 
     assert written("anthropic", make_release(signature))[0]["name"] == "tool_1"
     assert effective(signature, name="t").kind == "agent"
+
+
+A, B = {"type": "string"}, {"type": "integer"}
+REFUSING = ["openai-chat", "anthropic"]
+
+
+@pytest.mark.parametrize("name", REFUSING)
+@pytest.mark.parametrize(
+    ("around", "equal"),
+    [
+        ({"allOf": [{"properties": {"b": B}, "required": ["b"]}]}, {"a": A, "b": B}),
+        (
+            {"allOf": [{"$ref": "#/$defs/more"}], "$defs": {"more": {"properties": {"b": B}}}},
+            {"a": A, "b": B},
+        ),
+        ({"anyOf": [{"type": "object", "required": ["a"]}]}, {"a": A}),
+        ({"oneOf": [{"properties": {"a": {"minLength": 1}}}]}, {"a": {"allOf": [A, {"minLength": 1}]}}),
+        ({"anyOf": [{"required": ["a"]}, {}]}, {"a": A}),
+        ({"allOf": [True, {"properties": {"a": A, "c": True}}]}, {"a": A, "c": {}}),
+        ({"if": {"required": ["a"]}}, {"a": A}),
+        ({"then": {"required": ["a"]}}, {"a": A}),
+    ],
+    ids=str,
+)
+def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name, around, equal):
+    inputs = {"type": "object", "properties": {"a": A}, **around}
+    release = make_release(signature_of(inputs))
+
+    out = schema_in(name, release)
+
+    assert out["properties"] == equal
+    assert not root_rules.REFUSED & out.keys()
+    assert "inputs_below" not in [r.code for r in remarks(release, FORMATS[name].limits)]
+    judges = [jsonschema_rs.Draft202012Validator(each) for each in (inputs, out)]
+    for value in (
+        {},
+        {"a": "x"},
+        {"a": ""},
+        {"b": 1},
+        {"a": "x", "b": "y"},
+        {"a": 1},
+        {"a": "x", "b": 1, "c": 0},
+    ):
+        assert judges[0].is_valid(value) == judges[1].is_valid(value)
+
+
+@pytest.mark.parametrize("name", REFUSING)
+@pytest.mark.parametrize(
+    "around",
+    [
+        {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"allOf": [{"properties": {"c": B}}], "additionalProperties": False},
+        {"allOf": [{"properties": {"due date": B}}]},
+        {"allOf": [{"minProperties": 1}, {"$ref": "#/$defs/more"}], "$defs": {"more": {"required": ["a"]}}},
+        {"allOf": [{"$ref": "#/nowhere"}]},
+        {"allOf": [{"$ref": "#"}]},
+        {"if": {"required": ["a"]}, "then": {"required": ["b"]}},
+        {"not": {"required": ["a", "b"]}},
+        {"anyOf": []},
+        {"enum": [{"a": "x"}]},
+    ],
+    ids=str,
+)
+def test_rules_that_have_to_stay_go_below_one_property_and_that_is_told(name, around):
+    inputs = {"type": "object", "properties": {"a": A, "b": {"$ref": "#/properties/a"}}, **around}
+    release = make_release(signature_of(inputs))
+
+    out = schema_in(name, release)
+
+    assert (out["required"], list(out["properties"])) == (["input"], ["input"])
+    assert not root_rules.REFUSED & out.keys()
+    told = [r for r in remarks(release, FORMATS[name].limits) if r.code == "inputs_below"]
+    assert [(r.level, r.tool) for r in told] == [("loses", "tool_1")]
+    assert FORMATS[name].wire(release.tools[0].signature).altered() == {"whole": "input"}
+    if "#/nowhere" in str(around) or around == {"anyOf": []}:
+        return  # such a schema judges nothing
+    judges = [jsonschema_rs.Draft202012Validator(each) for each in (inputs, out)]
+    for value in ({}, {"a": "x"}, {"b": "x"}, {"a": "x", "b": "y"}, {"a": 1}, {"c": 1}):
+        assert judges[0].is_valid(value) == judges[1].is_valid({"input": value})
+    assert not judges[1].is_valid({})
+
+
+def test_the_one_property_has_a_name_of_its_own():
+    inputs = {"type": "object", "properties": {"input": A, "input_": A}, "not": {"required": ["input"]}}
+    assert list(schema_in("anthropic", make_release(signature_of(inputs)))["properties"]) == ["input__"]
+
+
+@settings(max_examples=100)
+@given(schemas.objects(), properties)
+def test_no_target_is_sent_a_rule_at_the_top_that_it_refuses(around, own):
+    release = make_release(signature_of(around | {"type": "object", "properties": own}))
+    for name in REFUSING:
+        assert not root_rules.REFUSED & schema_in(name, release).keys()

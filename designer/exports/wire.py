@@ -1,0 +1,168 @@
+"""How a format names what a tool takes and gives, and the way between those names and the vendor's.
+
+A format that alters a name, or that puts all inputs or outputs below one, says so in its `Wire`. What shows
+people and programs the way back is what a call goes by, in both directions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from catalog.protocols.arguments import TOGETHER
+from designer.effective import Effective, Input, Output
+
+UNKNOWN = "is not an input of this tool"
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The vendor's names by those of a format.
+
+    `whole` is the one input that holds all there is: its value is sent in place of an object of inputs.
+    `whole_output` is the one output that holds what came back in place of an object of outputs.
+    """
+
+    inputs: dict[str, str] = {}
+    outputs: dict[str, str] = {}
+    whole: str = ""
+    whole_output: str = ""
+
+    def altered(self) -> dict[str, Any]:
+        """What is not as the vendor has it; empty when all is."""
+        members = {
+            "inputs": {shown: theirs for shown, theirs in self.inputs.items() if shown != theirs},
+            "outputs": {shown: theirs for shown, theirs in self.outputs.items() if shown != theirs},
+            "whole": self.whole,
+            "whole_output": self.whole_output,
+        }
+        return {member: value for member, value in members.items() if value}
+
+
+class UnfitError(Exception):
+    """`fields` says why, by the names that were given."""
+
+    def __init__(self, fields: dict[str, str]) -> None:
+        super().__init__("; ".join(fields.values()))
+        self.fields = fields
+
+
+def by_alias(tool: Effective) -> Wire:
+    whole, whole_output = whole_input(tool), output_of_all(tool)
+    return Wire(
+        inputs={shown.alias: shown.parameter.name for shown in tool.inputs},
+        outputs={output.alias: output.parameter.name for output in tool.outputs},
+        whole=whole.alias if whole else "",
+        whole_output=whole_output.alias if whole_output else "",
+    )
+
+
+def by_vendors_name(tool: Effective) -> Wire:
+    whole, whole_output = whole_input(tool), output_of_all(tool)
+    return Wire(
+        inputs={shown.parameter.name: shown.parameter.name for shown in tool.inputs},
+        outputs={output.parameter.name: output.parameter.name for output in tool.outputs},
+        whole=whole.parameter.name if whole else "",
+        whole_output=whole_output.parameter.name if whole_output else "",
+    )
+
+
+def whole_input(tool: Effective) -> Input | None:
+    """The input that stands for all of them, where the vendor takes what is no object of named ones."""
+    return next((shown for shown in tool.inputs if shown.parameter.is_whole), None)
+
+
+def output_of_all(tool: Effective) -> Output | None:
+    return next((output for output in tool.outputs if output.parameter.is_whole), None)
+
+
+def arguments_for_the_vendor(
+    tool: Effective, wires: Sequence[Wire], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments by the vendor's names, out of those of one format, or of any of several.
+
+    Raises UnfitError for an input that is not shown, and for one that is given by two names.
+    """
+    whole = whole_input(tool)
+    if whole and _is_in_place(wires, given):
+        return {whole.parameter.name: dict(given)}
+    inside = given if whole else _inside(wires, given)
+    shown = _names(wires)
+    faults: dict[str, str] = {}
+    named: dict[str, str] = {}
+    for name in inside:
+        theirs = shown.get(name, name)
+        if name not in shown and name in tool.taken:
+            faults[name] = UNKNOWN
+        elif theirs in named:
+            faults[name] = f"is given a second time, as “{named[theirs]}” is the same input"
+        named.setdefault(theirs, name)
+    if faults:
+        raise UnfitError(faults)
+    return {theirs: inside[name] for theirs, name in named.items()}
+
+
+def faults_for_the_caller(
+    tool: Effective, wires: Sequence[Wire], faults: Mapping[str, str], given: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """What is wrong, by the names that the caller used or would use; of hidden inputs nothing is said."""
+    given = given or {}
+    whole, shown, place = whole_input(tool), _names(wires), ""
+    called = {theirs: name for name, theirs in reversed(shown.items())}
+    if whole and _is_in_place(wires, given):
+        called[whole.parameter.name] = TOGETHER
+    elif not whole and (inside := _inside(wires, given, is_checked=False)) is not given:
+        (place,) = given
+        given = inside
+    called |= {shown[name]: name for name in given if name in shown}
+    hidden = {held.parameter.name for held in tool.hidden}
+    told = {called.get(name, name): why for name, why in faults.items() if name not in hidden}
+    return {".".join(filter(None, (place, name))): why for name, why in told.items()}
+
+
+def outputs_for_the_caller(
+    tool: Effective, wire: Wire, outputs: Mapping[str, Any], *, is_parsed: bool = False
+) -> dict[str, Any]:
+    """What came back, by the format's names. What the vendor does not declare stays as it came.
+
+    `is_parsed`: these are readings of texts, which stand where their texts do.
+    """
+    whole = output_of_all(tool)
+    called = {theirs: name for name, theirs in wire.outputs.items()}
+    renamed = {called.get(name, name): value for name, value in outputs.items()}
+    if whole and not wire.whole_output and not is_parsed:
+        value = renamed.get(whole.parameter.name)
+        if isinstance(value, dict):
+            return {name: each for name, each in renamed.items() if name != whole.parameter.name} | value
+    if not whole and wire.whole_output and renamed:
+        below = {name: value for name, value in renamed.items() if name in wire.outputs or not wire.outputs}
+        return {name: value for name, value in renamed.items() if name not in below} | {
+            wire.whole_output: below
+        }
+    return renamed
+
+
+def _names(wires: Sequence[Wire]) -> dict[str, str]:
+    """Those of all the formats; the first one wins, though no two mean different inputs by one name."""
+    names: dict[str, str] = {}
+    for wire in wires:
+        names |= {shown: theirs for shown, theirs in wire.inputs.items() if shown not in names}
+    return names
+
+
+def _is_in_place(wires: Sequence[Wire], given: Mapping[str, Any]) -> bool:
+    """Whether what is given is itself the value of the input that stands for all, and does not hold it."""
+    return any(not wire.whole for wire in wires) and not any(wire.whole in given for wire in wires)
+
+
+def _inside(wires: Sequence[Wire], given: Mapping[str, Any], *, is_checked: bool = True) -> Mapping[str, Any]:
+    """The inputs, where a format has put all of them below one that the vendor does not know."""
+    for name in (wire.whole for wire in wires if wire.whole):
+        if given.keys() == {name} and isinstance(given[name], dict):
+            inside: dict[str, Any] = given[name]
+            return inside
+        if len(wires) == 1 and is_checked:
+            faults = dict.fromkeys((other for other in given if other != name), UNKNOWN)
+            if not isinstance(given.get(name), dict):
+                faults[name] = "must be an object" if name in given else "is required"
+            raise UnfitError(faults)
+    return given
