@@ -1,8 +1,9 @@
 """An agent's runtime runs tools: by the names of a release, at exactly the versions sealed in it.
 
-A model knows aliases and sees no hidden inputs. Its arguments become the vendor's here: names are put back,
-presets are added, and what the release does not show is refused. Then the call goes the way of every call
-(catalog/invocation.py), which checks it against the pinned version's own schema.
+A model knows the names of a format and sees no hidden inputs. Its arguments become the vendor's here: names
+are put back (designer/exports/wire.py), presets are added, and what the release does not show is refused.
+Then the call goes the way of every call (catalog/invocation.py), which checks it against the pinned version's
+own schema.
 """
 
 import uuid
@@ -22,9 +23,10 @@ from catalog.protocols.arguments import given
 from catalog.protocols.base import Outcome
 from catalog.protocols.errors import printable
 from catalog.protocols.signature import Signature
-from designer import sealed
+from designer import exports, sealed
 from designer.effective import Effective, Hidden, Input
 from designer.errors import DesignerError
+from designer.exports import wire
 from designer.models import Release
 from designer.sealed import SealedTool
 from people import audit
@@ -51,13 +53,15 @@ def call(
     deadline_seconds: int = invocation.DEADLINE,
     is_confirmed: bool = False,
     call_id: uuid.UUID | None = None,
+    format_: str = "",
 ) -> Call:
-    """A queued call, or the one that was made with this `call_id` before. `arguments` go by alias.
+    """A queued call, or the one that was made with this `call_id` before.
 
-    Raises ArgumentsError (by alias), ConfirmationError, CatalogError, DesignerError.
+    `arguments` go by the names of the export format, or of any where none is said. Raises ArgumentsError (by
+    the same names), ConfirmationError, CatalogError, DesignerError.
     """
     version = _sealed_version(tool)
-    theirs = for_the_vendor(tool.signature, version.decoded(), arguments)
+    theirs = for_the_vendor(tool.signature, version.decoded(), arguments, format_)
     try:
         return invocation.request_call(
             version,
@@ -69,7 +73,7 @@ def call(
             runtime=_runtime(release, key),
         )
     except ArgumentsError as error:
-        told = for_the_model(tool.signature, error.outcome.error)
+        told = for_the_caller(tool.signature, error.outcome.error, format_, arguments)
         raise ArgumentsError(replace(error.outcome, error=told)) from error
 
 
@@ -87,33 +91,33 @@ def go_on(
     return invocation.continue_call(earlier, actor=actor, answers=answers, runtime=_runtime(release, key))
 
 
-def for_the_vendor(tool: Effective, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def for_the_vendor(
+    tool: Effective, signature: Signature, arguments: Mapping[str, Any], format_: str = ""
+) -> dict[str, Any]:
     """Arguments by the vendor's names, with the presets. Raises ArgumentsError for what is not shown."""
-    shown = {held.alias: held.parameter.name for held in tool.inputs}
+    try:
+        named = wire.arguments_for_the_vendor(tool, exports.wires(tool, format_), arguments)
+    except wire.UnfitError as error:
+        said = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
+        raise ArgumentsError(Outcome("invalid_arguments", error=said)) from error
     held: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
-    known = {each.parameter.name for each in held}
-    if secret := sorted(name for name in arguments if name not in shown and name in known):
-        fields = dict.fromkeys(secret, "is not an input of this tool")
-        said = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": fields}
-        raise ArgumentsError(Outcome("invalid_arguments", error=said))
-    theirs = given(signature, {shown.get(name, name): value for name, value in arguments.items()})
     presets = {each.parameter.name: each.preset for each in held if each.preset is not UNSET}
-    return {**presets, **theirs}
+    return {**presets, **given(signature, named)}
 
 
-def for_the_model(tool: Effective, error: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What is wrong, with the inputs under the names that a model knows; of hidden ones nothing is said."""
+def for_the_caller(
+    tool: Effective,
+    error: Mapping[str, Any] | None,
+    format_: str = "",
+    arguments: Mapping[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """What is wrong, with the inputs by the names that the caller knows."""
     if error is None or not (fields := error.get("fields")):
         return None if error is None else dict(error)
-    aliases = {held.parameter.name: held.alias for held in tool.inputs}
-    hidden = {held.parameter.name for held in tool.hidden}
-    told = {aliases.get(name, name): why for name, why in fields.items() if name not in hidden}
-    return {**error, "fields": told}
-
-
-def outputs_for_the_model(tool: Effective, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    aliases = {held.parameter.name: held.alias for held in tool.outputs}
-    return {aliases.get(name, name): value for name, value in outputs.items()}
+    return {
+        **error,
+        "fields": wire.faults_for_the_caller(tool, exports.wires(tool, format_), fields, arguments),
+    }
 
 
 def sealed_tool(release: Release, tool_pk: int) -> SealedTool | None:

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
+from rest_framework.utils.urls import replace_query_param
 
 from catalog import invocation
 from catalog.api.calls import (
@@ -21,9 +22,10 @@ from catalog.api.calls import (
 from catalog.invocation import ArgumentsError
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
-from designer import calls
+from designer import calls, exports, releases
 from designer.api.agents import chosen_agent
 from designer.api.releases import NUMBER, chosen_release
+from designer.exports import wire
 from designer.models import Agent, Release
 from designer.sealed import SealedTool
 from people.api.generics import GenericAPIView
@@ -31,6 +33,13 @@ from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person
 
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
+SPOKEN = OpenApiParameter(
+    "format",
+    str,
+    enum=[format_.name for format_ in exports.FORMATS],
+    description="By whose names inputs go in and outputs come back. Without it the names of any format are "
+    "taken, and outputs come back by those of `json-schema`.",
+)
 
 
 class RuntimeCallInput(CallInput):
@@ -42,7 +51,7 @@ class RuntimeCallInput(CallInput):
 
 
 class RuntimeCallOutput(serializers.Serializer[Any]):
-    """Nothing of the vendor's headers, cookies or addresses; names are those that the model knows."""
+    """Nothing of the vendor's headers, cookies or addresses; names are those of the format."""
 
     call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
     status = serializers.ChoiceField(choices=CallStatus.choices)
@@ -66,10 +75,18 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     duration_ms = serializers.IntegerField(allow_null=True)
 
 
+def spoken(request: Request) -> str:
+    """The export format by whose names the caller goes; "" where it does not say."""
+    name = request.query_params.get("format")
+    return releases.find_format(name).name if name is not None else ""
+
+
 def call_document(call: Call, tool: SealedTool, agent: Agent, request: Request) -> dict[str, Any]:
-    result = call.decoded()
-    here = {"slug": agent.slug, "call": call.pk}
-    can_resume = result.resume is not None
+    result, format_ = call.decoded(), spoken(request)
+    names = exports.wires(tool.signature, format_)[0]
+    resume = reverse("api-agent-call-resume", kwargs={"slug": agent.slug, "call": call.pk}, request=request)
+    if format_:
+        resume = replace_query_param(resume, "format", format_)
     return {
         "call": call.pk,
         "status": call.status,
@@ -78,14 +95,14 @@ def call_document(call: Call, tool: SealedTool, agent: Agent, request: Request) 
         "version": tool.version.label,
         "ordinal": tool.version.ordinal,
         "outcome": call.outcome or None,
-        "outputs": calls.outputs_for_the_model(tool.signature, result.outputs),
-        "parsed": calls.outputs_for_the_model(tool.signature, result.parsed),
+        "outputs": wire.outputs_for_the_caller(tool.signature, names, result.outputs),
+        "parsed": wire.outputs_for_the_caller(tool.signature, names, result.parsed, is_parsed=True),
         "outputs_cut": bool(result.cut),
-        "error": calls.for_the_model(tool.signature, result.error),
+        "error": calls.for_the_caller(tool.signature, result.error, format_),
         "retry": retry_document(result),
         "notes": result.notes,
         "asks": [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks],
-        "resume": reverse("api-agent-call-resume", kwargs=here, request=request) if can_resume else None,
+        "resume": resume if result.resume is not None else None,
         "duration_ms": call.duration_ms,
     }
 
@@ -121,10 +138,11 @@ def _answered(call: Call, tool: SealedTool, agent: Agent, request: Request) -> R
 class ReleaseInvoke(GenericAPIView[Release]):
     """Run a tool of a release and wait for the outcome.
 
-    `arguments` go by the names that the release shows; presets and hidden inputs are added here. The call is
-    checked against the version that is sealed in the release, and made to that version. A release runs by
-    its number or digest as long as it is kept, so that a session ends with the tools that it began with;
-    what review has stopped does not run in any. A call that takes longer than its deadline answers 202.
+    `arguments` go by the names of the format that the release was read in: say which in `format`, and the
+    `outputs` come back by the same. Presets and hidden inputs are added here. The call is checked against the
+    version that is sealed in the release, and made to that version. A release runs by its number or digest as
+    long as it is kept, so that a session ends with the tools that it began with; what review has stopped does
+    not run in any. A call that takes longer than its deadline answers 202.
     """
 
     write_role = Role.DESIGNER
@@ -135,14 +153,14 @@ class ReleaseInvoke(GenericAPIView[Release]):
 
     @extend_schema(
         operation_id="agents_releases_tools_invoke",
-        parameters=[NUMBER, NAME],
+        parameters=[NUMBER, NAME, SPOKEN],
         request=RuntimeCallInput,
         responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
     )
     def post(self, request: Request, slug: str, number: str, name: str) -> Response:
         given = RuntimeCallInput(data=request.data)
         given.is_valid(raise_exception=True)
-        asked = given.validated_data
+        asked, format_ = given.validated_data, spoken(request)
         try:
             agent = chosen_agent(request, slug)
             release = chosen_release(agent.releases.select_related("agent"), number)
@@ -162,6 +180,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
                 deadline_seconds=asked.get("deadline_seconds", invocation.DEADLINE),
                 is_confirmed=asked.get("confirm", False),
                 call_id=asked.get("id"),
+                format_=format_,
             )
         except ArgumentsError as error:
             return Response(refused_document(error, tool, release.number))
@@ -197,7 +216,7 @@ class AgentCall(GenericAPIView[Call]):
     pagination_class = None
     queryset = Call.objects.none()
 
-    @extend_schema(operation_id="agents_calls_retrieve")
+    @extend_schema(operation_id="agents_calls_retrieve", parameters=[SPOKEN])
     def get(self, request: Request, slug: str, call: int) -> Response:
         found, release, tool = found_call(request, slug, call)
         return Response(call_document(invocation.settled(found), tool, release.agent, request))
@@ -218,12 +237,14 @@ class AgentCallResume(GenericAPIView[Call]):
 
     @extend_schema(
         operation_id="agents_calls_resume",
+        parameters=[SPOKEN],
         request=ResumeInput,
         responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
     )
     def post(self, request: Request, slug: str, call: int) -> Response:
         given = ResumeInput(data=request.data)
         given.is_valid(raise_exception=True)
+        spoken(request)  # refused before anything is sent
         found, release, tool = found_call(request, slug, call)
         answers = given.validated_data.get("answers", {})
         try:

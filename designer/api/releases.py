@@ -61,11 +61,29 @@ class RemarkOutput(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
+class WireOutput(serializers.Serializer[Any]):
+    """`inputs` and `outputs` hold the vendor's name by ours, where the two differ."""
+
+    inputs = serializers.DictField(child=serializers.CharField(), required=False)
+    outputs = serializers.DictField(child=serializers.CharField(), required=False)
+    whole = serializers.CharField(
+        required=False, help_text="The input whose value the vendor takes in place of an object of inputs."
+    )
+    whole_output = serializers.CharField(
+        required=False, help_text="The output that holds what came back in place of an object of outputs."
+    )
+
+
 class FormatOutput(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     is_available = serializers.BooleanField(help_text="False when a remark blocks it.")
     remarks = RemarkOutput(many=True)
+    wire = serializers.DictField(
+        child=WireOutput(),
+        help_text="By tool, where this format alters names: the way back to the vendor's. A call that says "
+        "this `format` goes by its names.",
+    )
 
 
 class ReleaseDetailOutput(ReleaseOutput):
@@ -104,18 +122,25 @@ def chosen_release(found: QuerySet[Release], name: str) -> Release:
 
 
 def formats_of(release: Release) -> list[dict[str, Any]]:
-    remarks = releases.remarks_on(sealed.decode(release.document))
+    document = sealed.decode(release.document)
+    remarks = releases.remarks_on(document)
     return [
         {
             "name": format_.name,
             "label": format_.label,
             "is_available": all(remark.level != "blocks" for remark in remarks[format_.name]),
             "remarks": remarks[format_.name],
+            "wire": {
+                tool.signature.name: altered
+                for tool in document.tools
+                if (altered := format_.wire(tool.signature).altered())
+            },
         }
         for format_ in exports.FORMATS
     ]
 
 
+@extend_schema(tags=["releases"])
 class ReleaseList(ListAPIView[Release]):
     write_role = Role.DESIGNER
     runtime = True
@@ -134,6 +159,7 @@ class ReleaseList(ListAPIView[Release]):
         return Response(ReleaseOutput(release).data, status=201)
 
 
+@extend_schema(tags=["releases"])
 class ReleaseDetail(GenericAPIView[Release]):
     runtime = True
     serializer_class = ReleaseDetailOutput
@@ -239,6 +265,7 @@ class SealedView(GenericAPIView[Release]):
         raise NotImplementedError
 
 
+@extend_schema(tags=["releases"])
 class ReleaseTools(SealedView):
     @extend_schema(
         operation_id="agents_releases_tools_retrieve",
@@ -264,6 +291,7 @@ class ReleaseTools(SealedView):
         return releases.export(release, self.format_)
 
 
+@extend_schema(tags=["releases"])
 class ReleaseBundle(SealedView):
     @extend_schema(
         operation_id="agents_releases_bundle_retrieve",
