@@ -194,6 +194,8 @@ class Release(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 
+    written: list[str]  # put there by designer.releases.find
+
     class Meta:
         ordering = ["-number"]
         constraints = [models.UniqueConstraint(fields=["agent", "number"], name="one_release_per_number")]

@@ -22,7 +22,7 @@ from designer import addresses, exports, names, proofs, sealed
 from designer.agents import locked
 from designer.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.errors import DesignerError
-from designer.exports.base import CannotCarryError, Format, Remark, remarks
+from designer.exports.base import Carried, Format, carried
 from designer.models import NAMED_FOR, Agent, Export, Pin, Release
 from designer.sealed import Sealed, SealedAgent, SealedTool, SealedVersion
 from designer.texts import checked
@@ -34,8 +34,14 @@ LIVE = "live"
 # Kept by the caller, but asked about each time: which release is live may change any moment.
 CACHE_CONTROL = "private, no-cache"
 LONGEST_NOTE = 2_000
+# What an export is called that goes without the tools that its format cannot carry.
+PARTIAL = ".partial"
+MOST_REASONS = 3
 _FIND = """
-    SELECT release.id, release.digest
+    SELECT release.id, release.digest, ARRAY(
+        SELECT export.format FROM designer_export export
+        WHERE export.release_id = release.id AND export.format = ANY(%s)
+    ) AS written
     FROM designer_release release JOIN designer_agent agent ON agent.id = release.agent_id
     WHERE agent.slug = %s AND agent.removed_at IS NULL {}
     ORDER BY release.number DESC LIMIT 1
@@ -80,7 +86,7 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
         note=note,
         created_by=actor,
     )
-    Export.objects.bulk_create(_written(release, document, key))
+    Export.objects.bulk_create(_all_written(release, document, key))
     addresses.hold(agent)
     facts = {"number": release.number, "digest": release.digest, "note": note}
     audit.record(actor, "publish", release, after=facts, why=note, agent=agent.pk)
@@ -101,9 +107,9 @@ def drafts(agents: Sequence[Agent]) -> dict[int, Sealed]:
     return {agent.pk: _draft(agent, pins[agent.pk], number=0) for agent in agents}
 
 
-def remarks_on(release: Sealed) -> dict[str, list[Remark]]:
-    """By format name: what blocks it, what may be refused elsewhere and what gets lost."""
-    return {format_.name: remarks(release, format_.limits) for format_ in exports.FORMATS}
+def carried_by_format(release: Sealed) -> list[tuple[Format, Carried]]:
+    """What each format can carry of it, and what it remarks: what blocks, may be refused or gets lost."""
+    return [(format_, carried(release, format_.limits)) for format_ in exports.FORMATS]
 
 
 def named(text: str) -> dict[str, str | int] | None:
@@ -118,18 +124,21 @@ def named(text: str) -> dict[str, str | int] | None:
     return None
 
 
-def is_named_by(digest: str, if_none_match: str) -> bool:
+def is_named_by(tag: str, if_none_match: str) -> bool:
     """RFC 9110, 13.1.2: a list or `*`, compared weakly, because proxies may weaken a tag."""
-    etag = f'"{digest}"'
+    etag = f'"{tag}"'
     if if_none_match == etag:
         return True
     given = parse_etags(if_none_match)
     return given == ["*"] or etag in (tag.removeprefix("W/") for tag in given)
 
 
-def find(slug: str, name: str, reader: User, key: ApiToken | None = None) -> Release | None:
-    """The release that `name` means, with its digest and nothing else read; None when there is none, or for
-    an agent that `reader` may not see with this key, as `AgentQuerySet.visible_to` has it.
+def find(
+    slug: str, name: str, reader: User, key: ApiToken | None = None, *, formats: Sequence[str] = ()
+) -> Release | None:
+    """The release that `name` means, with its digest, in `written` those of `formats` that are kept of it,
+    and nothing else read; None when there is none, or for an agent that `reader` may not see with this key,
+    as `AgentQuerySet.visible_to` has it.
 
     Runtimes ask this all day to hear that nothing is new. The text of the query is constant, because
     putting it together again each time took longer than running it.
@@ -143,7 +152,7 @@ def find(slug: str, name: str, reader: User, key: ApiToken | None = None) -> Rel
         (_NAMED, key.pk if key and key.is_narrowed else None),
     ]
     conditions = " ".join(text for text, value in asked if value is not None)
-    parameters = [slug, *(value for _, value in asked if value is not None)]
+    parameters = [list(formats), slug, *(value for _, value in asked if value is not None)]
     return next(iter(Release.objects.raw(_FIND.format(conditions), parameters)), None)
 
 
@@ -153,26 +162,47 @@ def before(release: Release) -> Release | None:
     return earlier.order_by("-number").first()
 
 
-def export(release: Release, name: str) -> bytes:
-    """The release in one format: the same bytes each time, written when it was published.
+def kept_as(name: str, *, is_partial: bool) -> list[str]:
+    """The names that an export may be kept under: the whole one's, and that of one without some tools."""
+    return [name, f"{name}{PARTIAL}"] if is_partial else [name]
+
+
+def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[bytes, str]:
+    """The release in one format and the name it is kept under: the same bytes each time, written when it was
+    published. `is_partial`: without the tools that the format cannot carry, if there are any.
 
     A format that was added later is written on first request and kept. Raises DesignerError for a
-    format that is not there, or that cannot carry this release.
+    format that is not there, or that cannot carry what is asked for.
     """
-    body = Export.objects.filter(release=release, format=name).values_list("body", flat=True).first()
-    if body is not None:
-        return bytes(body)
     format_ = find_format(name)
-    try:
-        written = _encoded(format_, sealed.decode(release.document))
-    except CannotCarryError as exc:
-        raise DesignerError("format_cannot_carry", str(exc), status=409) from exc
+    names = kept_as(name, is_partial=is_partial)
+    rows = dict(release.exports.filter(format__in=names).values_list("format", "body"))
+    if found := next((each for each in names if each in rows), ""):
+        return bytes(rows[found]), found
+    judged = carried(sealed.decode(release.document), format_.limits)
+    if not judged.is_whole and not (is_partial and judged.is_partial):
+        raise DesignerError("format_cannot_carry", _refusal(name, judged), status=409)
     # Two first requests write the same bytes; the row of whoever came first is what both answer.
-    proof = proofs.of_export(proofs.key(), release=release.pk, format_=name, body=written)
+    row = _written(release, format_, judged, proofs.key())
     kept, _ = Export.objects.get_or_create(
-        release=release, format=name, defaults={"body": written, "proof": proof}
+        release=release, format=row.format, defaults={"body": row.body, "proof": row.proof}
     )
-    return kept.as_bytes()
+    return kept.as_bytes(), kept.format
+
+
+def _refusal(name: str, judged: Carried) -> str:
+    """The first reasons, and the way on: a list of hundreds helps nobody."""
+    reasons = [remark.message for remark in judged.blocking]
+    said = " ".join(reasons[:MOST_REASONS])
+    if len(reasons) > MOST_REASONS:
+        said += f" And {len(reasons) - MOST_REASONS} more like these."
+    count = len(judged.left_out)
+    way_on = (
+        f"Ask with partial=1 to leave out {count} of {count + len(judged.fitting.tools)} tools."
+        if judged.is_partial
+        else f"“{name}” can carry none of its tools: take another format."
+    )
+    return f"{said} {way_on}"
 
 
 def find_format(name: str) -> Format:
@@ -295,17 +325,14 @@ def is_same(one: Sealed, other: Sealed) -> bool:
     return canonical([one.agent, one.tools]) == canonical([other.agent, other.tools])
 
 
-def _written(release: Release, document: Sealed, key: bytes) -> list[Export]:
-    written = []
-    for format_ in exports.FORMATS:
-        try:
-            body = _encoded(format_, document)
-        except CannotCarryError:
-            continue  # `remarks_on` tells the designer; the other formats are not held up
-        proof = proofs.of_export(key, release=release.pk, format_=format_.name, body=body)
-        written.append(Export(release=release, format=format_.name, body=body, proof=proof))
-    return written
+def _all_written(release: Release, document: Sealed, key: bytes) -> list[Export]:
+    """One for each format that can carry the release or some of it; `carried` tells the designer the rest."""
+    judged = carried_by_format(document)
+    return [_written(release, format_, each, key) for format_, each in judged if each.fitting.tools]
 
 
-def _encoded(format_: Format, release: Sealed) -> bytes:
-    return msgspec.json.encode(format_.write(release))
+def _written(release: Release, format_: Format, judged: Carried, key: bytes) -> Export:
+    name = format_.name if judged.is_whole else f"{format_.name}{PARTIAL}"
+    body = msgspec.json.encode(format_.write(judged.fitting))
+    proof = proofs.of_export(key, release=release.pk, format_=name, body=body)
+    return Export(release=release, format=name, body=body, proof=proof)

@@ -416,7 +416,8 @@ def publish(planted: Planted) -> None:
     release = releases.publish(agent, actor=User.objects.get(username="root-admin"))
     for format_ in FORMATS:
         with suppress(DesignerError):
-            planted.put_out(f"export {format_.name}", releases.export(release, format_.name))
+            body, _ = releases.export(release, format_.name, is_partial=True)
+            planted.put_out(f"export {format_.name}", body)
 
 
 def look(planted: Planted, pages: Client, api: APIClient) -> None:

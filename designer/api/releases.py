@@ -1,3 +1,4 @@
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -33,7 +34,11 @@ SEALED_HEADERS = [
         description="Answers 304 when it names the release's ETag.",
     ),
     OpenApiParameter(
-        "ETag", str, OpenApiParameter.HEADER, response=[200, 304], description="The release's digest."
+        "ETag",
+        str,
+        OpenApiParameter.HEADER,
+        response=[200, 304],
+        description="The release's digest; `.partial` follows where tools were left out.",
     ),
 ]
 UNCHANGED = OpenApiResponse(description="The caller has it already.")
@@ -77,7 +82,12 @@ class WireOutput(serializers.Serializer[Any]):
 class FormatOutput(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
-    is_available = serializers.BooleanField(help_text="False when a remark blocks it.")
+    is_available = serializers.BooleanField(
+        help_text="False when a remark blocks it: with `partial=1` it goes without the tools in `left_out`."
+    )
+    left_out = serializers.ListField(
+        child=serializers.CharField(), help_text="The tools that this format cannot carry."
+    )
     remarks = RemarkOutput(many=True)
     wire = serializers.DictField(
         child=WireOutput(),
@@ -123,20 +133,20 @@ def chosen_release(found: QuerySet[Release], name: str) -> Release:
 
 def formats_of(release: Release) -> list[dict[str, Any]]:
     document = sealed.decode(release.document)
-    remarks = releases.remarks_on(document)
     return [
         {
             "name": format_.name,
             "label": format_.label,
-            "is_available": all(remark.level != "blocks" for remark in remarks[format_.name]),
-            "remarks": remarks[format_.name],
+            "is_available": judged.is_whole,
+            "left_out": judged.left_out,
+            "remarks": judged.remarks,
             "wire": {
                 tool.signature.name: altered
                 for tool in document.tools
                 if (altered := format_.wire(tool.signature).altered())
             },
         }
-        for format_ in exports.FORMATS
+        for format_, judged in releases.carried_by_format(document)
     ]
 
 
@@ -197,6 +207,7 @@ class Against(Input):
     )
 
 
+@extend_schema(tags=["releases"])
 class ReleaseDiff(GenericAPIView[Release]):
     """What differs in this release from another one: in sentences for people, and member by member."""
 
@@ -242,27 +253,23 @@ class SealedView(GenericAPIView[Release]):
     content_negotiation_class = AsStored
     queryset = Release.objects.none()
 
-    def found(self, request: Request, slug: str, number: str) -> Release:
-        release = releases.find(slug, number, person(request), key_of(request))
+    def found(self, request: Request, slug: str, number: str, formats: Sequence[str] = ()) -> Release:
+        release = releases.find(slug, number, person(request), key_of(request), formats=formats)
         if release is None and (agent := moved(request, slug)):
-            release = releases.find(agent.slug, number, person(request), key_of(request))
+            release = releases.find(agent.slug, number, person(request), key_of(request), formats=formats)
         if release is None:
             raise Http404
         return release
 
-    def answer(self, request: Request, release: Release) -> HttpResponseBase:
-        etag = f'"{release.digest}"'
+    def answer(self, request: Request, tag: str, body: Callable[[], bytes]) -> HttpResponseBase:
         response: HttpResponse
-        if releases.is_named_by(release.digest, request.headers.get("If-None-Match", "")):
+        if releases.is_named_by(tag, request.headers.get("If-None-Match", "")):
             response = HttpResponseNotModified()
         else:
-            response = HttpResponse(self.body(release), content_type="application/json")
-        response["ETag"] = etag
+            response = HttpResponse(body(), content_type="application/json")
+        response["ETag"] = f'"{tag}"'
         response["Cache-Control"] = releases.CACHE_CONTROL
         return response
-
-    def body(self, release: Release) -> bytes:
-        raise NotImplementedError
 
 
 @extend_schema(tags=["releases"])
@@ -274,21 +281,39 @@ class ReleaseTools(SealedView):
             OpenApiParameter(
                 "format", str, required=True, enum=[format_.name for format_ in exports.FORMATS]
             ),
+            OpenApiParameter(
+                "partial",
+                str,
+                enum=["0", "1"],
+                description="1 leaves out the tools that the format cannot carry, which the release names in "
+                "`formats`; the document then has an ETag of its own.",
+            ),
             *SEALED_HEADERS,
         ],
         responses={
             200: OpenApiResponse(OpenApiTypes.ANY, description="The release in this format."),
             304: UNCHANGED,
-            409: OpenApiResponse(OpenApiTypes.OBJECT, description="This format cannot carry this release."),
+            409: OpenApiResponse(
+                OpenApiTypes.OBJECT, description="This format cannot carry all of this release, or any of it."
+            ),
         },
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        release = self.found(request, slug, number)
-        self.format_ = releases.find_format(request.query_params.get("format", "")).name
-        return self.answer(request, release)
-
-    def body(self, release: Release) -> bytes:
-        return releases.export(release, self.format_)
+        is_partial = request.query_params.get("partial", "0")
+        if is_partial not in ("0", "1"):
+            message = "Give 1 to leave out the tools that the format cannot carry, or 0."
+            raise DesignerError("invalid", message, fields={"partial": message})
+        name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
+        wanted = releases.kept_as(name, is_partial=leaves_out)
+        release = self.found(request, slug, number, wanted)
+        # Only of what is kept may be said that it is unchanged: anything else may have to be refused.
+        kept, body = next((each for each in wanted if each in release.written), ""), None
+        if not kept:
+            body, kept = releases.export(release, name, is_partial=leaves_out)
+        tag = release.digest if kept == name else f"{release.digest}{releases.PARTIAL}"
+        return self.answer(
+            request, tag, lambda: body or releases.export(release, name, is_partial=leaves_out)[0]
+        )
 
 
 @extend_schema(tags=["releases"])
@@ -302,7 +327,5 @@ class ReleaseBundle(SealedView):
         },
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        return self.answer(request, self.found(request, slug, number))
-
-    def body(self, release: Release) -> bytes:
-        return release.document.encode()
+        release = self.found(request, slug, number)
+        return self.answer(request, release.digest, lambda: release.document.encode())

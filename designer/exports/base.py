@@ -118,6 +118,37 @@ def blocking(release: Sealed, limits: Limits) -> list[Remark]:
     return [remark for remark in remarks(release, limits) if remark.level == "blocks"]
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What a format makes of a release: the tools that it can carry, and the names of those left out."""
+
+    fitting: Sealed
+    left_out: list[str]
+    remarks: list[Remark]
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.left_out
+
+    @property
+    def is_partial(self) -> bool:
+        """Some tools have to be left out, and some can be carried."""
+        return bool(self.left_out and self.fitting.tools)
+
+    @property
+    def blocking(self) -> list[Remark]:
+        return [remark for remark in self.remarks if remark.level == "blocks"]
+
+
+def carried(release: Sealed, limits: Limits) -> Carried:
+    """One judgement for every format: what blocks a tool leaves that tool out, and no other."""
+    found = remarks(release, limits)
+    blocked = {remark.tool for remark in found if remark.level == "blocks"}
+    fitting = tuple(tool for tool in release.tools if tool.signature.name not in blocked)
+    left_out = [tool.signature.name for tool in release.tools if tool.signature.name in blocked]
+    return Carried(msgspec.structs.replace(release, tools=fitting), left_out, found)
+
+
 def _about(tool: SealedTool, limits: Limits) -> Iterator[Remark]:
     signature = tool.signature
     name = signature.name

@@ -1,3 +1,4 @@
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -7,9 +8,9 @@ from django.utils import timezone
 
 from catalog import versions
 from catalog.views.asked import number as number_in
-from designer import attention, budget, exports, provenance, release_changes, releases, sealed, upgrades
+from designer import attention, budget, provenance, release_changes, releases, sealed, upgrades
 from designer.effective import NOTHING
-from designer.exports.base import Remark
+from designer.exports.base import Carried, Format, Remark
 from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
 from designer.sealed import Sealed
@@ -60,11 +61,9 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _remarks(draft: Sealed) -> list[tuple[str, list[Remark]]]:
     """What each format would refuse of what is about to be published, the worst first; nothing is well."""
-    said = releases.remarks_on(draft)
-    labels = {format_.name: format_.label for format_ in exports.FORMATS}
     serious = {
-        labels[name]: sorted((r for r in found if r.level != "loses"), key=lambda remark: remark.level)
-        for name, found in said.items()
+        format_.label: sorted((r for r in judged.remarks if r.level != "loses"), key=lambda r: r.level)
+        for format_, judged in releases.carried_by_format(draft)
     }
     return [(label, found) for label, found in serious.items() if found]
 
@@ -93,6 +92,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     others = agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
     before = _against(agent, row, request.GET.get("against", ""))
     document = sealed.decode(row.document)
+    fetches = _fetches(document)
     old = sealed.decode(before.document) if before else None
     names = versions.names([tool.id for tool in document.tools])
     context = {
@@ -112,8 +112,8 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "others": others,
         "changes": release_changes.between(old, document) if old else [],
         "changed_agent": release_changes.about_agent(old, document) if old else [],
-        "formats": exports.FORMATS,
-        **_shown_export(row, request.GET.get("format", "")),
+        "fetches": fetches,
+        **_shown_export(row, fetches, request.GET.get("format", "")),
     }
     return render(request, "designer/release.html", context)
 
@@ -135,11 +135,37 @@ def _against(agent: Agent, row: Release, asked: str) -> Release | None:
     return releases.before(row)
 
 
-def _shown_export(row: Release, name: str) -> dict[str, Any]:
-    if name not in {format_.name for format_ in exports.FORMATS}:
-        return {}
-    try:
-        body = pretty(releases.export(row, name).decode())
-    except DomainError as error:
-        return {"format": name, "problem": error.message}
-    return {"format": name, "body": body[:SHOWN_CHARACTERS], "is_cut": len(body) > SHOWN_CHARACTERS}
+@dataclass(frozen=True)
+class Fetch:
+    """One format on the page. `query` asks for what it can carry; it is empty where that is nothing."""
+
+    format: Format
+    judged: Carried
+    query: str
+
+
+def _fetches(document: Sealed) -> list[Fetch]:
+    return [
+        Fetch(
+            format_,
+            judged,
+            f"format={format_.name}{'' if judged.is_whole else '&partial=1'}" if judged.fitting.tools else "",
+        )
+        for format_, judged in releases.carried_by_format(document)
+    ]
+
+
+def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, Any]:
+    """The document that is looked at, and the one to fetch by a program: the same, or the first one."""
+    chosen = next((each for each in fetches if each.format.name == name and each.query), None)
+    offered = chosen or next((each for each in fetches if each.query), None)
+    if chosen is None:
+        return {"offered": offered}
+    document, _ = releases.export(row, name, is_partial=not chosen.judged.is_whole)
+    body = pretty(document.decode())
+    return {
+        "offered": offered,
+        "chosen": chosen,
+        "body": body[:SHOWN_CHARACTERS],
+        "is_cut": len(body) > SHOWN_CHARACTERS,
+    }

@@ -142,7 +142,7 @@ def releases(draw: Any) -> Sealed:
     tools, taken = [], set()
     listed = draw(st.lists(any_signatures, min_size=1, max_size=4))
     for number, signature in enumerate(listed, start=1):
-        name = names.derive(signature.name, taken)
+        name = names.propose(signature.name, taken, vendor="vendor")
         taken.add(name)
         words = draw(tunings(signature))
         tools.append(

@@ -1,8 +1,9 @@
+import html
 import re
 
 import pytest
 
-from designer import agents, pins, releases, tunings
+from designer import agents, exports, pins, releases, tunings
 from designer.models import Agent, KeyAgent, Release
 from people.models import ApiToken, Role
 from tests.factories import make_agent, make_signature, make_tool, make_user, make_version
@@ -129,6 +130,28 @@ def test_a_release_offers_every_format(designer, alice, desk):
     assert page.content.decode().count("/api/v1/agents/desk/releases/1/tools/?format=") >= 5
     assert '"forecast"' in text_of(page)
     assert "Sealed" in text_of(page)
+
+
+def test_a_release_offers_nothing_that_would_be_refused(designer, alice, desk):
+    """What a format leaves out is said by name; a format that can carry nothing is not offered."""
+    pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature("long", description="long " * 500)))
+    releases.publish(desk, actor=alice)
+    pins.pin_tool(desk, actor=alice, tool=make_tool(name="forecast"))
+    releases.publish(desk, actor=alice)
+
+    for number in (1, 2):
+        page = designer.get(f"/agents/desk/releases/{number}/?format=a2t")
+        offered = re.findall(r"/api/v1/agents/desk/releases/\d/tools/\?[a-z0-9=&;-]+", page.content.decode())
+        assert len(offered) >= len(exports.FORMATS)
+        for address in offered:
+            assert designer.get(html.unescape(address)).status_code == 200, address
+    assert "Goes without 1 of 2 tools" in text_of(page)
+    assert "“long” has a description of" in text_of(page)
+    assert "Without long , which A2T / N-ACT cannot carry." in text_of(page)
+    first = designer.get("/agents/desk/releases/1/?format=a2t").content.decode()
+    assert "Can carry none of the tools" in first
+    assert 'id="export"' not in first
+    assert "?format=a2t#export" not in first
 
 
 def test_a_release_says_what_differs_from_the_one_before(designer, alice, desk):

@@ -161,8 +161,10 @@ def test_304_reads_the_release_once(runtime_api, release, django_assert_num_quer
     etag = f'"{release["digest"]}"'
     runtime_api.get(f"{URL}1/bundle/")
 
-    with django_assert_num_queries(2):  # the token with its owner, the release
-        runtime_api.get(f"{URL}live/tools/", {"format": "mcp"}, headers={"If-None-Match": etag})
+    with django_assert_num_queries(2):  # in the view: the token with its owner, the release
+        asked = {"format": "mcp", "partial": "1"}
+        same = runtime_api.get(f"{URL}live/tools/", asked, headers={"If-None-Match": etag})
+    assert same.status_code == 304
 
 
 def test_live_is_the_newest_release(runtime_api, api, release, desk):
@@ -238,6 +240,89 @@ def test_format_that_cannot_carry_a_release_holds_up_no_other(api, desk):
     formats = {row["name"]: row for row in api.get(f"{URL}1/").json()["formats"]}
     assert [row["is_available"] for row in formats.values()] == [name != "a2t" for name in formats]
     assert formats["a2t"]["remarks"][0]["level"] == "blocks"
+
+
+@pytest.fixture
+def mixed(api, desk):
+    """Two tools that A2T can carry, and two that it cannot."""
+    for name in ("fits", "too_long", "json_in", "fits_too"):
+        inputs = (make_parameter(type="json" if name == "json_in" else "string"),)
+        words = "x" * (3_000 if name == "too_long" else 30)
+        make_pin(desk, make_tool(make_signature(name, description=words, inputs=inputs)))
+    return api.post(URL).json()
+
+
+PARTIAL = {"format": "a2t", "partial": "1"}
+
+
+def test_tools_that_do_not_fit_are_left_out_by_name_when_asked(api, mixed):
+    document = api.get(f"{URL}1/tools/", PARTIAL)
+
+    assert document.status_code == 200
+    assert [item["name"] for item in document.json()["items"]] == ["fits", "fits_too"]
+    formats = {row["name"]: row["left_out"] for row in api.get(f"{URL}1/").json()["formats"]}
+    assert formats == {name: ["json_in", "too_long"] if name == "a2t" else [] for name in formats}
+    refused = api.get(f"{URL}1/tools/", {"format": "a2t"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "format_cannot_carry")
+    assert "partial=1 to leave out 2 of 4 tools" in refused.json()["message"]
+
+
+def test_partial_document_keeps_its_bytes_and_has_an_etag_of_its_own(api, mixed, monkeypatch):
+    first = api.get(f"{URL}1/tools/", PARTIAL)
+    assert first.headers["ETag"] == f'"{mixed["digest"]}.partial"'
+    monkeypatch.setattr("designer.releases.carried", lambda *_: 1 / 0)  # it was written when it was published
+    again = api.get(f"{URL}live/tools/", PARTIAL)
+    assert (again.content, again.headers["ETag"]) == (first.content, first.headers["ETag"])
+    same = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": first.headers["ETag"]})
+    assert (same.status_code, same.content) == (304, b"")
+    whole = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": f'"{mixed["digest"]}"'})
+    assert (whole.status_code, whole.content) == (200, first.content)
+
+
+def test_partial_document_of_what_fits_is_the_whole_one(api, mixed):
+    whole, partial = (
+        api.get(f"{URL}1/tools/", {"format": "mcp", "partial": partial}) for partial in ("0", "1")
+    )
+    assert (whole.content, whole.headers["ETag"]) == (partial.content, partial.headers["ETag"])
+
+
+@pytest.mark.parametrize("known", ['"{}"', '"{}.partial"', "*", 'W/"{}"'])
+def test_what_is_refused_is_never_called_unchanged(api, mixed, known):
+    headers = {"If-None-Match": known.format(mixed["digest"])}
+    for given in ({"format": "a2t"}, {"format": "a2t", "partial": "0"}):
+        assert api.get(f"{URL}1/tools/", given, headers=headers).status_code == 409
+    assert api.get(f"{URL}1/tools/", {"format": "yaml"}, headers=headers).status_code == 400
+
+
+def test_nothing_is_left_when_no_tool_fits(api, desk):
+    make_pin(desk, make_tool(make_signature(description="x" * 3000)))
+    digest = api.post(URL).json()["digest"]
+    for known in ("", f'"{digest}.partial"', "*"):
+        refused = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": known})
+        assert (refused.status_code, refused.json()["code"]) == (409, "format_cannot_carry")
+        assert "take another format" in refused.json()["message"]
+
+
+def test_partial_is_one_or_nothing(api, mixed):
+    refused = api.get(f"{URL}1/tools/", {"format": "a2t", "partial": "yes"})
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["partial"])
+
+
+def test_a_release_from_before_partial_documents_has_one_on_first_request(api, mixed, monkeypatch):
+    added = Format(
+        name="later",
+        label="Later",
+        limits=Limits(source="here", date="2026-11-21", carries=frozenset(), tool_description=100),
+        write=lambda sealed: [tool.signature.name for tool in sealed.tools],
+    )
+    monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, added))
+    asked = {"format": "later", "partial": "1"}
+    headers = {"If-None-Match": f'"{mixed["digest"]}.partial"'}
+    assert api.get(f"{URL}1/tools/", {"format": "later"}, headers=headers).status_code == 409
+    assert not Export.objects.filter(format__startswith="later").exists()
+    assert api.get(f"{URL}1/tools/", asked, headers=headers).status_code == 304
+    assert api.get(f"{URL}1/tools/", asked).json() == ["fits", "fits_too", "json_in"]
+    assert Export.objects.get(format="later.partial").release.number == 1
 
 
 @pytest.mark.parametrize("given", [{}, {"format": ""}, {"format": "yaml"}, {"format": "api"}])
@@ -370,5 +455,5 @@ def test_two_first_requests_for_a_new_format_get_the_same_bytes(monkeypatch):
     for thread in threads:
         thread.join()
 
-    assert bodies == [b"[0]"] * 3
+    assert bodies == [(b"[0]", "late")] * 3
     assert Export.objects.filter(format="late").count() == 1
