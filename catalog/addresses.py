@@ -269,13 +269,13 @@ def _complaint(url: str, *, may_ask: bool) -> str:
         return "must not hold a user name or password; keep those in a credential"
     if "#" in url or ("?" in url and not may_ask):
         return "must end before any #" if may_ask else "must end before any ? or #"
-    if "?" in authority:
-        return "needs a / before the ?"
     if keys := keys_in(url):
         return (
             f"must not hold a key (“{printable(keys[0], 40)}”), because addresses are shown; leave that out "
             "here, and enter it as a credential of the kind “API key in the address”"
         )
+    if "?" in authority:
+        return "needs a / before the ?"
     return "" if authority else "names no host"
 
 
