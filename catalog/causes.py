@@ -1,7 +1,7 @@
 """What a finding is about, in one word for lists and filters, from its code. Pure.
 
-The codes are those of the rules in `catalog/inspection/`, of `catalog/promises.py`, of the second look and of
-the policy. The order is that in which causes of one vendor stand below each other.
+The codes are those of the rules in `catalog/inspection/`, of `catalog/promises.py`, of the second look, of
+refused calls and of the policy. The order is that in which causes of one vendor stand below each other.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,14 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
                 *("TAG_CHARACTERS", "BIDI_CONTROL", "DIRECTION_MARK", "ZERO_WIDTH", "SOFT_HYPHEN", "FILLER"),
                 *("VARIATION_SELECTOR", "VARIATION_SELECTORS", "TERMINAL_ESCAPE", "ERASING_CONTROL"),
                 *("CONTROL_CHARACTER", "PRIVATE_USE", "SURROGATE", "NONCHARACTER", "UNASSIGNED"),
-                *("LINE_SEPARATOR", "UNUSUAL_SPACE", "HTML_COMMENT", "HIDDEN_STYLE", "PADDING"),
+                *(
+                    "LINE_SEPARATOR",
+                    "UNUSUAL_SPACE",
+                    "COMBINING_MARK",
+                    "HTML_COMMENT",
+                    "HIDDEN_STYLE",
+                    "PADDING",
+                ),
             }
         ),
     ),
@@ -26,7 +33,8 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
         frozenset(
             {
                 *("CONCEAL", "OVERRIDE", "PSEUDO_TAG", "SHADOW", "SECRET_FILES", "CONTEXT_LEAK", "ROLE"),
-                *("TOOL_ORDER", "COERCE", "PREFER", "STEERING"),
+                *("TOOL_ORDER", "COERCE", "PREFER", "STEERING", "FALSE_TURN", "FRAME", "ADDRESSED", "HIJACK"),
+                *("DESPITE", "UNASKED", "SHELL_COMMAND", "CREDENTIAL_LEAK", "EXFILTRATION"),
             }
         ),
     ),
@@ -46,7 +54,7 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
     "drift": ("Rewritten in place", frozenset({"DRIFT"})),
     "promises": (
         "Broken promise",
-        frozenset({"VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"}),
+        frozenset({"VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID", "REFUSES_VALID"}),
     ),
     "refuses": ("Refuses what it allows", frozenset({"REFUSES_VALID"})),
     "changes": ("Breaking change", frozenset({"BREAKING", "CHANGED"})),

@@ -9,6 +9,7 @@ from catalog.cloaking import CODE as CLOAKING
 from catalog.inbox import Group, Question
 from catalog.models import Finding
 from catalog.models.findings import HELD
+from catalog.refused_calls import CODE as REFUSES_VALID
 from people.models import AuditEntry, Role
 from tests.catalog.test_inspection_docs import CODES
 from tests.factories import make_endpoint, make_signature, make_tool, make_vendor, make_version
@@ -269,7 +270,7 @@ def test_the_page_is_small_and_costs_the_same_however_much_waits(
 
 
 def test_every_code_belongs_to_a_cause():
-    known = {*CODES, *promises.CODES, CLOAKING, HELD, "CHANGED", "BREAKING"}
+    known = {*CODES, *promises.CODES, CLOAKING, REFUSES_VALID, HELD, "CHANGED", "BREAKING"}
 
     assert {code for code in known if causes.cause_of(code) == causes.OTHER} == set()
     assert known >= causes.KNOWN_CODES
