@@ -35,6 +35,7 @@ class ComparedTool(serializers.Serializer[Any]):
     vendor = serializers.SlugField(source="tool.endpoint.vendor.slug")
     version = serializers.CharField(source="tool.current.label", help_text="The vendor's label.")
     ordinal = serializers.IntegerField(source="tool.current.ordinal")
+    version_name = serializers.CharField(source="tool.current.name", help_text="For people.")
     status = serializers.ChoiceField(choices=ToolStatus.choices, source="tool.status")
     tags = serializers.ListField(child=serializers.CharField(), source="tool.tags")
     tokens = serializers.IntegerField(source="tool.tokens")

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
+from catalog.models.tools import ToolStatus
 from catalog.tokens import tokens_of
 from designer import agents, attention, budget, drafts, releases
 from designer.forms import AgentForm
@@ -76,6 +77,7 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _line(pin: "PinWithNewer", review: attention.Review | None) -> dict[str, Any]:
     shown = releases.effective_of(pin)
+    is_gone = pin.tool.status == ToolStatus.WITHDRAWN
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
     return {
         "pin": pin,
@@ -85,7 +87,8 @@ def _line(pin: "PinWithNewer", review: attention.Review | None) -> dict[str, Any
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
         "is_tuned": is_tuned,
         "misfits": releases.misfits_of(pin),
-        "review": review,
+        # That a tool is gone weighs more than that a change of it waits.
+        "review": review if review and (review.tone == "bad" or not is_gone) else None,
     }
 
 
