@@ -1,3 +1,5 @@
+from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
@@ -16,7 +18,8 @@ from catalog.errors import invalid
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients, discovery
+from catalog.oauth import clients, discovery, registering, sign_in
+from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.replies import words_of
 from catalog.oauth.states import Remedy, Standing, State
 from catalog.protocols.errors import RefusedError
@@ -24,7 +27,7 @@ from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.inputs import Input
 from people.models import Role
-from people.permissions import person
+from people.permissions import key_of, person
 
 
 class ClientInput(Input):
@@ -53,6 +56,15 @@ class ClientInput(Input):
     )
 
 
+class NewClientInput(ClientInput):
+    registration_url = serializers.CharField(
+        max_length=2_048,
+        required=False,
+        help_text="In place of `client_id`: Pegboard registers itself there (RFC 7591), with the settings of "
+        "this client as `look-up/` tells them.",
+    )
+
+
 class CredentialInput(Input):
     name = serializers.CharField(max_length=100)
     kind = serializers.ChoiceField(choices=CredentialKind.choices)
@@ -64,7 +76,7 @@ class CredentialInput(Input):
         required=False,
         help_text="With OAuth the client's; left out for a public client.",
     )
-    client = ClientInput(required=False, help_text="Needed with OAuth, and not taken otherwise.")
+    client = NewClientInput(required=False, help_text="Needed with OAuth, and not taken otherwise.")
     header = serializers.CharField(max_length=64, required=False, allow_blank=True)
     username = serializers.CharField(max_length=200, required=False, allow_blank=True)
     parameter = serializers.CharField(
@@ -252,6 +264,13 @@ class LookupOutput(serializers.Serializer[Any]):
     scope = serializers.CharField(help_text="What the vendor wants a token to have.")
     servers = ServerOutput(many=True)
     steps = StepOutput(many=True, help_text="The addresses that were asked, and what came of it.")
+    redirect_uri = serializers.CharField(
+        help_text="Ours, for a client that is registered there by hand: where the browser comes back to."
+    )
+    client_document = serializers.CharField(
+        help_text="The address of the document about us, for the `client_id` at a server that takes "
+        "documents. Empty where Pegboard is not served over https."
+    )
 
 
 USED = Prefetch("endpoints", Endpoint.objects.live().select_related("vendor"))
@@ -278,7 +297,20 @@ class CredentialList(ListAPIView[Credential]):
         if client is None and "secret" not in details:
             why = {"secret": "Enter the secret."}
             raise invalid(**why)
-        row = custody.create_credential(actor=person(request), **{"secret": ""} | details | (client or {}))
+        client = client or {}
+        at = client.pop("registration_url", "")
+        save = partial(custody.create_credential, actor=person(request), **{"secret": ""} | details | client)
+        if at:
+            _check_registered(details, client)
+            row = save(
+                registered=registering.registered(
+                    client | {"registration_url": at},
+                    redirect_uri=redirect_uri(request),
+                    save=lambda tried: save(registered=tried),
+                )
+            )
+        else:
+            row = save()
         return Response(CredentialOutput(row).data, status=201)
 
 
@@ -322,6 +354,14 @@ class CredentialDetail(GenericAPIView[Credential]):
         return Response(CredentialOutput(row).data, headers=etag_of(credentials.facts(row)))
 
 
+def _check_registered(details: dict[str, Any], client: dict[str, Any]) -> None:
+    """Registering says who we are there; what the caller says of that would be lost."""
+    if details["kind"] != CredentialKind.OAUTH_CODE:
+        raise invalid(client="Only a credential that a person signs in for registers itself.")
+    if "client_id" in client or details.get("secret"):
+        raise invalid(client="Give either a client that you have, or the address to register at.")
+
+
 def _changes(row: Credential, given: dict[str, Any]) -> dict[str, Any]:
     """As the operation takes them. Details of a client have a place of their own, where names meet others."""
     client = given.pop("client", None)
@@ -331,6 +371,29 @@ def _changes(row: Credential, given: dict[str, Any]) -> dict[str, Any]:
     if is_oauth and (others := given.keys() - {"name", "secret"}):
         raise invalid(**dict.fromkeys(others, "Say this in “client”."))
     return given | (client or {})
+
+
+class SignInOutput(serializers.Serializer[Any]):
+    address = serializers.CharField(
+        help_text="Open it within 10 minutes, in a browser in which you are signed in to Pegboard. The "
+        "server sends the browser back here."
+    )
+
+
+class CredentialSignIn(GenericAPIView[Credential]):
+    write_role = Role.ADMIN
+    queryset = ROWS
+
+    @extend_schema(request=None, responses=SignInOutput)
+    def post(self, request: Request, pk: Any) -> Response:
+        """Begins a sign-in at the authorization server. Nobody but you can end it, and only in a browser."""
+        address = sign_in.begin(
+            get_object_or_404(self.get_queryset(), pk=pk),
+            actor=person(request),
+            session_key=None if key_of(request) else request.session.session_key or "",
+            redirect_uri=redirect_uri(request),
+        )
+        return Response(SignInOutput({"address": address}).data)
 
 
 class CredentialSignOut(GenericAPIView[Credential]):
@@ -357,4 +420,6 @@ class CredentialLookup(GenericAPIView[Credential]):
             found = discovery.discover(**given.validated_data)
         except RefusedError as error:
             raise invalid(url=error.message) from None
-        return Response(LookupOutput(found).data)
+        ours = {"redirect_uri": redirect_uri(request), "client_document": document_url(request)}
+        theirs = {each.name: getattr(found, each.name) for each in fields(found)}
+        return Response(LookupOutput(theirs | ours).data)

@@ -49,6 +49,11 @@ urlpatterns = [
     path("credentials/look-up/", credentials.CredentialLookup.as_view(), name="api-credential-lookup"),
     path("credentials/<uuid:pk>/", credentials.CredentialDetail.as_view(), name="api-credential"),
     path(
+        "credentials/<uuid:pk>/sign-in/",
+        credentials.CredentialSignIn.as_view(),
+        name="api-credential-sign-in",
+    ),
+    path(
         "credentials/<uuid:pk>/sign-out/",
         credentials.CredentialSignOut.as_view(),
         name="api-credential-sign-out",

@@ -1,7 +1,8 @@
 """Signing in at an authorization server for a credential: away with the browser, and back.
 
-What comes back counts once, within 10 minutes, for the person and the login session that went away. RFC 6749
-section 4.1, RFC 7636, RFC 9207; RFC 9700 section 4 lists the attacks.
+What comes back counts once, within 10 minutes, for the person and the login session that went away; for the
+person alone where a program of theirs began it. RFC 6749 section 4.1, RFC 7636, RFC 9207; RFC 9700 section 4
+lists the attacks.
 """
 
 import time
@@ -35,17 +36,19 @@ class SignInError(CatalogError):
 
 LIFE = timedelta(minutes=10)
 MOST_OPEN = 20  # for one person
+ANY_SESSION = ""
 VERIFIER_FIELD = "catalog.signin.verifier"
 
 
-def begin(credential: Credential, *, actor: User, session_key: str, redirect_uri: str) -> str:
+def begin(credential: Credential, *, actor: User, session_key: str | None, redirect_uri: str) -> str:
     """The address that the person's browser is sent to. A scope that the vendor wants too is asked for.
 
-    `session_key` is the login session's, `redirect_uri` the exact address of our own page that the server
-    sends the browser back to. Raises CatalogError.
+    `session_key` is the login session's; None for a program that acts for the person, who then may come back
+    in any login session of theirs. `redirect_uri` is the exact address of our own page that the server sends
+    the browser back to. Raises CatalogError.
     """
     grant = _grant_of(credential)
-    if not session_key:
+    if session_key == "":
         raise CatalogError("sign_in_session", "Sign in to Pegboard in this browser first.", status=409)
     tokens.client_secret(grant.credential, grant)  # a sign-in that cannot be completed is not begun
     state, verifier = asking.new_secret(), asking.new_secret()
@@ -57,7 +60,7 @@ def begin(credential: Credential, *, actor: User, session_key: str, redirect_uri
         row = SignIn(
             credential=credential,
             user=actor,
-            session_digest=asking.digest_of(session_key),
+            session_digest=asking.digest_of(session_key) if session_key else ANY_SESSION,
             state_digest=asking.digest_of(state),
             redirect_uri=redirect_uri,
             scope=grant.scope,
@@ -118,7 +121,7 @@ def _taken(answer: Answer, actor: User, session_key: str) -> SignIn | None:
     """The sign-in that this answer belongs to; whoever takes it is the only one."""
     mine = SignIn.objects.filter(
         state_digest=asking.digest_of(answer.state),
-        session_digest=asking.digest_of(session_key),
+        session_digest__in=[asking.digest_of(session_key), ANY_SESSION],
         user=actor,
         created_at__gt=Now() - LIFE,
     )

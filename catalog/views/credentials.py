@@ -19,9 +19,9 @@ from catalog.models import Credential
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, registration, sign_in
+from catalog.oauth.our_addresses import redirect_uri
 from catalog.oauth.revocation import Farewell
 from catalog.views import offers
-from catalog.views.offers import redirect_uri
 from people.errors import DomainError
 from people.forms import OperationForm
 from people.models import Role

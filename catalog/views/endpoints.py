@@ -21,6 +21,7 @@ from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients
+from catalog.oauth.our_addresses import redirect_uri
 from catalog.oauth.registration import Registered
 from catalog.twins import twins_of
 from catalog.views import offers
@@ -40,7 +41,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     """Ends at the first reading, or with a sign-in at the vendor, which the first reading comes after."""
     chosen = offers.taken(request)
     form, client = _filled_in(request, chosen)
-    context = {"form": form, "client": client, "redirect_uri": offers.redirect_uri(request)}
+    context = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
     if offers.LOOK in request.POST:
         template = "_discovery.html" if "HX-Request" in request.headers else "endpoint_new.html"
         return render(

@@ -6,17 +6,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 
 from catalog import protocols
-from catalog.errors import CatalogError
 from catalog.models import Credential
 from catalog.models.oauth import ClientAuthentication
-from catalog.oauth import discovery, registration, sign_in
+from catalog.oauth import discovery, registering, sign_in
 from catalog.oauth.findings import Discovery, Server
+from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.registration import Registered
 from catalog.protocols import strict_json
 from catalog.protocols.errors import ProtocolError, RefusedError
@@ -26,19 +24,6 @@ from people.permissions import person
 # Buttons: to look, to fill the form in, to register us there, and to come as the document about us.
 LOOK, FILL, REGISTER, AS_DOCUMENT = "look-up", "found", "register", "as-document"
 TAKES = (FILL, REGISTER, AS_DOCUMENT)
-# In the place of what a registration will say, so that the rest can be tried before anybody is asked.
-NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
-
-
-def redirect_uri(request: HttpRequest) -> str:
-    """Where the authorization server sends the browser back to: registered there, and compared exactly."""
-    return request.build_absolute_uri(reverse("credential-callback"))
-
-
-def document_url(request: HttpRequest) -> str:
-    """Where a server can read who we are; "" while it could not, because only https counts there."""
-    address = request.build_absolute_uri(reverse("client-document"))
-    return address if address.startswith("https:") else ""
 
 
 def look(
@@ -112,45 +97,10 @@ def decides_kind(request: HttpRequest, chosen: dict[str, Any]) -> bool:
 def registered(
     request: HttpRequest, chosen: dict[str, Any], save: Callable[[Registered], object]
 ) -> Registered | None:
-    """What the chosen server made of us, if that button was pressed.
-
-    `save` is tried before: only what could be saved with it leads to a client there, as nobody would look
-    after that one.
-    """
+    """What the chosen server made of us, if that button was pressed."""
     if REGISTER not in request.POST:
         return None
-    with transaction.atomic():
-        save(NOT_YET)
-        transaction.set_rollback(True)
-    return _register(request, chosen)
-
-
-def _register(request: HttpRequest, chosen: dict[str, Any]) -> Registered:
-    """Has the chosen server make a client of us. Raises CatalogError with what it says against that."""
-    _check_server(chosen)
-    way = chosen.get("client_authentication")
-    try:
-        return registration.register(
-            str(chosen.get("registration_url", "")),
-            redirect_uri=redirect_uri(request),
-            authentication=way if way in ClientAuthentication.values else ClientAuthentication.NONE,
-            scope=str(chosen.get("scope", "")),
-        )
-    except ProtocolError as error:
-        raise CatalogError(error.code, error.message) from None
-
-
-def _check_server(chosen: dict[str, Any]) -> None:
-    """Before a client is made there: an offer may be old, and the server may have moved since."""
-    server = discovery.server_as_it_is(str(chosen.get("issuer", "")))
-    told = (server.token_url, server.authorization_url, server.registration_url)
-    offered = tuple(chosen.get(name) for name in ("token_url", "authorization_url", "registration_url"))
-    host = urlsplit(server.issuer).netloc or "The server"
-    if server.problem:
-        raise CatalogError("server_problem", f"Nothing was registered at {host}. {server.problem}")
-    if told != offered:
-        changed = "describes itself in another way than when it was looked up. Look it up again."
-        raise CatalogError("server_changed", f"Nothing was registered: {host} {changed}", status=409)
+    return registering.registered(chosen, redirect_uri=redirect_uri(request), save=save)
 
 
 def to_sign_in(request: HttpRequest, row: Credential, *, otherwise: str) -> HttpResponse:

@@ -10,6 +10,7 @@ from catalog import connections, custody, previews
 from catalog.client_fields import ClientForm
 from catalog.forms import NEW, EndpointForm, PreviewForm
 from catalog.models import Endpoint
+from catalog.oauth.our_addresses import redirect_uri
 from catalog.views import offers
 from catalog.views.credentials import refuse
 from catalog.views.endpoints import (
@@ -32,7 +33,7 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
     """Beside the form that it was asked from, or the whole page around it."""
     form = PreviewForm(request.POST, request.FILES)
     client = ClientForm(request.POST if form.is_oauth else None, prefix="client")
-    context: dict[str, Any] = {"form": form, "client": client, "redirect_uri": offers.redirect_uri(request)}
+    context: dict[str, Any] = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
     if form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
             context |= _found(request, _draft(form, client))

@@ -7,12 +7,16 @@ import sys
 from urllib.parse import urlsplit
 
 import pytest
+from django.test import Client
+from rest_framework.test import APIClient
 
 from catalog import enumeration
-from catalog.models import Endpoint, Run, Tool
+from catalog.models import Credential, Endpoint, Run, Tool
 from catalog.oauth import tokens
-from people.models import AuditEntry
+from people.models import AuditEntry, Role, Scope
+from people.tokens import issue
 from tests.catalog.oauth_cases import grant_of, wear_out
+from tests.factories import make_user
 from tests.pages import signed_in
 
 FORM = {"vendor": "", "vendor_name": "Library", "protocol": "mcp", "credential": "", "interval_minutes": "60"}
@@ -66,3 +70,34 @@ def test_from_the_401_to_the_first_reading_a_renewal_and_the_farewell(official):
     tokens.token_for(credential)
     admin.post(f"/credentials/{credential.pk}/sign-out/")
     assert AuditEntry.objects.get(action="revoke").after["told"] is True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_program_looks_up_registers_and_begins_a_sign_in_that_its_person_ends(official):
+    person = make_user(Role.ADMIN)
+    _, key = issue(person, actor=person, name="set-up", scopes=[Scope.ADMIN])
+    program = APIClient(headers={"Authorization": f"Bearer {key}"})
+    found = program.post("/api/v1/credentials/look-up/", {"url": f"{official}/mcp"}, format="json").json()
+    [server] = found["servers"]
+    told = ("issuer", "token_url", "authorization_url", "registration_url", "client_authentication")
+    client = {name: server[name] for name in told} | {"resource": found["resource"], "scope": "read"}
+    body = {"name": "Library", "kind": "oauth_code", "url": f"{official}/mcp", "client": client}
+
+    both = program.post(
+        "/api/v1/credentials/", body | {"client": client | {"client_id": "ours"}}, format="json"
+    )
+    made = program.post("/api/v1/credentials/", body, format="json")
+
+    assert (both.status_code, made.status_code) == (400, 201), made.json()
+    assert made.json()["client"]["registered_at"]
+    at = f"/api/v1/credentials/{made.json()['id']}/"
+    back = visited(program.post(f"{at}sign-in/").json()["address"])
+    assert back.startswith(found["redirect_uri"])
+    query = urlsplit(back).query
+    stranger, browser = signed_in(), Client()
+    stranger.get("/credentials/callback/", QUERY_STRING=query)
+    assert program.get(at).json()["standing"]["signed_in_by"] == ""
+    browser.force_login(person)
+    browser.get("/credentials/callback/", QUERY_STRING=query)
+    assert program.get(at).json()["standing"]["signed_in_by"] == str(person)
+    assert tokens.token_for(Credential.objects.get()) is not None
