@@ -54,7 +54,7 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
     "drift": ("Rewritten in place", frozenset({"DRIFT"})),
     "promises": (
         "Broken promise",
-        frozenset({"VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID", "REFUSES_VALID"}),
+        frozenset({"VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"}),
     ),
     "refuses": ("Refuses what it allows", frozenset({"REFUSES_VALID"})),
     "changes": ("Breaking change", frozenset({"BREAKING", "CHANGED"})),
