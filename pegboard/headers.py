@@ -14,6 +14,9 @@ CONTENT_SECURITY_POLICY = "; ".join(
     ]
 )
 ON_EVERY_REPLY = {
+    # What is shown depends on who asks, and is not to be found again in a shared browser or proxy. Files,
+    # and releases with their ETag, say themselves how long they may be kept.
+    "Cache-Control": "private, no-store",
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Cross-Origin-Opener-Policy": "same-origin",

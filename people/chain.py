@@ -1,6 +1,8 @@
 """The chain through the audit trail: what is hashed, and how. Pure; docs/decisions/0017-audit-chain.md.
 
-`digest` is SHA-256 over the canonical JSON of an entry's content, computed where the entry is written.
+`digest` is SHA-256 over the entry's id and the SHA-256 of the canonical JSON of its content; the latter is
+computed where the entry is written, the former by the database, which gives the id. Entries that are older
+than that have the latter alone, and one entry (NOTED_IDS) notes the ids of all of them.
 `hash` is SHA-256 over the entry's place in the chain, the hash before it and that digest; the database
 computes it when the transaction commits. Neither rule can change without breaking every chain there is.
 """
@@ -13,6 +15,8 @@ from typing import Any
 
 # What stands before the first entry.
 GENESIS = "0" * 64
+# What the entry does that notes the ids of those before it.
+NOTED_IDS = "note ids"
 CONTENT = (
     *("at", "actor", "actor_name", "action", "kind", "object_id", "label", "agent"),
     *("before", "after", "why"),
@@ -26,6 +30,11 @@ def digest_of(content: Mapping[str, Any]) -> str:
     told["at"] = at.astimezone(UTC).isoformat(timespec="microseconds")
     written = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(written.encode()).hexdigest()
+
+
+def with_id(pk: int, digest: str) -> str:
+    """The trigger `audit_enter` writes the same."""
+    return hashlib.sha256(f"{pk}\n{digest}".encode()).hexdigest()
 
 
 def hash_of(position: int, previous: str, digest: str) -> str:

@@ -1,12 +1,13 @@
 """Whether the audit trail is as it was written: walks the chain and names the first entry that is not."""
 
+import hashlib
 from dataclasses import dataclass
 
 from django.db import connection, transaction
 from django.db.models import F
 
 from people.audit import content_of
-from people.chain import GENESIS, digest_of, hash_of
+from people.chain import GENESIS, NOTED_IDS, digest_of, hash_of, with_id
 from people.models import AuditEntry, AuditHead
 
 BATCH = 2_000
@@ -40,32 +41,69 @@ def verify(kept: str = "") -> Verified:
 
 def _walk(end: AuditHead, kept: str) -> Verified:
     good, previous, passed = 0, GENESIS, kept in ("", f"0:{GENESIS}")
+    ids = _Ids()
     for entry in AuditEntry.objects.order_by(F("position").asc(nulls_last=True), "pk").iterator(BATCH):
-        if broken := _fault(entry, good + 1, previous):
+        if broken := _fault(entry, good + 1, previous) or ids.fault_at(entry):
             return Verified(good, f"{good}:{previous}", broken, passed)
         good, previous = good + 1, entry.hash
         passed = passed or kept == f"{good}:{previous}"
     broken = ""
     if (good, previous) != (end.position, end.hash):
         broken = f"The last entries are missing: the trail went on from place {good:,} to {end.position:,}."
+    elif ids.are_open:
+        broken = (
+            f"The ids of the first {ids.count:,} entries are noted nowhere: the entry that does is missing."
+        )
     elif not passed:
         broken = f"The head {kept} that was kept does not lie in this chain: it was written anew."
     return Verified(good, f"{good}:{previous}", broken, passed)
 
 
+class _Ids:
+    """The ids of entries whose own digests do not cover them, until the entry that notes them all."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.are_open = False
+        self._are_noted = False
+        self._noted = hashlib.sha256()
+
+    def fault_at(self, entry: AuditEntry) -> str:
+        """A sentence when `entry` shows that an id was changed, its own or one before it."""
+        if entry.digest == digest_of(content_of(entry)):
+            if self._are_noted:
+                return f"{_name(entry)} was changed: its id is not part of what was hashed."
+            line = f"{entry.position}:{entry.pk}"
+            self._noted.update((f"\n{line}" if self.count else line).encode())
+            self.count, self.are_open = self.count + 1, True
+            return ""
+        if entry.action == NOTED_IDS and self.are_open:
+            if (entry.after or {}).get("ids") != self._noted.hexdigest():
+                return (
+                    f"An entry before {_name(entry)} was changed: it has another id than when ids were noted."
+                )
+            self.are_open = False
+        self._are_noted = not self.are_open
+        return ""
+
+
+def _name(entry: AuditEntry) -> str:
+    """For a terminal, which obeys what a name may hold."""
+    told = f"{entry.actor_name}: {entry.action} {entry.label}, {entry.at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"Entry {entry.pk} ({''.join(each if each.isprintable() else '?' for each in told)})"
+
+
 def _fault(entry: AuditEntry, expected: int, previous: str) -> str:
     """A sentence about what was done to this entry, or before it; "" when nothing was."""
-    told = f"{entry.actor_name}: {entry.action} {entry.label}, {entry.at:%Y-%m-%d %H:%M:%S} UTC"
-    # For a terminal, which obeys what a name may hold.
-    name = f"Entry {entry.pk} ({''.join(each if each.isprintable() else '?' for each in told)})"
+    name = _name(entry)
     if entry.position is None:
         return f"{name} was inserted past the chain: it has no place in it."
     if entry.position < expected:
         return f"{name} was inserted: place {entry.position:,} is taken by another entry."
     if entry.position > expected:
         return f"{name} follows a gap: the entry at place {expected:,} was removed."
-    if digest_of(content_of(entry)) != entry.digest:
-        return f"{name} was changed: its content is not what was hashed."
+    if entry.digest not in (content := digest_of(content_of(entry)), with_id(entry.pk, content)):
+        return f"{name} was changed: its content, or its id, is not what was hashed."
     if entry.previous != previous:
         return f"{name} stands at another place than it was written, or the one before it was replaced."
     if hash_of(entry.position, entry.previous, entry.digest) != entry.hash:

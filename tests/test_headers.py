@@ -53,6 +53,20 @@ def handler():
     return Client().handler
 
 
+@pytest.mark.parametrize("path", ["/", "/tools/", "/audit/", "/keys/", "/api/v1/tools/", "/api/v1/audit/"])
+def test_what_holds_data_is_kept_by_nobody(client, path):
+    client.force_login(make_user(Role.ADMIN))
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "private, no-store"
+
+
+def test_files_may_be_kept(client):
+    answer = client.get("/static/favicon.svg")
+    answer.close()
+    assert "no-store" not in answer.headers.get("Cache-Control", "")
+
+
 @pytest.mark.parametrize("actor", ["stranger", Role.ADMIN])
 def test_every_address_answers_with_the_headers(actor, handler):
     client = Client(raise_request_exception=False)

@@ -35,6 +35,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw Python operation",
     ): "the trigger does the same as before, under a search path of its own",
     (
+        "people.0011_chain_ids",
+        "Raw Python operation",
+    ): "old code adds entries as before; they wait while ids are noted, a second for a million of them",
+    (
         "designer.0009_hold_addresses",
         "Raw SQL operation",
     ): "fills a table that the same migration makes, which old code does not know",

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
 from people import audit, directory, teams, verification
-from people.chain import GENESIS, digest_of, hash_of
+from people.chain import GENESIS, digest_of, hash_of, with_id
 from people.models import AuditEntry, AuditHead, Role
 from tests.factories import make_user
 
@@ -46,7 +46,7 @@ def test_an_untouched_trail_is_good_from_the_first_entry_to_the_head():
     assert (head.position, head.hash) == (6, rows[-1].hash)
     assert [row.position for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[0].previous == GENESIS
-    assert all(row.digest == digest_of(audit.content_of(row)) for row in rows)
+    assert all(row.digest == with_id(row.pk, digest_of(audit.content_of(row))) for row in rows)
     assert rows[3].hash == hash_of(4, rows[2].hash, rows[3].digest)
 
 
@@ -79,11 +79,31 @@ def test_a_changed_row_is_named_whatever_was_changed(column):
 
 
 @pytest.mark.django_db
+def test_a_row_with_another_id_is_found():
+    rows = write()
+    tamper("UPDATE people_auditentry SET id = id + 1000 WHERE position = 3")
+    found = verification.verify()
+    assert (found.good, found.broken.startswith(f"Entry {rows[2].pk + 1000} ")) == (2, True)
+    assert "was changed" in found.broken
+
+
+@pytest.mark.django_db
+def test_two_rows_that_changed_ids_are_found():
+    write()
+    tamper("UPDATE people_auditentry SET id = -id WHERE position IN (2, 3)")
+    tamper(
+        "UPDATE people_auditentry e SET id = -o.id FROM people_auditentry o"
+        " WHERE e.position IN (2, 3) AND o.position = 5 - e.position"
+    )
+    assert verification.verify().good == 1
+
+
+@pytest.mark.django_db
 def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
     rows = write()
     row = rows[2]
     row.action = "nothing"
-    digest = digest_of(audit.content_of(row))
+    digest = with_id(row.pk, digest_of(audit.content_of(row)))
     tamper(
         "UPDATE people_auditentry SET action = 'nothing', digest = %s, hash = %s WHERE position = 3",
         digest,
