@@ -122,6 +122,7 @@ def chosen_pin(request: Request, slug: str, pk: int) -> Pin:
     return get_object_or_404(rows, agent__slug=slug, pk=pk)
 
 
+@extend_schema(tags=["pins"])
 class PinList(ListAPIView[Pin]):
     write_role = Role.DESIGNER
     serializer_class = PinOutput
@@ -147,6 +148,7 @@ class PinList(ListAPIView[Pin]):
         return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
 
 
+@extend_schema(tags=["pins"])
 class PinSeveral(GenericAPIView[Pin]):
     """Up to a hundred tools in one call. One that is refused does not hold up the others."""
 
@@ -171,6 +173,7 @@ class PinSeveral(GenericAPIView[Pin]):
         return Response(PinsOutput({"results": results}).data)
 
 
+@extend_schema(tags=["pins"])
 class PinDetail(GenericAPIView[Pin]):
     write_role = Role.DESIGNER
     serializer_class = PinOutput

@@ -54,7 +54,7 @@ def test_parameter_says_what_is_taken(call, name, says):
     ("component", "member", "taken", "refused"),
     [
         ("CredentialInputRequest", "url", "https://api.acme.example:8443/v1", "notaurl"),
-        ("EndpointInputRequest", "url", "http://[::1]:9100/a2t", "https://api.acme.example/?key=1"),
+        ("EndpointInputRequest", "url", "http://[::1]:9100/a2t?v=1", "ftp://api.acme.example/"),
         ("PatchedEndpointChangeRequest", "url", "HTTPS://api.acme.example", ""),
         ("VendorInputRequest", "homepage", "", "acme.example"),
         ("PatchedVendorChangeRequest", "homepage", "https://bücher.example/?a=b", "javascript:alert(1)"),
