@@ -110,9 +110,7 @@ def test_a_version_number_written_as_text_is_no_drift(endpoint, vendor):
     vendor.listed[4] = tool(5, version="1", currentVersion="1")
     read(endpoint)
     assert findings() == []
-    changed = Tool.objects.get(name="tool_5")
-    one, other = (version.decoded() for version in changed.versions.all())
-    assert diff.compare(one, other).effects <= {"cosmetic"}
+    assert Tool.objects.get(name="tool_5").versions.count() == 1
 
 
 @in_database
@@ -131,7 +129,7 @@ def test_an_older_version_written_another_way_is_no_drift(endpoint, vendor):
     vendor.history[tool(5)["toolId"]] = [tool(5, version=2), tool(5, version="1", currentVersion=2)]
     history.read_all(endpoint.pk)
     assert findings() == []
-    assert Tool.objects.get(name="tool_5").versions.count() == 3
+    assert Tool.objects.get(name="tool_5").versions.count() == 2
 
 
 @in_database
