@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from catalog import diff
 from catalog.models import ToolVersion
@@ -35,11 +35,15 @@ class Upgrade:
 
 def of(agent: Agent) -> list[Upgrade]:
     """One for each pin of the agent that is behind, by name. Nothing moves by itself."""
-    behind = attention.with_newer(agent.pins.live().exclude(version=F("tool__current")))
-    rows = behind.filter(newer__gt=0).select_related(
+    return [to(pin, pin.tool.current) for pin in behind(agent) if pin.tool.current is not None]
+
+
+def behind(agent: Agent) -> QuerySet[Pin]:
+    """The agent's pins to which their vendors offer a newer version, with all that `to` reads."""
+    rows = attention.with_newer(agent.pins.live().exclude(version=F("tool__current")))
+    return rows.filter(newer__gt=0, tool__current__isnull=False).select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
     )
-    return [to(pin, pin.tool.current) for pin in rows if pin.tool.current is not None]
 
 
 def to(pin: Pin, version: ToolVersion) -> Upgrade:

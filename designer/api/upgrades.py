@@ -1,5 +1,6 @@
 from typing import Any
 
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -20,7 +21,7 @@ from designer import upgrades
 from designer.api.agents import chosen_agent
 from designer.models import Pin
 from designer.releases import pinned
-from people.api.generics import GenericAPIView
+from people.api.generics import GenericAPIView, ListAPIView
 
 
 class ImpactOutput(serializers.Serializer[Any]):
@@ -53,23 +54,19 @@ UpgradeOutput = type("UpgradeOutput", (serializers.Serializer,), dict(_MEMBERS))
 MoveOutput = type("MoveOutput", (serializers.Serializer,), _MEMBERS | {"changes": ChangeOutput})
 
 
-class UpgradesOutput(serializers.Serializer[Any]):
-    results = UpgradeOutput(many=True)
-    next = serializers.CharField(allow_null=True)
-    previous = serializers.CharField(allow_null=True)
+class UpgradeList(ListAPIView[Pin]):
+    """Pins that are behind, and what moving each of them would break."""
 
+    serializer_class = UpgradeOutput
+    ordering = ("name", "id")
 
-class UpgradeList(GenericAPIView[Pin]):
-    """Pins that are behind, and what moving each of them would break. All on one page."""
+    def get_queryset(self) -> QuerySet[Pin]:
+        return upgrades.behind(chosen_agent(self.request, self.kwargs["slug"]))
 
-    serializer_class = UpgradesOutput
-    pagination_class = None
-
-    @extend_schema(responses={200: UpgradesOutput})
-    def get(self, request: Request, slug: str) -> Response:
-        agent = chosen_agent(request, slug)
-        results = [_row(upgrade, agent.slug) for upgrade in upgrades.of(agent)]
-        return Response({"results": results, "next": None, "previous": None})
+    def list(self, request: Request, slug: str) -> Response:
+        found = self.paginate_queryset(self.get_queryset())
+        rows = [upgrades.to(pin, pin.tool.current) for pin in found or () if pin.tool.current]
+        return self.get_paginated_response([_row(upgrade, slug) for upgrade in rows])
 
 
 class VersionQuery(serializers.Serializer[Any]):
