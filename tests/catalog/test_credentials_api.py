@@ -45,6 +45,7 @@ def test_credential_shows_its_state_and_never_its_secret(admin_api):
             "expires_at": None,
             "signed_in_at": None,
             "signed_in_by": "",
+            "in_doubt_since": None,
             "error": None,
             "scopes": None,
         },

@@ -106,7 +106,11 @@ def test_each_call_is_in_the_audit_trail_without_its_arguments():
     call = ask_for(make_version(), {"city": "Secretville"}, actor=actor)
 
     entry = AuditEntry.objects.get()
-    assert (entry.actor, entry.action, entry.after) == (actor, "run", {"call": call.pk, "version": 1})
+    assert (entry.actor, entry.action, entry.after) == (
+        actor,
+        "run",
+        {"call": call.pk, "version": "1", "ordinal": 1},
+    )
 
 
 def test_the_same_form_sent_twice_is_one_call():

@@ -76,6 +76,14 @@ def test_the_message_carries_the_number_alone_and_comes_again_until_it_is_heard(
     assert "Oslo" not in "".join(broker_values())
 
 
+@pytest.fixture(autouse=True)
+def empty_queues():
+    """Of what earlier tests have sent, which no worker has heard."""
+    url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
+    with redis.Redis.from_url(url) as broker:
+        broker.delete("calls", "enumeration")
+
+
 def messages_about(call: Call) -> list[str]:
     return [text for text in broker_values() if invocation.TASK in text and f"[{call.pk}]" in text]
 

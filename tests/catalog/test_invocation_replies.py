@@ -208,7 +208,14 @@ MEANT = {
     ("mcp", "our own error as 403"): ("needs_authorization", "AUTH", "403"),
 }
 OUR_HEADERS = {
-    *("allow", "content-length", "content-security-policy", "content-type", "cross-origin-opener-policy"),
+    *(
+        "allow",
+        "cache-control",
+        "content-length",
+        "content-security-policy",
+        "content-type",
+        "cross-origin-opener-policy",
+    ),
     *("cross-origin-resource-policy", "permissions-policy", "referrer-policy", "x-content-type-options"),
     *("x-frame-options", "x-request-id"),
 }

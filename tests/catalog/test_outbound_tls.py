@@ -289,7 +289,9 @@ def test_endpoint_with_an_authority_of_its_own_is_read(admin_api, authority, pri
     slug = make_vendor().slug
     given = {"vendor": slug, "protocol": "a2t", "url": private_vendor.url}
     plain = admin_api.post("/api/v1/endpoints/", given)
-    trusting = admin_api.post("/api/v1/endpoints/", given | {"authorities": authority.pem})
+    trusting = admin_api.post(
+        "/api/v1/endpoints/", given | {"url": f"{private_vendor.url}/below", "authorities": authority.pem}
+    )
     assert (plain.status_code, trusting.status_code) == (201, 201)
     assert trusting.data["authorities"] == authority.pem.strip()
     runs = []

@@ -161,6 +161,7 @@ def test_uploaded_document_is_saved_read_and_never_shown_again(admin_api):
 
 class FakeSession:
     root = "https://api.example.com/v1"
+    largest = 32 << 20
 
 
 def test_document_is_kept_until_it_is_replaced_or_forgotten(admin_api):

@@ -64,7 +64,9 @@ def reword(bench, words):
 
 
 def words_of(bench):
-    return set(Tool.objects.filter(endpoint=bench.endpoint).values_list("description", flat=True))
+    """What was read last: held for review where the vendor rewrote what it had numbered."""
+    tools = Tool.objects.filter(endpoint=bench.endpoint).select_related("current", "stopped")
+    return {(tool.stopped or tool.current).decoded().description for tool in tools}
 
 
 @pytest.mark.parametrize(
