@@ -51,7 +51,8 @@ def pins_behind(user: User) -> "QuerySet[PinWithNewer]":
 # Putting such a query together takes longer than its answer, so it is done once; a reader narrows a copy.
 @cache
 def _pins_behind() -> "QuerySet[PinWithNewer]":
-    return with_newer(Pin.objects.live().exclude(version=F("tool__current"))).filter(newer__gt=0)
+    behind = with_newer(Pin.objects.live().exclude(version=F("tool__current"))).filter(newer__gt=0)
+    return behind.select_related("agent")
 
 
 def pins_gone(user: User) -> QuerySet[Pin]:
@@ -116,7 +117,8 @@ def _pins_under_review() -> QuerySet[Pin]:
     waiting = Finding.objects.filter(state=FindingState.OPEN).exclude(severity=Severity.LOW)
     about = Q(version=OuterRef("version")) | Q(subject=OuterRef("version__digest"))
     pins = Pin.objects.live().filter(tool__in=waiting.values("tool"))
-    return pins.filter(Exists(waiting.filter(about, tool=OuterRef("tool")))).order_by("-pk")
+    pins = pins.filter(Exists(waiting.filter(about, tool=OuterRef("tool")))).order_by("-pk")
+    return pins.select_related("agent", "version")
 
 
 def used_by_others(tool: Tool, user: User) -> int:
@@ -147,15 +149,16 @@ def agents_to_publish(user: User) -> list[Agent]:
 
 def first_steps(user: User) -> Steps:
     """What this installation has done at least once, in one query."""
+    return _first_steps().get(pk=user.pk)
+
+
+@cache
+def _first_steps() -> "QuerySet[User, Steps]":
     fetched = ApiToken.objects.filter(scopes__contains=[Scope.RUNTIME]).exclude(last_used_at=None)
-    return (
-        User.objects.filter(pk=user.pk)
-        .values(
-            connected=Exists(Vendor.objects.live()),
-            read=Exists(Tool.objects.all()),
-            pinned=Exists(Pin.objects.live()),
-            published=Exists(Release.objects.all()),
-            fetched=Exists(fetched),
-        )
-        .get()
+    return User.objects.values(
+        connected=Exists(Vendor.objects.live()),
+        read=Exists(Tool.objects.all()),
+        pinned=Exists(Pin.objects.live()),
+        published=Exists(Release.objects.all()),
+        fetched=Exists(fetched),
     )

@@ -1,6 +1,6 @@
 from functools import cache
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -8,6 +8,7 @@ from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint, Finding, Run
 from catalog.models.findings import FindingQuerySet, FindingState
+from catalog.models.vendors import EndpointQuerySet
 from designer import attention
 from designer.context import THEMES
 from people.models import Role
@@ -15,38 +16,55 @@ from people.permissions import person, requires
 
 SHOWN = 5
 RUNS_LOOKED_AT = 500
+PIN_SHOWN = ("name", "agent__slug", "agent__name")
+VERSION_NAMED = ("version__label", "version__rewrite", "version__first_seen_at")
 YEAR = 365 * 24 * 3600
 
 
 @requires(Role.VIEWER)
 def home(request: HttpRequest) -> HttpResponse:
     steps = attention.first_steps(person(request))
-    # Most runs find nothing new, so the search for those that did stops after the latest ones.
-    latest = Run.objects.order_by("-pk").values("pk")[:RUNS_LOOKED_AT]
-    moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
-    behind = attention.pins_behind(person(request))
+    reviewed, behind = attention.pins_under_review(person(request)), attention.pins_behind(person(request))
     context = {
         "steps": steps,
         "now": next((name for name, is_done in steps.items() if not is_done), ""),
-        "endpoints": Endpoint.objects.needing_action().with_status().select_related("vendor")[:SHOWN],
+        "endpoints": _needing_action()[:SHOWN],
         "findings": _waiting()[:SHOWN],
-        "reviewed": attention.pins_under_review(person(request)).select_related("agent", "tool", "version")[
-            : SHOWN + 1
-        ],
-        "behind": behind.select_related("agent", "tool", "version")[: SHOWN + 1],
+        "reviewed": reviewed.only(*PIN_SHOWN, *VERSION_NAMED)[: SHOWN + 1],
+        "behind": behind.only(*PIN_SHOWN)[: SHOWN + 1],
         "gone": attention.pins_gone(person(request))[: SHOWN + 1],
         "agents": attention.agents_to_publish(person(request))[: SHOWN + 1],
-        "runs": moved.select_related("endpoint__vendor")[:SHOWN],
+        "runs": _moved()[:SHOWN],
         "shown": SHOWN,
     }
     return render(request, "designer/home.html", context)
 
 
+# Built once, because putting one of these together takes longer than its answer, as does each column that
+# the page does not show. A slice of one is a query of its own.
+
+
+@cache
+def _needing_action() -> EndpointQuerySet:
+    return Endpoint.objects.needing_action().with_status().select_related("vendor")
+
+
 @cache
 def _waiting() -> FindingQuerySet:
-    """The heaviest first. Built once; a slice of it is a query of its own."""
+    """The heaviest first."""
     waiting = Finding.objects.filter(state=FindingState.OPEN).decisions().weighed()
-    return waiting.select_related("tool", "endpoint__vendor")
+    shown = ("message", "raised_at", "severity", "tool__name", "endpoint__vendor__name")
+    return waiting.select_related("tool", "endpoint__vendor").only(*shown)
+
+
+@cache
+def _moved() -> QuerySet[Run]:
+    """Most runs find nothing new, so the search for those that did stops after the latest ones."""
+    latest = Run.objects.order_by("-pk").values("pk")[:RUNS_LOOKED_AT]
+    moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
+    endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name")
+    shown = ("added", "changed", "withdrawn", "queued_at")
+    return moved.select_related("endpoint__vendor").only(*shown, *endpoint)
 
 
 @requires(write=Role.VIEWER)
