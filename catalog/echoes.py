@@ -68,6 +68,8 @@ class Echoes:
 
     def begins_at_the_end_of(self, text: str, at_least: int) -> bool:
         """Whether `text` was cut off inside a secret of which so many characters are left."""
+        if not self.forms:
+            return False
         tail = text[-_LONGEST_ESCAPE * self.longest :].encode(errors="replace")
         tails = [normal(each, self._pattern) for each in (tail, _CUT_ESCAPE.sub(b"", tail))]
         beginnings = (form[:size] for form in self._normal for size in range(at_least, len(form)))
