@@ -32,7 +32,7 @@ from catalog.tokens import tokens_of
 from catalog.version_names import version_name
 
 MAX_READINGS = 3
-CHUNK = 100
+CHUNK = 250
 AT_ONCE = 25  # some 100 kB: less than a socket holds, so that nobody waits for the database
 
 Progress = Callable[[int, int, int], None]
