@@ -39,8 +39,10 @@ def test_arrow_keys_walk_through_a_list(page):
     make_agent(name="First")
     make_agent(name="Second")
     page.goto("/agents/")
-    page.get_by_role("link", name="First").focus()
-    page.keyboard.press("ArrowDown")
+    first = page.get_by_role("link", name="First")
+    first.focus()
+    expect(first).to_be_focused()
+    first.press("ArrowDown")
 
     expect(page.get_by_role("link", name="Second")).to_be_focused()
 
