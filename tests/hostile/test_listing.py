@@ -208,7 +208,10 @@ def test_53_a_list_that_changes_once_is_read_again_and_taken_whole(bench):
     assert (run.status, run.changed, run.unchanged) == ("succeeded", 6, 0)
     tools = Tool.objects.filter(endpoint=bench.endpoint).select_related("current", "stopped")
     words = {(tool.stopped or tool.current).decoded().description for tool in tools}
-    assert words == {"Other words."}, "held for review where the vendor rewrote what it had numbered"
+    assert words == {"Other words."}
+    assert [bool(tool.stopped) for tool in tools] == [bool(tool.current.label) for tool in tools], (
+        "held for review where the vendor rewrote what it had numbered, and nowhere else"
+    )
 
 
 @on(PAGED)

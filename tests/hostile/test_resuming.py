@@ -64,8 +64,9 @@ def reword(bench, words):
 
 
 def words_of(bench):
-    """What was read last: held for review where the vendor rewrote what it had numbered."""
+    """What was read last: held for review where the vendor rewrote what it had numbered, and nowhere else."""
     tools = Tool.objects.filter(endpoint=bench.endpoint).select_related("current", "stopped")
+    assert [bool(tool.stopped) for tool in tools] == [bool(tool.current.label) for tool in tools]
     return {(tool.stopped or tool.current).decoded().description for tool in tools}
 
 
