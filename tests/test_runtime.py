@@ -93,9 +93,21 @@ class Product:
         top = psutil.Process(self.process.pid)
         return [top, *top.children(recursive=True)]
 
+    def runs(self, name: str) -> bool:
+        """One that ends while it is asked does not run."""
+        for each in self.tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if each.name() == name:
+                    return True
+        return False
+
     def child(self, *words: str) -> psutil.Process:
         top = psutil.Process(self.process.pid)
-        return next(each for each in top.children() if set(words) <= set(each.cmdline()))
+        for each in top.children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if set(words) <= set(each.cmdline()):
+                    return each
+        pytest.fail(f"no child runs with {words}")
 
     def kill_everything(self) -> None:
         for process in self.tree():
@@ -225,12 +237,13 @@ def test_what_runs_heals_and_ends_together(product):
     eventually(lambda: "ready" in (running.data / "log" / "worker.log").read_text())
     web = running.child("gunicorn")
     for each in [web, *web.children()]:  # those who outlive it would answer in its place
-        each.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
     running.wait_for("web was killed by SIGKILL; starting it again now")
     assert running.status() == 200
     running.child("-D").kill()
     running.wait_for("postgres was killed by SIGKILL")
-    eventually(lambda: any(each.name() == "postgres" for each in running.tree()))
+    eventually(lambda: running.runs("postgres"))
 
     tree = running.tree()
     assert running.stop() == 0
