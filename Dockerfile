@@ -11,6 +11,7 @@ RUN pip install --require-hashes --requirement requirements.txt \
 WORKDIR /app
 COPY manage.py ./
 COPY people people
+COPY core core
 COPY catalog catalog
 COPY designer designer
 COPY demo demo

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Iterator
 
 from benchmarks.frame import Figure, percentile, samples
+from core import metrics, redis_client
 from pegboard.tracing import REQUESTS
-from people import broker, counters
 
 ROUNDS, TIMES = 50, 2_000
 ROUTES, CLASSES = 120, 4
@@ -21,9 +21,9 @@ def main() -> Iterator[Figure]:
         for status in range(CLASSES):
             for seconds in (0.004, 0.02, 0.2, 3.0):
                 REQUESTS.observe(seconds, f"route-{route}", f"{status + 2}xx")
-    counters.send()
-    shown = percentile(samples(lambda: list(counters.lines()), ROUNDS), 50) * 1000
-    fetched = percentile(samples(lambda: broker.client().hgetall(counters.KEY), ROUNDS), 50) * 1000
+    metrics.send()
+    shown = percentile(samples(lambda: list(metrics.lines()), ROUNDS), 50) * 1000
+    fetched = percentile(samples(lambda: redis_client.client().hgetall(metrics.KEY), ROUNDS), 50) * 1000
     yield Figure("show 480 histograms", shown, "ms", floor=fetched, target=5, less_is_better=True)
 
 

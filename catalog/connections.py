@@ -31,7 +31,8 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.twins import twins_of
 from catalog.wire import complaint_about_authorities
-from people import audit, clashes, late_edits
+from core import unique_violations
+from people import audit, late_edits
 from people.models import User
 
 LONGEST_INTERVAL = 7 * 24 * 60
@@ -53,7 +54,7 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
         with transaction.atomic():
             vendor.save()
     except IntegrityError as exc:
-        if not clashes.is_taken(exc):
+        if not unique_violations.is_taken(exc):
             raise
         way_out = "Choose another short name." if slug else "Choose that one, or give this one another name."
         message = f"There is a vendor “{vendor.slug}” already. {way_out}"

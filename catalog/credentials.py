@@ -1,4 +1,4 @@
-"""The one place that attaches secrets to a request. How they lie in the database: catalog/sealing.py."""
+"""The one place that attaches secrets to a request. How they lie in the database: core/encryption.py."""
 
 import base64
 import copy
@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from catalog import bounds, pacing, sealing
+from catalog import bounds, pacing
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
@@ -26,8 +26,9 @@ from catalog.networks import origin_of, outbound_policy
 from catalog.oauth import clients, tokens
 from catalog.outbound import Carried, Exchange, Session
 from catalog.protocols.challenges import scope_asked, wants_more_scope
-from catalog.sealing import Secret, UndecryptableError
 from catalog.wire import Limits
+from core import encryption
+from core.encryption import Secret, UndecryptableError
 from people import audit
 
 LONGEST_LIFE = 900  # seconds that a signed token may live
@@ -59,13 +60,13 @@ def facts(credential: Credential) -> dict[str, Any]:
 
 def seal(credential: Credential, secret: Secret) -> None:
     """Put `secret` into the row (not saved). Raises CatalogError when the installation has no key."""
-    credential.sealed = sealing.seal(secret, row=credential.pk, field=FIELD)
-    credential.fingerprint = sealing.fingerprint(secret)
+    credential.sealed = encryption.seal(secret, row=credential.pk, field=FIELD)
+    credential.fingerprint = encryption.fingerprint(secret)
 
 
 def unseal(credential: Credential) -> Secret:
     """Raises UndecryptableError; never returns ciphertext."""
-    return sealing.unseal(credential.sealed, row=credential.pk, field=FIELD, name=credential.name)
+    return encryption.unseal(credential.sealed, row=credential.pk, field=FIELD, name=credential.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, revocation, tokens
 from catalog.oauth.registration import Registered
 from catalog.oauth.revocation import Farewell
-from catalog.sealing import Secret
+from core.encryption import Secret
 from people import audit, late_edits
 from people.models import User
 

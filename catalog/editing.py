@@ -8,13 +8,13 @@ from catalog import networks
 from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.protocols.errors import RefusedError
-from people import names
+from core import display_names
 
 Row = TypeVar("Row", Vendor, Endpoint, Credential)
 
 
 def check_name(name: str, longest: int) -> None:
-    if why := names.why_not(name, longest):
+    if why := display_names.why_not(name, longest):
         raise invalid(name=why)
 
 

@@ -22,8 +22,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 
-from catalog import credentials, evidence, hints, lanes, pacing, reading, recording, resuming, trail
-from catalog.crashpoints import crashpoint
+from catalog import credentials, evidence, lanes, pacing, reading, recording, resuming, trail
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
@@ -36,8 +35,10 @@ from catalog.protocols.errors import (
     UnavailableError,
 )
 from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
-from people import audit, outages, trace
-from people.counters import Histogram
+from core import db_errors, log_context, task_dispatch
+from core.failpoints import crashpoint
+from core.metrics import Histogram
+from people import audit
 from people.models import User
 
 logger = logging.getLogger(__name__)
@@ -159,7 +160,7 @@ def send(run_id: int) -> bool:
     queued = Run.objects.filter(pk=run_id, status=RunStatus.QUEUED)
     # Before the message: a worker that hears of it at once would find the row locked and skip it.
     queued.update(sent_at=Now())
-    if hints.give(partial(current_app.send_task, TASK, args=[run_id]), f"run {run_id}"):
+    if task_dispatch.give(partial(current_app.send_task, TASK, args=[run_id]), f"run {run_id}"):
         return True
     queued.update(sent_at=None)
     return False
@@ -234,7 +235,7 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
         return Run.objects.select_related("endpoint").get(pk=run_id)
     began = time.monotonic()
     was_slow = lanes.is_slow(run)
-    with trace.about(run_id=run.pk, endpoint_id=run.endpoint_id):
+    with log_context.about(run_id=run.pk, endpoint_id=run.endpoint_id):
         _perform(run, on_progress)
         run.refresh_from_db()
         if (was_slow or run.put_aside) and (waiting := lanes.next_waiting()):
@@ -269,9 +270,9 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
         _fail(run, exc.code, exc.message, wait, heart.progress, heart.heard, may_resume=may_resume)
     except Exception as exc:
         logger.exception("run %s failed", run.pk)
-        if outages.is_database_lost(exc):
+        if db_errors.is_database_lost(exc):
             raise  # The lease runs out, and the run is taken up again.
-        found = outages.outage(exc)
+        found = db_errors.outage(exc)
         code = found.code.upper() if found else "INTERNAL"
         message = found.message if found else "Pegboard itself failed here; its log says more."
         message += " The catalog is as it was."

@@ -6,7 +6,8 @@ from django.db import IntegrityError, transaction
 
 from catalog.errors import CatalogError
 from catalog.models import Call, Example, Tool
-from people import audit, clashes, names
+from core import display_names, unique_violations
+from people import audit
 from people.models import User
 
 LONGEST_NAME = 100
@@ -24,7 +25,7 @@ def keep(
 ) -> Example:
     """Raises CatalogError for a name that cannot be had, and where the tool has enough examples."""
     name = name.strip()
-    if why := names.why_not(name, LONGEST_NAME):
+    if why := display_names.why_not(name, LONGEST_NAME):
         raise CatalogError("invalid", "Give the example another name.", fields={"name": why})
     if Example.objects.filter(tool=tool).count() >= MOST_PER_TOOL:
         message = f"A tool has up to {MOST_PER_TOOL} examples. Remove one first."
@@ -35,7 +36,7 @@ def keep(
                 tool=tool, name=name, arguments=arguments, created_by=actor, created_name=str(actor)
             )
     except IntegrityError as exc:
-        if not clashes.is_taken(exc):
+        if not unique_violations.is_taken(exc):
             raise
         message = f"There is an example “{name}” already. Choose another name."
         raise CatalogError("name_taken", message, fields={"name": message}, status=409) from exc

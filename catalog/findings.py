@@ -8,10 +8,11 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from catalog import hints, holds
+from catalog import holds
 from catalog.errors import CatalogError
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState, Severity
+from core import task_dispatch
 from people import audit
 from people.models import User
 
@@ -77,7 +78,7 @@ def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
 
 def _index() -> None:
     """A broker that is away delays it: the search index follows once a minute by itself."""
-    hints.give(partial(current_app.send_task, INDEX), "the search index")
+    task_dispatch.give(partial(current_app.send_task, INDEX), "the search index")
 
 
 def _invalid(field: str, sentence: str) -> CatalogError:

@@ -13,7 +13,6 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from catalog import holds, inspection, policy, trail
-from catalog.crashpoints import crashpoint
 from catalog.holds import Caught
 from catalog.inspection import REVISION, Alarm, links
 from catalog.inspection.letters import skeleton, spelling
@@ -31,6 +30,7 @@ from catalog.protocols.signature import Signature
 from catalog.twins import twins_of
 from catalog.version_names import version_name
 from catalog.versions import predecessors
+from core.failpoints import crashpoint
 
 CHUNK = 500
 # An instruction that names another vendor's tool is more than a word that happens to be one.

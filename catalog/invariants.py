@@ -21,10 +21,11 @@ from django.apps import apps
 from django.db import connection
 from django.utils.module_loading import module_has_submodule
 
-from catalog import protocols, sealing
+from catalog import protocols
 from catalog.models import ToolVersion
 from catalog.models.runs import ACTIVE
 from catalog.protocols import base
+from core import encryption
 
 EXAMPLES = 5
 # The scheduler takes up a run within seconds of its lease's end; later than this, nobody does.
@@ -119,10 +120,10 @@ def _digest(protocol: str, raw: str) -> str:
 def _unknown_keys() -> Iterator[str]:
     """Sealed secrets whose key this installation does not have."""
     try:
-        known = set(sealing.keyring().keys)
-    except sealing.KeyringError:
+        known = set(encryption.keyring().keys)
+    except encryption.KeyringError:
         known = set()
-    for column in sealing.columns():
+    for column in encryption.columns():
         used = column.model._default_manager.exclude(**{column.sealed: ""})
         for key in used.exclude(**{f"{column.key_id}__in": known}).values_list(column.key_id, flat=True):
             yield f"a secret in {column.name} under the key “{key}”"

@@ -20,8 +20,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from catalog import call_results, credentials, hints, holds, pacing, refused_calls
-from catalog.crashpoints import crashpoint
+from catalog import call_results, credentials, holds, pacing, refused_calls
 from catalog.errors import CatalogError
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
@@ -33,6 +32,8 @@ from catalog.protocols.base import Outcome, Protocol, canonical, digest
 from catalog.protocols.errors import ProtocolError, printable
 from catalog.protocols.signature import Signature
 from catalog.wire import DEFAULT_LIMITS, MIB, Limits
+from core import task_dispatch
+from core.failpoints import crashpoint
 from people import audit
 from people.models import CALLS_AT_ONCE, ApiToken, User
 
@@ -299,7 +300,7 @@ def send(call_id: int) -> None:
     """Tell a worker. If the broker is away the row stays queued, and `sweep` sends again."""
     queued = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED)
     queued.update(sent_at=Now())
-    if not hints.give(partial(current_app.send_task, TASK, args=[call_id]), f"call {call_id}"):
+    if not task_dispatch.give(partial(current_app.send_task, TASK, args=[call_id]), f"call {call_id}"):
         queued.update(sent_at=None)
 
 

@@ -30,7 +30,7 @@ from catalog.outbound import Turns
 from catalog.protocols.base import Outcome
 from catalog.protocols.errors import ProtocolError, UnavailableError, is_about_token
 from catalog.protocols.retry_after import DAY
-from people import broker
+from core import redis_client
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ def turn(pace: Pace, patience: float, longest: float) -> Iterator[None]:
         # Lost with the server, it ends by itself.
         with suppress(redis.RedisError):
             if not _alone.is_server_away:
-                broker.client().zrem(f"{pace.key}:busy", token)
+                redis_client.client().zrem(f"{pace.key}:busy", token)
 
 
 def _too_busy(pace: Pace, answer: float) -> str:
@@ -142,7 +142,7 @@ def take(pace: Pace, token: str, patience: float, longest: float, now: float | N
     clock = "" if now is None else round(now * 1000)
     keys = (f"{pace.key}:busy", f"{pace.key}:starts")
     given = (token, pace.per_second, pace.at_once, *milliseconds, clock)
-    return int(broker.client().eval(TAKE_A_TURN, len(keys), *keys, *given))
+    return int(redis_client.client().eval(TAKE_A_TURN, len(keys), *keys, *given))
 
 
 class _Alone:

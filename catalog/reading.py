@@ -17,7 +17,6 @@ from typing import Any
 from django.utils import timezone
 
 from catalog import bounds, breaches, diff, inspection, policy, promises, recording, remembering
-from catalog.crashpoints import crashpoint
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
@@ -30,6 +29,7 @@ from catalog.remembering import FirstPage, RememberedPages
 from catalog.resuming import Replies
 from catalog.tokens import tokens_of
 from catalog.version_names import version_name
+from core.failpoints import crashpoint
 
 MAX_READINGS = 3
 CHUNK = 250

@@ -18,14 +18,14 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 
 from catalog import breaches, policy, trail, wording
-from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
-from people.counters import Counter
+from core.failpoints import crashpoint
+from core.metrics import Counter
 
 REJECTIONS_KEPT = 1_000
 RUNS = Counter(

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from catalog import sealing
 from catalog.errors import CatalogError
 from catalog.models import FingerprintKey
-from catalog.sealing import SealedColumn, UndecryptableError
+from core import encryption
+from core.encryption import SealedColumn, UndecryptableError
 from people import audit
 
 logger = logging.getLogger(__name__)
@@ -38,23 +38,23 @@ def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
 
     Those of keys that are not in the ring stay as they are, and those that do not open are counted.
     """
-    ring = sealing.keyring()
+    ring = encryption.keyring()
     progress = Progress()
     deadline = time.monotonic() + PATIENCE
     while True:
         progress.unopened = 0
         before = progress.sealed
-        for column in sealing.columns():
+        for column in encryption.columns():
             for key_id in ring.keys.keys() - {ring.first}:
                 _seal_again(column, key_id, progress, say)
-        left = sum(count for key_id, count in sealing.secrets_by_key().items() if _is_old(key_id, ring))
+        left = sum(count for key_id, count in encryption.secrets_by_key().items() if _is_old(key_id, ring))
         if left <= progress.unopened or time.monotonic() > deadline:
             return progress
         if progress.sealed == before:
             time.sleep(0.2)
 
 
-def _is_old(key_id: str, ring: sealing.Keyring) -> bool:
+def _is_old(key_id: str, ring: encryption.Keyring) -> bool:
     return key_id in ring.keys and key_id != ring.first
 
 
@@ -80,12 +80,12 @@ def _seal_batch(column: SealedColumn, key_id: str, after: UUID, progress: Progre
     last = None
     for last, sealed in rows[:BATCH]:
         try:
-            secret = sealing.unseal(sealed, row=last, field=column.name, name=str(last))
+            secret = encryption.unseal(sealed, row=last, field=column.name, name=str(last))
         except UndecryptableError:
             progress.unopened += 1
             logger.warning("%s of row %s does not open with key %s", column.name, last, key_id)
             continue
-        again = sealing.seal(secret, row=last, field=column.name)
+        again = encryption.seal(secret, row=last, field=column.name)
         progress.sealed += table.filter(pk=last, **{column.sealed: sealed}).update(**{column.sealed: again})
     return last
 
@@ -96,13 +96,13 @@ def forget(key_id: str) -> int:
 
     Raises KeyringError, and CatalogError while the key is there.
     """
-    if key_id in sealing.keyring().keys:
+    if key_id in encryption.keyring().keys:
         raise CatalogError(
             "key_is_there",
             f"The key “{key_id}” is in PEGBOARD_KEYS, so its secrets open. Nothing was forgotten.",
         )
     forgotten = 0
-    for column in sealing.columns():
+    for column in encryption.columns():
         rows = column.model._default_manager.filter(**{column.key_id: key_id})
         if column.model is FingerprintKey:
             forgotten += rows.delete()[0]

@@ -23,9 +23,8 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
-from catalog import cloaking, credentials, diff, hints, reading, trail
+from catalog import cloaking, credentials, diff, reading, trail
 from catalog.cloaking import CODE, Sight
-from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
 from catalog.models.findings import FindingState
@@ -38,7 +37,9 @@ from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError
 from catalog.protocols.errors import ProtocolError, RefusedError, UnavailableError, is_about_token
 from catalog.protocols.signature import Signature
 from catalog.recording import LostLeaseError
-from people import audit, trace
+from core import log_context, task_dispatch
+from core.failpoints import crashpoint
+from people import audit
 from people.models import User
 
 logger = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ def tick() -> None:
 
 def _send(endpoint_id: int) -> bool:
     send = partial(current_app.send_task, TASK, args=[endpoint_id])
-    return hints.give(send, f"the second look at endpoint {endpoint_id}")
+    return task_dispatch.give(send, f"the second look at endpoint {endpoint_id}")
 
 
 def _over() -> QuerySet[SecondLook]:
@@ -171,7 +172,7 @@ def perform(endpoint_id: int) -> None:
     if look is None:
         return
     crashpoint("look-claimed")
-    with trace.about(endpoint_id=endpoint_id):
+    with log_context.about(endpoint_id=endpoint_id):
         try:
             sights, found = _Looking(look).look()
             crashpoint("looked")

@@ -9,7 +9,7 @@ from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, states
 from catalog.oauth.states import Remedy, Standing, State
 from catalog.oauth.tokens import moment
-from catalog.sealing import UndecryptableError
+from core.encryption import UndecryptableError
 
 TOO_SHORT = (
     f"Its secret has fewer than {echoes.SHORTEST_SECRET} characters: too few to tell it from ordinary words, "

@@ -7,11 +7,12 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
-from catalog import enumeration, hints, history, inspecting, invocation, search, second_look, wording
-from catalog.crashpoints import crashpoint
+from catalog import enumeration, history, inspecting, invocation, search, second_look, wording
 from catalog.models import Run
 from catalog.models.runs import RunStatus
 from catalog.oauth import tokens
+from core import task_dispatch
+from core.failpoints import crashpoint
 
 # After that, what a reading left to do has been done by the tasks that run once a minute.
 LEFT_TO_OTHERS = timedelta(minutes=2)
@@ -25,7 +26,7 @@ def enumerate_endpoint(run_id: int) -> None:
         inspecting.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
         # Without the broker, the next reading sees to it.
-        hints.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
+        task_dispatch.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         crashpoint("done")
 
 

@@ -13,10 +13,10 @@ from celery import current_app
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog import hints
 from catalog.models import Tool
 from catalog.protocols.signature import Parameter, Signature
 from catalog.tokens import tokens_of
+from core import task_dispatch
 
 INDEX = "catalog.tasks.index_pending"
 AT_ONCE = 200
@@ -82,7 +82,7 @@ def catch_up() -> None:
 
 def _index(endpoint: int) -> None:
     """A broker that is away delays it: the search index follows once a minute by itself."""
-    hints.give(partial(current_app.send_task, INDEX, args=[endpoint]), "the search index")
+    task_dispatch.give(partial(current_app.send_task, INDEX, args=[endpoint]), "the search index")
 
 
 @dataclass(frozen=True, slots=True)

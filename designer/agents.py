@@ -7,11 +7,12 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
+from core import display_names, unique_violations
 from designer import addresses
 from designer.errors import DesignerError
 from designer.models import Agent
 from designer.texts import checked
-from people import audit, clashes, late_edits, names, teams
+from people import audit, late_edits, teams
 from people.models import Team, User
 
 LONGEST_NAME = 120
@@ -132,7 +133,7 @@ def facts(agent: Agent) -> dict[str, Any]:
 def _apply(agent: Agent, changes: Changes) -> None:
     if "name" in changes:
         agent.name = changes["name"].strip()
-        if why := names.why_not(agent.name, LONGEST_NAME):
+        if why := display_names.why_not(agent.name, LONGEST_NAME):
             raise DesignerError("invalid", "An agent cannot be called so.", fields={"name": why})
     if "description" in changes:
         agent.description = checked(changes["description"], field="description", limit=LONGEST_DESCRIPTION)
@@ -210,7 +211,7 @@ def _save(agent: Agent) -> None:
         with transaction.atomic():
             agent.save()
     except IntegrityError as exc:
-        if not clashes.is_taken(exc):
+        if not unique_violations.is_taken(exc):
             raise
         raise _taken(f"There is an agent at “{agent.slug}” already.") from exc
     # After the write, which waits for whoever gives this address up at the moment.

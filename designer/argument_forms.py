@@ -9,7 +9,7 @@ import msgspec
 from django import forms
 from django.forms import BoundField
 
-from catalog.protocols import arguments, outcomes, strict_json
+from catalog.protocols import arguments, outcomes
 from catalog.protocols.arguments import TOGETHER
 from catalog.protocols.base import canonical
 from catalog.protocols.errors import ProtocolViolationError, printable
@@ -17,7 +17,8 @@ from catalog.protocols.signature import Parameter, Signature
 from catalog.protocols.subschemas import DEFINITIONS
 from catalog.templatetags.display import shown
 from catalog.templatetags.signatures import limits
-from people.errors import DomainError
+from core import strict_json
+from core.errors import DomainError
 from people.forms import OperationForm
 
 MOST_CHOICES = 200

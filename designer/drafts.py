@@ -14,7 +14,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from catalog.protocols import base, signature
-from catalog.snapshots import one_moment
+from core.consistent_read import one_moment
 from designer import effective, names, releases, sealed
 from designer.models import Agent, Draft, Release
 

@@ -19,6 +19,7 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.signature import Parameter, Signature
 from catalog.versions import stopping
+from core.errors import DomainError
 from designer import names
 from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG
 from designer.effective import ParameterWords, Words, merged
@@ -27,7 +28,6 @@ from designer.models import Agent
 from designer.releases import LONGEST_NOTE
 from designer.removal import Use
 from people import teams
-from people.errors import DomainError
 from people.forms import ExplainedChoiceField, OperationForm
 from people.late_edits import LateEditError
 from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, Scope, Team, User

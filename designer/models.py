@@ -10,7 +10,7 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from catalog.models import Tool, ToolVersion
-from catalog.sealing import KeyIdField, SealedField
+from core.encryption import KeyIdField, SealedField
 from people.models import ApiToken, Team, User, everyone_pk, teams_of
 
 # The agents that are named for a key; for querysets and for queries whose text is constant.

@@ -12,12 +12,12 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.protocols.errors import printable
+from core.errors import DomainError
 from designer import names
 from designer.agents import locked
 from designer.errors import DesignerError, NameTakenError
 from designer.models import Agent, Pin
 from people import audit, late_edits
-from people.errors import DomainError
 from people.models import User
 
 

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
 
-from catalog import sealing
 from catalog.errors import CatalogError
-from catalog.sealing import Secret
+from core import encryption
+from core.encryption import Secret
 from designer.errors import DesignerError
 from designer.models import PUBLISHING_KEY, PublishingKey
 
@@ -62,13 +62,13 @@ def make_key() -> bytes:
         )
         if kept := _kept():
             return kept
-        made = os.urandom(sealing.KEY_BYTES)
+        made = os.urandom(encryption.KEY_BYTES)
         block = made.ljust(BLOCK_BYTES, b"\0")
         cursor.execute(
             "UPDATE designer_publishingcheck SET inner_key = %s, outer_key = %s",
             [bytes(each ^ 0x36 for each in block), bytes(each ^ 0x5C for each in block)],
         )
-        sealed = sealing.seal(Secret(made.hex()), row=PUBLISHING_KEY, field=FIELD)
+        sealed = encryption.seal(Secret(made.hex()), row=PUBLISHING_KEY, field=FIELD)
         PublishingKey.objects.update_or_create(pk=PUBLISHING_KEY, defaults={"sealed": sealed})
     return made
 
@@ -78,4 +78,4 @@ def _kept() -> bytes | None:
     if sealed is None:
         return None
     row: UUID = PUBLISHING_KEY
-    return bytes.fromhex(sealing.unseal(sealed, row=row, field=FIELD, name=NAME).reveal())
+    return bytes.fromhex(encryption.unseal(sealed, row=row, field=FIELD, name=NAME).reveal())

@@ -13,7 +13,8 @@ from pathlib import Path
 from django.core.management import call_command
 from django.db import connection
 
-from catalog import invariants, sealing
+from catalog import invariants
+from core import encryption
 from pegboard.embedded import EmbeddedError, embedded_programs
 from people import verification
 
@@ -77,11 +78,11 @@ def _problems() -> Iterator[str]:
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
     try:
-        ring = sealing.keyring()
-    except sealing.KeyringError as exc:
+        ring = encryption.keyring()
+    except encryption.KeyringError as exc:
         yield str(exc)
     else:
-        for key_id, count in sorted(sealing.missing_keys(ring).items()):
+        for key_id, count in sorted(encryption.missing_keys(ring).items()):
             yield f"{count:,} secrets need the key “{key_id}”. Put it back into PEGBOARD_KEYS."
     wanted = [claim.name for claim in invariants.claims() if claim.name != "secret_keys"]
     yield from map(str, invariants.check(only=wanted))

@@ -7,8 +7,8 @@ from typing import Any
 import redis
 from celery.beat import ScheduleEntry, Scheduler
 
+from core import redis_client
 from pegboard import sweeping
-from people import broker
 
 ALIVE = "pegboard:scheduler"
 ALIVE_SECONDS = 60
@@ -23,7 +23,7 @@ class InProcessScheduler(Scheduler):
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Says where everybody can see it that a scheduler runs; nothing waits for that to be heard."""
         with suppress(redis.RedisError):
-            broker.client().set(ALIVE, int(time.time()), ex=ALIVE_SECONDS)
+            redis_client.client().set(ALIVE, int(time.time()), ex=ALIVE_SECONDS)
         wait: float = super().tick(*args, **kwargs)
         return wait
 

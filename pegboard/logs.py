@@ -13,7 +13,7 @@ from typing import Any
 
 from celery import Task, signals
 
-from people import trace
+from core import log_context
 
 OURS = ("pegboard", "people", "catalog", "designer", "django.request", "celery")
 HEADER = "pegboard_trace"
@@ -71,7 +71,7 @@ class JsonFormatter(logging.Formatter):
 def _facts(record: logging.LogRecord) -> dict[str, object]:
     """What the line is about: known from where it was written, or given as `extra={"facts": ...}`."""
     stated: dict[str, object] = getattr(record, "facts", {})
-    facts = {**trace.facts(), **stated}
+    facts = {**log_context.facts(), **stated}
     return {name: escaped(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
 
 
@@ -107,7 +107,7 @@ def keep_our_configuration(**_: object) -> None:
 def hand_on(headers: dict[str, Any] | None = None, **_: object) -> None:
     """The worker's lines carry the id of the request that asked for the work."""
     if headers is not None:
-        facts = trace.facts()
+        facts = log_context.facts()
         headers[HEADER] = {name: facts[name] for name in ("request_id", "user_id") if name in facts}
 
 
@@ -120,13 +120,13 @@ def begin_task(
     handed = getattr(task.request, HEADER, None)
     asked = handed if isinstance(handed, dict) else {}
     facts = {"task": task.name, "task_id": task_id, **_ids(task.run, args, kwargs or {})}
-    _TRACES[task_id] = trace.begin({**asked, **facts})
+    _TRACES[task_id] = log_context.begin({**asked, **facts})
 
 
 @signals.task_postrun.connect
 def end_task(task_id: str = "", **_: object) -> None:
     if token := _TRACES.pop(task_id, None):
-        trace.end(token)
+        log_context.end(token)
 
 
 def _ids(run: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:

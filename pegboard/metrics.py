@@ -1,7 +1,7 @@
 """/metrics in the text format of Prometheus.
 
 What is true now comes from the database, each figure from an index or a small table; what happened comes
-from the counters that all processes share (people/counters.py).
+from the counters that all processes share (core/metrics.py).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,14 +20,14 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from catalog import lanes, sealing
+from catalog import lanes
 from catalog.models import Call, Circuit, Credential, Endpoint, Finding, Run, Tool, ToolCircuit
 from catalog.models.calls import CallStatus
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.notifications.models import Delivery, Mail, Notice, SendingState, Webhook
-from people import broker, counters
+from core import encryption, metrics, redis_client
 from people.models import Role
 
 Figures = Mapping[str, float]
@@ -66,9 +66,9 @@ def _lines() -> Iterator[str]:
         yield f"# TYPE {name} gauge"
         labels = (label,) if label else ()
         for value, figure in figures().items():
-            yield f"{name}{counters.braces(labels, (value,) if label else ())} {figure:g}"
+            yield f"{name}{metrics.braces(labels, (value,) if label else ())} {figure:g}"
     with suppress(redis.RedisError):  # pegboard_broker_up has said so
-        yield from counters.lines()
+        yield from metrics.lines()
 
 
 def _by(rows: QuerySet[Any], column: str) -> dict[str, float]:
@@ -136,14 +136,16 @@ def _paused_webhooks() -> Figures:
 
 def _messages() -> Figures:
     try:
-        return {queue.name: float(broker.client().llen(queue.name)) for queue in settings.CELERY_TASK_QUEUES}
+        return {
+            queue.name: float(redis_client.client().llen(queue.name)) for queue in settings.CELERY_TASK_QUEUES
+        }
     except redis.RedisError:
         return {}
 
 
 def _broker() -> Figures:
     try:
-        return {"": float(bool(broker.client().ping()))}
+        return {"": float(bool(redis_client.client().ping()))}
     except redis.RedisError:
         return {"": 0}
 
@@ -176,6 +178,6 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
     ("pegboard_tool_circuits_open", "Tools whose calls are not sent for a while.", "", _open_tool_circuits),
     ("pegboard_notices_waiting", "Notices, mails and deliveries that are to go out.", "", _waiting_notices),
     ("pegboard_webhooks_paused", "Webhooks that are paused.", "", _paused_webhooks),
-    ("pegboard_secrets", "Stored secrets by the key that opens them.", "key", sealing.secrets_by_key),
+    ("pegboard_secrets", "Stored secrets by the key that opens them.", "key", encryption.secrets_by_key),
     ("pegboard_broker_up", "Whether the broker answers; without it no counters are shown.", "", _broker),
 ]

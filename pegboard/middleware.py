@@ -10,10 +10,10 @@ from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooMany
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
+from core import db_errors
+from core.errors import DomainError
 from pegboard import views
 from pegboard.headers import ON_EVERY_REPLY
-from people import outages
-from people.errors import DomainError
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class DomainErrorMiddleware:
                 return views.problem(request, exception.status, exception.code, exception.message)
             case DataError():
                 return views.bad_request(request)
-        if found := outages.outage(exception):
+        if found := db_errors.outage(exception):
             logger.warning("the database: %s", exception)
             return views.unavailable(request, found)
         return None

@@ -18,7 +18,7 @@ from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse
 from psycopg import errors
 
-from people.outages import OutOfPatienceError
+from core.db_errors import OutOfPatienceError
 
 
 class _Left(threading.local):

@@ -337,7 +337,7 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
 # Ports of public vendors, instead of the usual ones; entries of OUTBOUND_ALLOW have ports of their own.
 OUTBOUND_PORTS = os.environ.get("PEGBOARD_OUTBOUND_PORTS", "")
-# Keys for secrets at rest, or the file they lie in: catalog/sealing.py.
+# Keys for secrets at rest, or the file they lie in: core/encryption.py.
 KEYS = _words("PEGBOARD_KEYS")
 KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from catalog import sealing
 from catalog.networks import outbound_policy
-from catalog.sealing import KeyringError
+from core import encryption
+from core.encryption import KeyringError
 
 SHORTEST_SECRET_KEY = 32
 KNOWN_TO_EVERYBODY = ("unsafe-", "django-insecure-")  # the first one is our own default
@@ -25,7 +25,7 @@ def problems() -> Iterator[str]:
     except ValueError as exc:
         yield f"{exc}. Write networks as 10.20.0.0/16:443,8000-8100 and ports as 443,8443."
     try:
-        ring = sealing.keyring()
+        ring = encryption.keyring()
     except KeyringError as exc:
         yield str(exc)
         return
@@ -45,9 +45,9 @@ def refuse_with_problems(**_: object) -> None:
         raise SystemExit("Pegboard does not start.\n" + "\n".join(found))
 
 
-def _missing_keys(ring: sealing.Keyring) -> dict[str, int]:
+def _missing_keys(ring: encryption.Keyring) -> dict[str, int]:
     """None without a database, or before the first migration: then there is no secret to open either."""
     try:
-        return sealing.missing_keys(ring)
+        return encryption.missing_keys(ring)
     except DatabaseError:
         return {}

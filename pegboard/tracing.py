@@ -7,8 +7,8 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import LazyObject, empty
 
-from people import trace
-from people.counters import Counter, Histogram
+from core import log_context
+from core.metrics import Counter, Histogram
 
 logger = logging.getLogger("pegboard.requests")
 
@@ -35,19 +35,19 @@ class TraceMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         began = time.perf_counter()
-        number = trace.taken_request_id(request.META.get(META, ""))
-        facts: trace.Facts = {
+        number = log_context.taken_request_id(request.META.get(META, ""))
+        facts: log_context.Facts = {
             "request_id": number,
             "user_id": lambda: known_user(request),
             "route": lambda: route_of(request),
         }
-        token = trace.begin(facts)
+        token = log_context.begin(facts)
         try:
             response = self.get_response(request)
             response.headers[HEADER] = number
             _count(request, response, time.perf_counter() - began)
         finally:
-            trace.end(token)
+            log_context.end(token)
         return response
 
 

@@ -15,12 +15,12 @@ from kombu.exceptions import OperationalError
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from core import log_context
+from core.db_errors import RETRY_AFTER, Outage, outage
 from pegboard import reference
 from pegboard.celery import app as celery_app
 from pegboard.rest.schema import ERRORS
-from people import trace
 from people.models import Role
-from people.outages import RETRY_AFTER, Outage, outage
 from people.permissions import public, requires
 
 API = "/api/"
@@ -113,7 +113,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Middlewares need the database too, and what they raise comes here."""
     if found := outage(sys.exception()):
         return unavailable(request, found)
-    says = f"Pegboard failed to answer. The error has been recorded under the number {trace.request_id()}."
+    says = (
+        f"Pegboard failed to answer. The error has been recorded under the number {log_context.request_id()}."
+    )
     return problem(request, 500, "server_error", says)
 
 
@@ -167,7 +169,7 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
         "message": message,
         "again": again,
         "page": _page_of(again) if request.method in ("GET", "HEAD") else again,
-        "request_id": trace.request_id(),
+        "request_id": log_context.request_id(),
     }
     return HttpResponse(template.render(context, with_person), status=status)
 

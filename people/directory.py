@@ -6,8 +6,9 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from people import audit, clashes, late_edits, names, tokens
-from people.errors import DomainError
+from core import display_names, unique_violations
+from core.errors import DomainError
+from people import audit, late_edits, tokens
 from people.models import Role, User
 
 CHANGEABLE = ("name", "role", "is_active")
@@ -32,7 +33,7 @@ def add_user(
             user.save()
             audit.record(actor, "add person", user, after=after, why=why)
     except IntegrityError as error:
-        if not clashes.is_taken(error):
+        if not unique_violations.is_taken(error):
             raise
         taken = "Somebody already signs in with this name."
         raise DomainError("taken", taken, fields={"username": taken}, status=409) from error
@@ -94,7 +95,7 @@ def _check(user: User, password: str | None = None) -> None:
         user.full_clean(exclude=["password"])
     except ValidationError as error:
         fields = {name: " ".join(sentences) for name, sentences in error.message_dict.items()}
-    if user.name and (why := names.why_not(user.name, 150)):
+    if user.name and (why := display_names.why_not(user.name, 150)):
         fields["name"] = why
     if password is not None:
         try:

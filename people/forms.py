@@ -7,9 +7,9 @@ from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, QueryDict
 
+from core.errors import DomainError
 from people import signin
 from people.audit import Doer
-from people.errors import DomainError
 from people.late_edits import ANY_STATE, Difference, Facts, LateEditError, etag
 from people.models import Role, User
 from people.permissions import person

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db.models import Model
 
-from people.errors import DomainError
+from core.errors import DomainError
 from people.models import AuditEntry
 
 ANY_STATE = "*"

@@ -17,7 +17,7 @@ from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from people.addresses import client_address
+from core.client_ip import client_address
 from people.models import FailedSignIn, User
 
 MOST = 10

@@ -8,8 +8,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from people import audit, clashes, late_edits, names
-from people.errors import DomainError
+from core import display_names, unique_violations
+from core.errors import DomainError
+from people import audit, late_edits
 from people.models import Membership, Team, User, everyone
 
 LONGEST_NAME = 120
@@ -30,7 +31,7 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
         with transaction.atomic():
             team.save()
     except IntegrityError as error:
-        if not clashes.is_taken(error):
+        if not unique_violations.is_taken(error):
             raise
         message = f"There is a team “{team.slug}” already."
         raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from error
@@ -106,7 +107,7 @@ def facts(team: Team) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> None:
-    if why := names.why_not(name, LONGEST_NAME):
+    if why := display_names.why_not(name, LONGEST_NAME):
         raise DomainError("invalid", "A team cannot be called so.", fields={"name": why})
 
 

@@ -9,8 +9,8 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from people import limits
-from people.addresses import client_address
+from core import rate_limits
+from core.client_ip import client_address
 from people.models import ApiToken
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def is_within_limit(kind: Literal["read", "write"], person: int | None, key: int
     allowed = {f"{kind}:person:{person}": most * KEYS_OF_A_PERSON}
     if key is not None:
         allowed[f"{kind}:key:{key}"] = most
-    return limits.spend(allowed, now)
+    return rate_limits.spend(allowed, now)
 
 
 class CallLimit(BaseThrottle):
@@ -40,7 +40,7 @@ class CallLimit(BaseThrottle):
         return is_within_limit(kind, request.user.pk, key, self.now)
 
     def wait(self) -> float:
-        return float(limits.seconds_left(self.now))
+        return float(rate_limits.seconds_left(self.now))
 
 
 class ReportLimit(BaseThrottle):
@@ -48,8 +48,8 @@ class ReportLimit(BaseThrottle):
 
     def allow_request(self, request: Request, view: "APIView") -> bool:
         self.now = time.time()
-        (made,) = limits.count([f"report:{client_address(request._request)}"], self.now)
+        (made,) = rate_limits.count([f"report:{client_address(request._request)}"], self.now)
         return made <= REPORTS_PER_MINUTE
 
     def wait(self) -> float:
-        return float(limits.seconds_left(self.now))
+        return float(rate_limits.seconds_left(self.now))

@@ -11,8 +11,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from people import audit, names
-from people.errors import DomainError
+from core import display_names
+from core.errors import DomainError
+from people import audit
 from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Scope, User
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -104,7 +105,7 @@ def revoke(token: ApiToken, *, actor: User | None, why: str = "") -> None:
 
 def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *, is_narrowed: bool) -> None:
     fields = {}
-    if why := names.why_not(name.strip(), 100):
+    if why := display_names.why_not(name.strip(), 100):
         fields["name"] = why
     if not scopes or not set(scopes) <= set(Scope.values):
         fields["scopes"] = f"Choose at least one of {', '.join(Scope.values)}."

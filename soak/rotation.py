@@ -8,9 +8,10 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import connection
 
-from catalog import credentials, sealing
+from catalog import credentials
 from catalog.models import Credential
-from catalog.sealing import Secret, UndecryptableError
+from core import encryption
+from core.encryption import Secret, UndecryptableError
 from soak.frame import Field, stopwatch
 from tests.faults.warm import Warm
 
@@ -38,7 +39,7 @@ def storm(field: Field) -> None:
     finally:
         warm.stop()
     settings.KEYS = [NEW]
-    field.expect(set(sealing.secrets_by_key()) == {"new"}, "a secret is still sealed under the old key")
+    field.expect(set(encryption.secrets_by_key()) == {"new"}, "a secret is still sealed under the old key")
     found = {row.pk: opened(row) for row in Credential.objects.all()}
     field.expect(found == expected, "a secret does not open with the new key alone")
     field.figure("secrets", len(found))
@@ -53,7 +54,7 @@ def store(count: int) -> dict[UUID, str]:
             name=text,
             kind="bearer",
             origin="https://api.acme.example",
-            sealed=sealing.seal(Secret(text), row=pk, field=credentials.FIELD),
+            sealed=encryption.seal(Secret(text), row=pk, field=credentials.FIELD),
         )
         for pk, text in expected.items()
     )

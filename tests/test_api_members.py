@@ -9,9 +9,9 @@ import pytest
 from rest_framework import serializers
 from rest_framework.test import APIClient
 
+from core.serializers import Input
 from pegboard import reference
 from people.api import generics
-from people.inputs import Input
 from people.models import Team
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user
 from tests.test_roles import routes
@@ -60,7 +60,7 @@ def all_below(field: Any) -> Iterator[Any]:
 def test_every_body_is_read_by_an_input(view):
     for given in inputs_of(view):
         open_ones = [type(each).__name__ for each in all_below(given) if not isinstance(each, Input)]
-        assert not open_ones, f"{view.__name__} reads a body by {open_ones}: see people.inputs.Input"
+        assert not open_ones, f"{view.__name__} reads a body by {open_ones}: see core.serializers.Input"
 
 
 class Places:

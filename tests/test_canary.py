@@ -33,13 +33,13 @@ from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
 from catalog.notifications.models import Webhook
 from catalog.wire import DEFAULT_LIMITS
+from core import redis_client
 from designer import releases
 from designer.errors import DesignerError
 from designer.exports import FORMATS
 from designer.models import Agent
 from pegboard import backups, logs
 from pegboard.sso import provider
-from people import broker
 from people.models import Role, User
 from tests import vendor as vendors
 from tests.authorization_server import AuthorizationServer, scripted
@@ -454,7 +454,7 @@ def dump(planted: Planted) -> None:
 
 
 def held_by_the_broker() -> list[object]:
-    server, held = broker.client(), []
+    server, held = redis_client.client(), []
     for key in server.scan_iter():
         match server.type(key):
             case "string":

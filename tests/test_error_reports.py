@@ -6,7 +6,7 @@ import pytest
 from django.test import RequestFactory
 from django.views.debug import get_exception_reporter_class
 
-from catalog.sealing import Secret
+from core.encryption import Secret
 
 CANARY = "-".join(("kAnarY", "vogel", "17"))  # reports quote lines of code
 

@@ -19,8 +19,8 @@ from catalog.api.versions import VersionChoice, found, version_facts
 from catalog.invocation import ArgumentsError
 from catalog.models import Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
+from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
-from people.inputs import Input
 from people.models import Role
 from people.permissions import key_of, person
 

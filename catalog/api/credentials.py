@@ -23,9 +23,9 @@ from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.replies import words_of
 from catalog.oauth.states import Remedy, Standing, State
 from catalog.protocols.errors import RefusedError
+from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
-from people.inputs import Input
 from people.models import Role
 from people.permissions import key_of, person
 

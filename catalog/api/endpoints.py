@@ -16,9 +16,9 @@ from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.wire import LARGEST_AUTHORITIES
+from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
-from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 

@@ -14,8 +14,8 @@ from catalog.api.versions import ComparisonOutput, comparison_document
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.second_looks import Guise
+from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
-from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 

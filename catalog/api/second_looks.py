@@ -7,8 +7,8 @@ from rest_framework.response import Response
 from catalog import second_look
 from catalog.models import Endpoint, SecondLook
 from catalog.models.second_looks import LookResult
+from core.serializers import Input
 from people.api.generics import GenericAPIView
-from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 

@@ -11,9 +11,9 @@ from catalog import connections, report_card
 from catalog.addresses import LONGEST_URL
 from catalog.models import Vendor
 from catalog.promises import PROMISES
+from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
-from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 

@@ -14,8 +14,8 @@ from catalog.errors import CatalogError
 from catalog.holds import Standing, with_standing
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.losses import Loss
+from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
-from people.inputs import Input
 
 LARGEST_ORDINAL = 2**31 - 1
 LONGEST_LABEL = 100

@@ -4,7 +4,7 @@ import uuid
 
 from django.db import migrations, models
 
-import catalog.sealing
+import core.encryption
 
 
 class Migration(migrations.Migration):
@@ -25,18 +25,18 @@ class Migration(migrations.Migration):
                         serialize=False,
                     ),
                 ),
-                ("sealed", catalog.sealing.SealedField()),
-                ("key_id", catalog.sealing.KeyIdField("sealed")),
+                ("sealed", core.encryption.SealedField()),
+                ("key_id", core.encryption.KeyIdField("sealed")),
             ],
         ),
         migrations.AddField(
             model_name="credential",
             name="key_id",
-            field=catalog.sealing.KeyIdField("sealed"),
+            field=core.encryption.KeyIdField("sealed"),
         ),
         migrations.AlterField(
             model_name="credential",
             name="sealed",
-            field=catalog.sealing.SealedField(),
+            field=core.encryption.SealedField(),
         ),
     ]

@@ -7,7 +7,7 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-import catalog.sealing
+import core.encryption
 
 
 class Migration(migrations.Migration):
@@ -68,10 +68,10 @@ class Migration(migrations.Migration):
                 ("audience", models.CharField(blank=True, max_length=500)),
                 ("parameters", models.JSONField(blank=True, default=dict)),
                 ("generation", models.PositiveIntegerField(default=0)),
-                ("access_token", catalog.sealing.SealedField(blank=True)),
-                ("access_key_id", catalog.sealing.KeyIdField("access_token")),
-                ("refresh_token", catalog.sealing.SealedField(blank=True)),
-                ("refresh_key_id", catalog.sealing.KeyIdField("refresh_token")),
+                ("access_token", core.encryption.SealedField(blank=True)),
+                ("access_key_id", core.encryption.KeyIdField("access_token")),
+                ("refresh_token", core.encryption.SealedField(blank=True)),
+                ("refresh_key_id", core.encryption.KeyIdField("refresh_token")),
                 ("obtained_at", models.DateTimeField(null=True)),
                 (
                     "expires_at",
@@ -136,8 +136,8 @@ class Migration(migrations.Migration):
                 ),
                 ("session_digest", models.CharField(max_length=64)),
                 ("state_digest", models.CharField(max_length=64, unique=True)),
-                ("verifier", catalog.sealing.SealedField()),
-                ("verifier_key_id", catalog.sealing.KeyIdField("verifier")),
+                ("verifier", core.encryption.SealedField()),
+                ("verifier_key_id", core.encryption.KeyIdField("verifier")),
                 ("redirect_uri", models.CharField(max_length=2048)),
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                 (

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models.vendors import Credential
-from catalog.sealing import KeyIdField, SealedField
+from core.encryption import KeyIdField, SealedField
 
 
 class ClientAuthentication(models.TextChoices):

@@ -1,6 +1,6 @@
 from django.db import models
 
-from catalog.sealing import FINGERPRINT_KEY, KeyIdField, SealedField
+from core.encryption import FINGERPRINT_KEY, KeyIdField, SealedField
 
 
 class FingerprintKey(models.Model):

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import protocols
-from catalog.sealing import KeyIdField, SealedField
+from core.encryption import KeyIdField, SealedField
 
 if TYPE_CHECKING:
     from catalog.protocols.base import Protocol

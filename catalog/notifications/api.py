@@ -12,9 +12,9 @@ from rest_framework.response import Response
 from catalog.addresses import LONGEST_URL
 from catalog.notifications import reports, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, SendingState, Subscription, Webhook
+from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
-from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 from people.throttling import ReportLimit

@@ -17,7 +17,6 @@ from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog import hints
 from catalog.notifications import events
 from catalog.notifications.models import (
     Delivery,
@@ -29,6 +28,7 @@ from catalog.notifications.models import (
     Subscription,
     Webhook,
 )
+from core import task_dispatch
 from people.models import ApiToken, Role, User
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def _wake(task: str, pk: UUID, due: datetime) -> None:
     if (pk, due) in _woken:
         return
     send = partial(current_app.send_task, task, args=[str(pk)], expires=MESSAGE_LIVES)
-    if hints.give(send, "a notification"):
+    if task_dispatch.give(send, "a notification"):
         _woken[pk, due] = now
 
 

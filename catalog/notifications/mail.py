@@ -14,9 +14,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from catalog.crashpoints import crashpoint
 from catalog.notifications.models import Event, Mail, MailAddress, Notice, SendingState
-from people.counters import Counter
+from core.failpoints import crashpoint
+from core.metrics import Counter
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
-from catalog.sealing import KeyIdField, SealedField
+from core.encryption import KeyIdField, SealedField
 
 
 class Event(models.TextChoices):

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
 from catalog.notifications.models import Delivery, Mail, MailAddress, SendingState, Webhook
-from people.errors import DomainError
+from core.errors import DomainError
 from people.models import Role, User
 from people.permissions import person, requires
 

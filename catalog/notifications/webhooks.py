@@ -24,9 +24,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog import sealing
 from catalog.addresses import LONGEST_URL
-from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.networks import origin_of, outbound_policy
 from catalog.notifications import events, outbox
@@ -34,9 +32,11 @@ from catalog.notifications.mail import SENT
 from catalog.notifications.models import TEST, Delivery, Event, Notice, SendingState, Webhook
 from catalog.outbound import Exchange, Session
 from catalog.protocols.errors import ProtocolError, printable
-from catalog.sealing import Secret, UndecryptableError
 from catalog.wire import DEFAULT_LIMITS
-from people import audit, late_edits, names
+from core import display_names, encryption
+from core.encryption import Secret, UndecryptableError
+from core.failpoints import crashpoint
+from people import audit, late_edits
 from people.models import User
 
 logger = logging.getLogger(__name__)
@@ -233,7 +233,7 @@ def body(notice: Notice) -> bytes:
 def signed(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
     """The three headers. Raises UndecryptableError when the secret cannot be opened."""
     webhook = delivery.webhook
-    secret = sealing.unseal(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
+    secret = encryption.unseal(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
     key = base64.b64decode(secret.reveal().removeprefix(PREFIX))
     at = str(int(time.time()) if now is None else now)
     signature = hmac.digest(key, b".".join((str(delivery.pk).encode(), at.encode(), content)), hashlib.sha256)
@@ -249,7 +249,7 @@ PREFIX = "whsec_"
 
 def _new_secret(webhook: Webhook) -> Secret:
     secret = Secret(PREFIX + base64.b64encode(secrets.token_bytes(32)).decode())
-    webhook.sealed = sealing.seal(secret, row=webhook.pk, field=FIELD)
+    webhook.sealed = encryption.seal(secret, row=webhook.pk, field=FIELD)
     return secret
 
 
@@ -301,7 +301,7 @@ def _in_order(chosen: Iterable[str]) -> list[str]:
 def _check(webhook: Webhook, url: str) -> None:
     """`url` may be empty where there is an address already."""
     fields = {}
-    if why := names.why_not(webhook.name, 100):
+    if why := display_names.why_not(webhook.name, 100):
         fields["name"] = why
     if url or not (webhook.sealed_url or webhook.url):
         try:
@@ -315,14 +315,14 @@ def _check(webhook: Webhook, url: str) -> None:
 
 
 def _encrypt(webhook: Webhook, url: str) -> None:
-    webhook.sealed_url, webhook.url = sealing.seal(Secret(url), row=webhook.pk, field=URL_FIELD), ""
+    webhook.sealed_url, webhook.url = encryption.seal(Secret(url), row=webhook.pk, field=URL_FIELD), ""
 
 
 def address(webhook: Webhook) -> Secret:
     """Raises UndecryptableError. A row that code of yesterday wrote has it in plain text."""
     if webhook.url:
         return Secret(webhook.url)
-    return sealing.unseal(webhook.sealed_url, row=webhook.pk, field=URL_FIELD, name=webhook.name)
+    return encryption.unseal(webhook.sealed_url, row=webhook.pk, field=URL_FIELD, name=webhook.name)
 
 
 def shown_address(webhook: Webhook) -> str:
@@ -349,5 +349,5 @@ def encrypt_addresses() -> None:
 def facts(webhook: Webhook) -> dict[str, Any]:
     """For the trail, which everybody reads: the path of such an address often is a secret."""
     shown = shown_address(webhook)
-    told = f"{shown} ({sealing.fingerprint(address(webhook))})" if shown else "cannot be opened"
+    told = f"{shown} ({encryption.fingerprint(address(webhook))})" if shown else "cannot be opened"
     return {"name": webhook.name, "address": told, "events": list(webhook.events)}

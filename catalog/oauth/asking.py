@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote_plus, urlencode
 
 from catalog.models import Grant
 from catalog.models.oauth import ClientAuthentication
-from catalog.sealing import Secret
+from core.encryption import Secret
 
 # What a request says by itself. An extra parameter of one of these names would contradict it.
 OWNED = frozenset(

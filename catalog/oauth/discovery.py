@@ -18,7 +18,6 @@ from catalog.networks import outbound_policy
 from catalog.oauth import clients, http, metadata
 from catalog.oauth.findings import Discovery, Server, Step
 from catalog.outbound import Session
-from catalog.protocols import strict_json
 from catalog.protocols.base import NothingKnown, Protocol, Reply
 from catalog.protocols.challenges import challenged, scope_asked
 from catalog.protocols.errors import (
@@ -28,6 +27,7 @@ from catalog.protocols.errors import (
     UnavailableError,
     printable,
 )
+from core import strict_json
 
 SECONDS = 20.0
 ANY_STATUS = tuple(status for status in range(200, 600) if not 300 <= status < 400)

@@ -16,10 +16,10 @@ from django.utils import timezone
 from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import http
 from catalog.oauth.replies import OAuthError, is_number
-from catalog.protocols import strict_json
 from catalog.protocols.base import Reply
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, printable
-from catalog.sealing import Secret
+from core import strict_json
+from core.encryption import Secret
 
 STATUSES = (200, 201, 400, 401, 403)
 GRANT_TYPES = ["authorization_code", "refresh_token"]

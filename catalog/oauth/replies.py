@@ -13,7 +13,6 @@ from typing import Any, TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
 from catalog.echoes import STRUCK_OUT, Echoes
-from catalog.protocols import strict_json
 from catalog.protocols.base import Reply
 from catalog.protocols.errors import (
     ProtocolError,
@@ -22,7 +21,8 @@ from catalog.protocols.errors import (
     UnavailableError,
     printable,
 )
-from catalog.sealing import Secret
+from core import strict_json
+from core.encryption import Secret
 
 LONGEST_TOKEN = 16_000
 LONGEST_SCOPE = 4_000

@@ -18,7 +18,7 @@ from catalog.models import Credential, Grant
 from catalog.oauth import asking, http, replies, tokens
 from catalog.oauth.asking import Form
 from catalog.protocols.errors import ProtocolError
-from catalog.sealing import Secret
+from core.encryption import Secret
 from people import audit
 from people.models import User
 

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog import sealing
 from catalog.errors import CatalogError
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import CredentialKind
@@ -21,7 +20,8 @@ from catalog.oauth import asking, replies, tokens
 from catalog.oauth.clients import WHOSE_TOKENS
 from catalog.oauth.replies import Answer, Tokens
 from catalog.protocols.errors import ProtocolError, printable
-from catalog.sealing import Secret
+from core import encryption
+from core.encryption import Secret
 from people import audit
 from people.models import User
 
@@ -65,7 +65,7 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
             redirect_uri=redirect_uri,
             scope=grant.scope,
         )
-        row.verifier = sealing.seal(Secret(verifier), row=row.pk, field=VERIFIER_FIELD)
+        row.verifier = encryption.seal(Secret(verifier), row=row.pk, field=VERIFIER_FIELD)
         row.save()
     return asking.sign_in_address(grant, redirect_uri=redirect_uri, state=state, verifier=verifier)
 
@@ -151,7 +151,7 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
 
 def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
     secret = tokens.client_secret(grant.credential, grant)
-    verifier = sealing.unseal(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
+    verifier = encryption.unseal(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
     fields = asking.code_fields(grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier.reveal())
     sent = [Secret(code), verifier, *([secret] if secret else [])]
     began = time.monotonic()

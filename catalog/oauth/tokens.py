@@ -22,8 +22,6 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from catalog import sealing
-from catalog.crashpoints import crashpoint
 from catalog.errors import CatalogError
 from catalog.models import Credential, Grant
 from catalog.models.oauth import ClientAuthentication
@@ -34,9 +32,11 @@ from catalog.oauth.asking import Form
 from catalog.oauth.errors import BusyError, NeedsSignInError
 from catalog.oauth.replies import OAuthError, Tokens
 from catalog.protocols.errors import ProtocolError, RefusedError, UnavailableError
-from catalog.sealing import Secret
+from core import encryption
+from core.encryption import Secret
+from core.failpoints import crashpoint
+from core.metrics import Counter
 from people import audit
-from people.counters import Counter
 
 logger = logging.getLogger(__name__)
 
@@ -315,14 +315,14 @@ def client_secret(credential: Credential, grant: Grant) -> Secret | None:
         return None
     if not credential.sealed:
         raise CatalogError("CLIENT_SECRET", f"Enter the client secret of “{credential}” again.")
-    return sealing.unseal(
+    return encryption.unseal(
         credential.sealed, row=credential.pk, field="catalog.credential.sealed", name=credential.name
     )
 
 
 def opened(grant: Grant, column: str) -> Secret:
     sealed, name = getattr(grant, column), grant.credential.name
-    return sealing.unseal(sealed, row=grant.pk, field=field_of(column), name=name)
+    return encryption.unseal(sealed, row=grant.pk, field=field_of(column), name=name)
 
 
 def field_of(column: str) -> str:
@@ -415,13 +415,15 @@ def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: boo
         **NO_ERROR,
         **NO_LEASE,
         "started_at": None,
-        "access_token": sealing.seal(tokens.access, row=grant.pk, field=field_of("access_token")),
+        "access_token": encryption.seal(tokens.access, row=grant.pk, field=field_of("access_token")),
         "obtained_at": Now(),
         "expires_at": None,
         "renew_at": None,
     }
     if is_code and tokens.refresh:
-        changes["refresh_token"] = sealing.seal(tokens.refresh, row=grant.pk, field=field_of("refresh_token"))
+        changes["refresh_token"] = encryption.seal(
+            tokens.refresh, row=grant.pk, field=field_of("refresh_token")
+        )
     elif is_sign_in:
         changes["refresh_token"] = ""
     if tokens.scope is not None:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from catalog.protocols import a2t_signature, members, outcomes, paging, strict_json
+from catalog.protocols import a2t_signature, members, outcomes, paging
 from catalog.protocols.base import (
     UUID,
     Item,
@@ -33,6 +33,7 @@ from catalog.protocols.base import (
 )
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.signature import Parameter, Signature
+from core import strict_json
 
 LARGEST_VERSION = 2**53 - 1  # beyond it, JSON readers disagree about integers
 LONGEST_TOOL_ID = 255

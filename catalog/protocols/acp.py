@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import structs
 
-from catalog.protocols import acp_manifest, acp_runs, json_schema, members, outcomes, paging, strict_json
+from catalog.protocols import acp_manifest, acp_runs, json_schema, members, outcomes, paging
 from catalog.protocols import arguments as judged
 from catalog.protocols.base import (
     UUID,
@@ -39,6 +39,7 @@ from catalog.protocols.errors import (
     printable,
 )
 from catalog.protocols.signature import Parameter, Signature
+from core import strict_json
 
 LONGEST_ID = 255
 LONGEST_VERSION = 100

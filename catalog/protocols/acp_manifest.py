@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.protocols import strict_json
 from catalog.protocols.base import Note, Session
 from catalog.protocols.errors import ProtocolError, printable
+from core import strict_json
 
 EXTENSION = "runtime/manifest"
 MOST_OPTIONS = 20

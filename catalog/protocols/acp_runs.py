@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from catalog.protocols import events, outcomes, strict_json
+from catalog.protocols import events, outcomes
 from catalog.protocols.base import Ask, Outcome, Reply, Session, canonical
 from catalog.protocols.errors import (
     ProtocolError,
@@ -22,6 +22,7 @@ from catalog.protocols.errors import (
 )
 from catalog.protocols.events import Event
 from catalog.protocols.signature import Signature
+from core import strict_json
 
 # 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those. A
 # server that does not offer a call answers 404, 405 or 501.

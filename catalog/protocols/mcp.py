@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from catalog.protocols import json_schema, mcp_calls, mcp_headers, members, outcomes, paging, strict_json
+from catalog.protocols import json_schema, mcp_calls, mcp_headers, members, outcomes, paging
 from catalog.protocols.base import (
     Item,
     KnownPages,
@@ -37,6 +37,7 @@ from catalog.protocols.mcp_wire import (
     Wire,
 )
 from catalog.protocols.signature import Annotations, Signature
+from core import strict_json
 
 LONGEST_TOOL_ID = 255
 NAME_LIMIT = 128  # what the protocol recommends; a vendor that goes further is taken and noted

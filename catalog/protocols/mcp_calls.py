@@ -4,15 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catalog.protocols import (
-    complaints,
-    json_schema,
-    mcp_headers,
-    members,
-    outcomes,
-    strict_json,
-    validation,
-)
+from catalog.protocols import complaints, json_schema, mcp_headers, members, outcomes, validation
 from catalog.protocols.arguments import given
 from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError, canonical
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
@@ -27,6 +19,7 @@ from catalog.protocols.mcp_wire import (
     Wire,
 )
 from catalog.protocols.signature import Parameter, Signature
+from core import strict_json
 
 MOST_ASKS = 20
 MOST_TURNS = 5  # without a question, before a person has to say that it shall go on

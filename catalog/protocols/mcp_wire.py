@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from catalog.protocols import challenges, events, mcp_headers, members, strict_json
+from catalog.protocols import challenges, events, mcp_headers, members
 from catalog.protocols.base import Page, Reply, Session
 from catalog.protocols.errors import (
     ProtocolError,
@@ -25,6 +25,7 @@ from catalog.protocols.errors import (
     UnavailableError,
     printable,
 )
+from core import strict_json
 
 MODERN = ("2026-07-28",)
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from catalog.protocols import openapi_schema, paging, strict_json, strict_yaml
+from catalog.protocols import openapi_schema, paging, strict_yaml
 from catalog.protocols.base import Note, UnreadableItemError, canonical
 from catalog.protocols.errors import ProtocolViolationError, RefusedError, printable
 from catalog.protocols.openapi_schema import COMPONENT, Schema
+from core import strict_json
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 NAME = "x-tool-name"  # what an operation is called, where its own words do not say it

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from catalog.protocols import members, strict_json
+from catalog.protocols import members
 from catalog.protocols.arguments import problems
 from catalog.protocols.base import Note, Outcome, OutcomeKind, Reply
 from catalog.protocols.errors import (
@@ -17,6 +17,7 @@ from catalog.protocols.errors import (
 )
 from catalog.protocols.retry_after import DAY, retry_after
 from catalog.protocols.signature import Parameter, Signature
+from core import strict_json
 
 LONGEST_EXPLANATION = 500
 MOST_FAULTS = 50

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from catalog.protocols import json_schema, members, outcomes, oxp_calls, paging, strict_json
+from catalog.protocols import json_schema, members, outcomes, oxp_calls, paging
 from catalog.protocols.base import (
     Item,
     KnownPages,
@@ -40,6 +40,7 @@ from catalog.protocols.errors import (
     printable,
 )
 from catalog.protocols.signature import Requirements, Signature
+from core import strict_json
 
 LONGEST_TOOL_ID = 255
 MOST_SHOWN = 10

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.protocols import arguments as judged
-from catalog.protocols import outcomes, strict_json
+from catalog.protocols import outcomes
 from catalog.protocols.base import Ask, Outcome, Reply, Session
 from catalog.protocols.errors import ProtocolViolationError, printable
 from catalog.protocols.retry_after import DAY
 from catalog.protocols.signature import Signature
+from core import strict_json
 
 VERSION_HEADER = {"OXP-Version": "1.0"}
 LONGEST_HINT = 4000

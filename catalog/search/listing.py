@@ -21,9 +21,9 @@ from catalog.models.tools import ToolStatus
 from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
-from catalog.snapshots import one_moment
 from catalog.version_names import version_name
-from people.errors import DomainError
+from core.consistent_read import one_moment
+from core.errors import DomainError
 
 RELEVANCE = "relevance"
 SORT_NAMES = (RELEVANCE, *orders.SORTS)

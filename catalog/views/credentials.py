@@ -22,7 +22,7 @@ from catalog.oauth import clients, registration, sign_in
 from catalog.oauth.our_addresses import redirect_uri
 from catalog.oauth.revocation import Farewell
 from catalog.views import offers
-from people.errors import DomainError
+from core.errors import DomainError
 from people.forms import OperationForm
 from people.models import Role
 from people.permissions import person, public, requires

@@ -26,8 +26,8 @@ from catalog.oauth.registration import Registered
 from catalog.twins import twins_of
 from catalog.views import offers
 from catalog.views.credentials import refuse
-from people.errors import DomainError
-from people.keyset import Keyset
+from core.errors import DomainError
+from core.pagination import Keyset
 from people.models import Role, User
 from people.permissions import person, requires
 

@@ -20,7 +20,7 @@ from catalog.views.endpoints import (
     live_endpoint,
     stated_credential,
 )
-from people.errors import DomainError
+from core.errors import DomainError
 from people.forms import OperationForm
 from people.models import Role
 from people.permissions import requires

@@ -13,7 +13,7 @@ from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import HELD, FindingQuerySet, Severity
 from catalog.views import review_list
 from catalog.views.asked import number, numbers
-from people.errors import DomainError
+from core.errors import DomainError
 from people.models import Role, User
 from people.permissions import person, requires
 

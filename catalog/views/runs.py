@@ -11,7 +11,7 @@ from catalog import enumeration
 from catalog.models import Finding, LastReply, Run, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
-from people.errors import DomainError
+from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
 

@@ -5,7 +5,7 @@ from django.views.decorators.http import require_POST
 
 from catalog import second_look
 from catalog.views.endpoints import live_endpoint
-from people.errors import DomainError
+from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
 

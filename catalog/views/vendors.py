@@ -8,8 +8,8 @@ from catalog.forms import VendorForm
 from catalog.models import Endpoint, Finding, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from people.errors import DomainError
-from people.keyset import Keyset
+from core.errors import DomainError
+from core.pagination import Keyset
 from people.models import Role
 from people.permissions import person, requires
 

@@ -8,11 +8,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.serializers import Input
 from designer import addresses, agents, drafts
 from designer.models import Agent, Release
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
-from people.inputs import Input
 from people.models import Role, Team, User
 from people.permissions import key_of, person
 

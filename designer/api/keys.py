@@ -7,11 +7,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.serializers import Input
 from designer import keys
 from designer.agents import LONGEST_SLUG
 from people import tokens
 from people.api.generics import GenericAPIView, ListAPIView
-from people.inputs import Input
 from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, ApiToken, Role, Scope
 from people.permissions import person
 

@@ -10,14 +10,14 @@ from rest_framework.response import Response
 
 from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
+from core.errors import DomainError
+from core.serializers import Input
 from designer import effective, pins
 from designer.api.agents import chosen_agent
 from designer.models import Pin
 from designer.releases import effective_of, misfits_of, pinned
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
-from people.errors import DomainError
-from people.inputs import Input
 from people.models import Role
 from people.permissions import person
 

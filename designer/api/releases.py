@@ -11,12 +11,12 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.serializers import Input
 from designer import exports, release_changes, releases, sealed
 from designer.api.agents import chosen_agent, moved
 from designer.errors import DesignerError
 from designer.models import Release
 from people.api.generics import GenericAPIView, ListAPIView
-from people.inputs import Input
 from people.models import Role
 from people.permissions import key_of, person
 

@@ -8,12 +8,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Tool
+from core.serializers import Input
 from designer import tunings
 from designer.api.pins import chosen_pin
 from designer.models import Pin, Tuning
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
-from people.inputs import Input
 from people.models import AuditEntry, Role
 from people.permissions import person
 

@@ -2,7 +2,7 @@ import uuid
 
 from django.db import migrations, models
 
-import catalog.sealing
+import core.encryption
 
 # The owner of the tables may do everything anyway, and reads no key: `make run` and the tests are one.
 GUARD = """
@@ -84,8 +84,8 @@ class Migration(migrations.Migration):
                         serialize=False,
                     ),
                 ),
-                ("sealed", catalog.sealing.SealedField()),
-                ("key_id", catalog.sealing.KeyIdField("sealed")),
+                ("sealed", core.encryption.SealedField()),
+                ("key_id", core.encryption.KeyIdField("sealed")),
             ],
         ),
         migrations.AddField(

@@ -8,11 +8,11 @@ from django.views.decorators.http import require_POST
 
 from catalog.models.tools import ToolStatus
 from catalog.tokens import tokens_of
+from core.errors import DomainError
 from designer import agents, attention, budget, drafts, releases
 from designer.forms import AgentForm
 from designer.models import Agent
 from people import teams
-from people.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
 

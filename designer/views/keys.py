@@ -6,14 +6,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from catalog.views.asked import number
+from core.errors import DomainError
+from core.pagination import Keyset
 from designer import keys
 from designer.exports import FORMATS
 from designer.forms import KeyForm
 from designer.models import Agent
 from designer.views.agents import tree
 from people import tokens
-from people.errors import DomainError
-from people.keyset import Keyset
 from people.models import MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Role
 from people.permissions import person, requires
 

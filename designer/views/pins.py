@@ -8,12 +8,12 @@ from django.views.decorators.http import require_POST
 from catalog.protocols.errors import printable
 from catalog.tokens import tokens_of
 from catalog.views.asked import number
+from core.errors import DomainError
 from designer import budget, names, pins, releases, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms import AliasForm, WordsForm, version_choices
 from designer.models import Agent, Pin
 from people import late_edits
-from people.errors import DomainError
 from people.forms import OperationForm
 from people.late_edits import LateEditError
 from people.models import AuditEntry, Role

@@ -8,6 +8,8 @@ from django.utils import timezone
 
 from catalog import versions
 from catalog.views.asked import number as number_in
+from core.errors import DomainError
+from core.pagination import Keyset
 from designer import attention, budget, provenance, release_changes, releases, sealed, upgrades
 from designer.effective import NOTHING
 from designer.exports.base import Carried, Format, Remark
@@ -15,8 +17,6 @@ from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
 from designer.sealed import Sealed
 from designer.views.tools import pretty
-from people.errors import DomainError
-from people.keyset import Keyset
 from people.models import Role
 from people.permissions import person, requires
 

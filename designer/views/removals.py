@@ -10,9 +10,9 @@ from django.urls import reverse
 from catalog import connections
 from catalog.models import Endpoint, Vendor
 from catalog.views.endpoints import live_endpoint
+from core.errors import DomainError
 from designer import removal
 from designer.forms import RemovalForm
-from people.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
 

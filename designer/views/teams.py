@@ -8,12 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
+from core.errors import DomainError
+from core.pagination import Keyset
 from designer import agents
 from designer.forms import MemberForm, MovedAgentForm, TeamForm
 from designer.models import Agent
 from people import teams
-from people.errors import DomainError
-from people.keyset import Keyset
 from people.models import Role, Team, User
 from people.permissions import person, requires
 

@@ -16,10 +16,10 @@ from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, ResultPage
 from catalog.views.asked import number, numbers
+from core.errors import DomainError
 from designer import pins
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin
-from people.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
 

@@ -13,11 +13,11 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.views.asked import number
 from catalog.wording import ShownInput
+from core.errors import DomainError
 from designer import agents, attention, pins, tunings
 from designer.effective import NOTHING
 from designer.forms import PinForm, WordsForm, version_words
 from designer.models import Agent, Pin
-from people.errors import DomainError
 from people.models import Role, User
 from people.permissions import person, requires
 

@@ -22,11 +22,11 @@ from catalog.protocols.base import Note
 from catalog.protocols.errors import printable
 from catalog.protocols.signature import Signature
 from catalog.views.asked import number
+from core.errors import DomainError
+from core.pagination import Keyset, Page
 from designer.argument_forms import ArgumentsForm
 from designer.forms import version_choices
 from designer.views.tools import asked_version, find_tool, header
-from people.errors import DomainError
-from people.keyset import Keyset, Page
 from people.models import Role, User
 from people.permissions import person, requires
 

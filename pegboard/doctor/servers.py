@@ -10,9 +10,8 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from catalog import sealing
+from core import encryption, redis_client
 from pegboard.doctor.frame import Limits, Trouble, check
-from people import broker
 
 OLDEST_POSTGRES = 150_000
 EXTENSIONS = ("pg_trgm",)
@@ -120,7 +119,7 @@ def audit_role(limits: Limits) -> Iterator[Trouble]:
 
 @check("secret_keys", "every stored secret can be opened", after=("database", "migrations", "keys"))
 def secret_keys(limits: Limits) -> Iterator[Trouble]:
-    for key_id, count in sorted(sealing.missing_keys(sealing.keyring()).items()):
+    for key_id, count in sorted(encryption.missing_keys(encryption.keyring()).items()):
         yield Trouble(
             f"{count:,} stored secrets were sealed under the key “{key_id}”, which is not there.",
             "Endpoints that use them cannot be read.",
@@ -131,7 +130,7 @@ def secret_keys(limits: Limits) -> Iterator[Trouble]:
 @check("broker", "the broker answers")
 def broker_answers(limits: Limits) -> Iterator[Trouble]:
     try:
-        broker.client().ping()
+        redis_client.client().ping()
     except redis.RedisError as exc:
         yield Trouble(
             f"The broker does not answer: {_first_line(exc)}",
@@ -142,7 +141,7 @@ def broker_answers(limits: Limits) -> Iterator[Trouble]:
 
 @check("broker_evicts", "the broker keeps what it is given", after=("broker",))
 def broker_evicts(limits: Limits) -> Iterator[Trouble]:
-    policy = broker.client().info("memory").get("maxmemory_policy", KEEPS_EVERYTHING)
+    policy = redis_client.client().info("memory").get("maxmemory_policy", KEEPS_EVERYTHING)
     if policy != KEEPS_EVERYTHING:
         yield Trouble(
             f"The broker throws messages away when its memory is full (maxmemory-policy {policy}).",
@@ -153,7 +152,7 @@ def broker_evicts(limits: Limits) -> Iterator[Trouble]:
 
 @check("broker_memory", "the broker has memory to spare", after=("broker",))
 def broker_memory(limits: Limits) -> Iterator[Trouble]:
-    memory = broker.client().info("memory")
+    memory = redis_client.client().info("memory")
     used, most = memory.get("used_memory", 0), memory.get("maxmemory", 0)
     if most and used > most * NEARLY_FULL:
         yield Trouble(
@@ -165,7 +164,7 @@ def broker_memory(limits: Limits) -> Iterator[Trouble]:
 
 @check("broker_clock", "the broker's clock and ours agree", after=("broker", "database_clock"))
 def broker_clock(limits: Limits) -> Iterator[Trouble]:
-    seconds, micros = broker.client().time()
+    seconds, micros = redis_client.client().time()
     yield from _skew("broker", seconds + micros / 1_000_000, limits)
 
 

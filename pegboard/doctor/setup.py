@@ -9,8 +9,8 @@ from pathlib import Path
 from django.conf import settings
 from django.contrib.staticfiles import finders
 
-from catalog import sealing
-from catalog.sealing import KeyringError
+from core import encryption
+from core.encryption import KeyringError
 from pegboard import checks, starting
 from pegboard.doctor.frame import Limits, Trouble, check
 
@@ -31,7 +31,7 @@ def secret_key(limits: Limits) -> Iterator[Trouble]:
 @check("keys", "there is a usable key for secrets")
 def keys(limits: Limits) -> Iterator[Trouble]:
     try:
-        sealing.keyring()
+        encryption.keyring()
     except KeyringError as exc:
         yield Trouble(
             str(exc), "No credential can be used or entered.", "Put the key back, or make the first one."

@@ -16,9 +16,10 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.search_index import SearchDocument
 from catalog.models.tools import ToolStatus
 from catalog.notifications.models import Notice, Subscription, Webhook
+from core import redis_client
 from pegboard.beat import ALIVE, ALIVE_SECONDS
 from pegboard.doctor.frame import Limits, Trouble, check
-from people import broker, verification
+from people import verification
 
 READY = ("database", "migrations")
 ANSWER_WITHIN = 3.0
@@ -58,7 +59,7 @@ def worker(limits: Limits) -> Iterator[Trouble]:
 
 @check("beat", "a scheduler runs", after=("broker",))
 def beat(limits: Limits) -> Iterator[Trouble]:
-    if not broker.client().exists(ALIVE):
+    if not redis_client.client().exists(ALIVE):
         yield Trouble(
             f"No scheduler has been at work for {ALIVE_SECONDS} seconds.",
             "Workers start what is due all the same, but later; nobody tidies up.",

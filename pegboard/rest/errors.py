@@ -14,9 +14,9 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
 
-from people.errors import DomainError
+from core.db_errors import RETRY_AFTER, outage
+from core.errors import DomainError
 from people.late_edits import LateEditError
-from people.outages import RETRY_AFTER, outage
 
 CHECK_FIELDS = "Some of what was sent cannot be taken."
 

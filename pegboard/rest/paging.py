@@ -8,8 +8,8 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
-from people.errors import DomainError
-from people.keyset import Keyset, Page
+from core.errors import DomainError
+from core.pagination import Keyset, Page
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200

@@ -5,9 +5,9 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import JSONRenderer
 
-from catalog.protocols import strict_json
 from catalog.protocols.errors import ProtocolViolationError
-from people.errors import DomainError
+from core import strict_json
+from core.errors import DomainError
 
 TOO_DEEP = "JSON_DEPTH"
 SENTENCES = {

@@ -7,7 +7,7 @@ from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS, AllowAny
 
-from people.inputs import Input
+from core.serializers import Input
 from people.permissions import needed_role
 
 LARGEST_ID = 2**63 - 1

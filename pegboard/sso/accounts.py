@@ -13,10 +13,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
+from core import unique_violations
+from core.errors import DomainError
 from pegboard.sso.errors import SignInError
 from pegboard.sso.provider import Provider
-from people import audit, clashes, directory
-from people.errors import DomainError
+from people import audit, directory
 from people.models import Identity, Role, User
 
 logger = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identi
                 issuer=issuer, subject=subject, defaults={"user": user}
             )
     except IntegrityError as error:
-        if not clashes.is_taken(error):
+        if not unique_violations.is_taken(error):
             raise
         raise _linked_already() from error
     if identity.user_id != user.pk:

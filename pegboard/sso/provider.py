@@ -15,9 +15,9 @@ from django.conf import settings
 from catalog.models import Grant
 from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import asking, http
-from catalog.protocols import strict_json
 from catalog.protocols.errors import ProtocolError, UnavailableError
-from catalog.sealing import Secret
+from core import strict_json
+from core.encryption import Secret
 from pegboard.sso.errors import SignInError
 from people.models import Role
 

@@ -21,10 +21,10 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django.views.decorators.http import require_POST, require_safe
 
 from catalog.oauth.asking import challenge_of, new_secret
+from core.errors import DomainError
 from pegboard.sso import accounts, id_tokens, provider
 from pegboard.sso.errors import SignInError
 from people import signin
-from people.errors import DomainError
 from people.forms import LinkForm
 from people.models import Role, User
 from people.permissions import person, public, requires

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView as AnyAPIView
 
-from people.inputs import refusals
+from core.serializers import refusals
 
 Row = TypeVar("Row", bound=Model)
 
@@ -31,7 +31,7 @@ class APIView(AnyAPIView):
             self._refuse_what_is_not_declared(request)
 
     def _refuse_what_is_not_declared(self, request: Request) -> None:
-        """A body is judged by the serializer that reads it (`people.inputs.Input`), unless none does."""
+        """A body is judged by the serializer that reads it (`core.serializers.Input`), unless none does."""
         method = "GET" if request.method == "HEAD" else request.method or ""
         if not hasattr(self, method.lower()):
             return  # 405

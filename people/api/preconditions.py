@@ -5,8 +5,8 @@ import re
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
+from core.errors import DomainError
 from people import late_edits
-from people.errors import DomainError
 
 # The characters of an ETag in ASCII, apart from the star, which stands for any state.
 ONE_ETAG = '"[!#-)+-~]+"|[*]'

@@ -13,8 +13,8 @@ from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
 
+from core.errors import DomainError
 from people import directory, signin
-from people.errors import DomainError
 from people.forms import OwnPasswordForm, SignInForm
 from people.models import Role
 from people.permissions import person, requires

@@ -1,9 +1,9 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
+from core.pagination import Keyset
 from people import audit
 from people.forms import AuditFilterForm
-from people.keyset import Keyset
 from people.models import AuditEntry, Role
 from people.permissions import person, requires
 

@@ -6,10 +6,10 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
+from core.errors import DomainError
+from core.pagination import Keyset
 from people import directory
-from people.errors import DomainError
 from people.forms import PasswordForm, PersonChangeForm, PersonForm
-from people.keyset import Keyset
 from people.models import Role, Team, User
 from people.permissions import person, requires
 

@@ -17,7 +17,7 @@ from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
 from catalog.protocols.errors import RefusedError
-from catalog.sealing import Secret
+from core.encryption import Secret
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, raw, reply
 from tests.vendor import Vendor, serving, tool, tools

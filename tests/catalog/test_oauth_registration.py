@@ -11,7 +11,7 @@ from catalog import custody
 from catalog.models import Grant
 from catalog.oauth import registration
 from catalog.protocols.errors import ProtocolError
-from catalog.sealing import Secret
+from core.encryption import Secret
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import REDIRECT, make_client, standing

@@ -7,10 +7,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.db.models.functions import Now
 
-from catalog import custody, sealing
+from catalog import custody
 from catalog.errors import CatalogError
 from catalog.models import Grant, SignIn
 from catalog.oauth import asking, sign_in, states
+from core import encryption
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import (
@@ -113,12 +114,12 @@ def test_neither_state_nor_verifier_can_be_read_from_the_database(credential, ad
     asked = query_of(begin(credential, ada))
 
     row = SignIn.objects.get()
-    verifier = sealing.unseal(row.verifier, row=row.pk, field=sign_in.VERIFIER_FIELD, name="").reveal()
+    verifier = encryption.unseal(row.verifier, row=row.pk, field=sign_in.VERIFIER_FIELD, name="").reveal()
     assert asking.challenge_of(verifier) == asked["code_challenge"]
     written = repr(SignIn.objects.values().get())
     assert asked["state"] not in written
     assert verifier not in written
-    assert sign_in.VERIFIER_FIELD in {column.name for column in sealing.columns()}
+    assert sign_in.VERIFIER_FIELD in {column.name for column in encryption.columns()}
 
 
 def test_attack_1_missing_and_forged_state(server, credential, ada):

@@ -530,7 +530,7 @@ def test_without_a_refresh_token_a_refusal_by_the_vendor_ends_the_sign_in():
 
 def test_request_for_a_token_does_not_show_itself():
     from catalog.oauth import asking
-    from catalog.sealing import Secret
+    from core.encryption import Secret
 
     with AuthorizationServer() as server:
         grant = grant_of(make_client(server))
@@ -567,15 +567,15 @@ def test_scheduler_has_the_first_chance_to_renew(left, asked):
 
 def test_renewal_leaves_alone_what_was_sealed_under_a_new_key_meanwhile():
     """Rotation writes while a server is asked; what it wrote must not be taken back."""
-    from catalog import sealing
-    from catalog.sealing import Secret
+    from core import encryption
+    from core.encryption import Secret
 
     with AuthorizationServer(rotates=False) as server:
         credential = signed_in(server)
         wear_out(credential)
         grant = tokens.read(credential.pk)
         token = Secret(server.families[0].current)
-        anew = sealing.seal(token, row=grant.pk, field=tokens.field_of("refresh_token"))
+        anew = encryption.seal(token, row=grant.pk, field=tokens.field_of("refresh_token"))
         Grant.objects.update(refresh_token=anew)
         assert tokens.renew(grant)
 

@@ -11,10 +11,11 @@ from catalog.addresses import Policy
 from catalog.models import Endpoint, Rejection, Tool
 from catalog.models.runs import Trigger
 from catalog.outbound import Session
-from catalog.protocols import openapi_signature, strict_json
+from catalog.protocols import openapi_signature
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.errors import ProtocolViolationError, RefusedError
 from catalog.protocols.openapi import OpenApi
+from core import strict_json
 from tests.catalog.openapi_documents import answers, cut, document, operation, parsed, takes
 from tests.factories import make_endpoint, make_user
 from tests.scripted import Exchange, ScriptedSession

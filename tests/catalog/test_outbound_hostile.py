@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from catalog.addresses import Policy
 from catalog.outbound import Session
 from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
-from catalog.protocols.strict_json import require_json
 from catalog.wire import MIB, Limits
+from core.strict_json import require_json
 from tests.hostile_vendor import BEHAVIOURS, GOOD, HostileVendor, drips, floods, raw, reply
 
 LOOPBACK = Policy.parse("127.0.0.1/32")

@@ -18,7 +18,7 @@ from catalog.outbound import Session
 from catalog.pacing import Pace, back_off, take, turn
 from catalog.protocols.base import Outcome
 from catalog.protocols.errors import RefusedError, UnavailableError
-from people import broker
+from core import redis_client
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
 
@@ -29,7 +29,7 @@ NUMBERS = iter(range(1_000_000))
 def pace_of(per_second: int, at_once: int = 100) -> Pace:
     """Of an endpoint that nobody else asks."""
     key = f"pegboard:pace:{{test-{next(NUMBERS)}}}"
-    broker.client().delete(f"{key}:busy", f"{key}:starts")
+    redis_client.client().delete(f"{key}:busy", f"{key}:starts")
     return Pace(key, per_second, at_once)
 
 
@@ -65,7 +65,7 @@ def test_turn_that_would_come_too_late_is_not_taken():
 def test_no_more_than_allowed_are_under_way():
     pace = pace_of(1_000, at_once=2)
     assert [take(pace, name, 9, 20, START) for name in "abc"] == [0, 0, -1]
-    broker.client().zrem(f"{pace.key}:busy", "a")
+    redis_client.client().zrem(f"{pace.key}:busy", "a")
     assert take(pace, "c", 9, 20, START) == 0
 
 
@@ -83,9 +83,9 @@ def test_endpoints_do_not_wait_for_each_other():
 def test_nothing_is_left_in_the_broker_for_ever():
     pace = pace_of(5)
     with turn(pace, 1, 2):
-        assert 0 < broker.client().pttl(f"{pace.key}:busy") <= 5_000
-    assert 0 < broker.client().pttl(f"{pace.key}:starts") <= 5_000
-    assert not broker.client().exists(f"{pace.key}:busy")
+        assert 0 < redis_client.client().pttl(f"{pace.key}:busy") <= 5_000
+    assert 0 < redis_client.client().pttl(f"{pace.key}:starts") <= 5_000
+    assert not redis_client.client().exists(f"{pace.key}:busy")
 
 
 def test_turn_is_given_back_when_the_request_fails():
@@ -153,7 +153,7 @@ def no_server(monkeypatch):
 
     alone = pacing._Alone()
     monkeypatch.setattr(pacing, "_alone", alone)
-    monkeypatch.setattr(broker, "client", away)
+    monkeypatch.setattr(redis_client, "client", away)
     return alone
 
 

@@ -15,11 +15,12 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from catalog import credentials, custody, rotation, sealing
+from catalog import credentials, custody, rotation
 from catalog.credentials import FIELD
 from catalog.models import Credential
 from catalog.oauth import tokens
-from catalog.sealing import KeyringError, Secret, UndecryptableError
+from core import encryption
+from core.encryption import KeyringError, Secret, UndecryptableError
 from pegboard import checks, local, starting
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer
@@ -48,7 +49,7 @@ def store(count: int) -> dict[object, str]:
             name=text,
             kind="bearer",
             origin="https://api.acme.example",
-            sealed=sealing.seal(Secret(text), row=pk, field=FIELD),
+            sealed=encryption.seal(Secret(text), row=pk, field=FIELD),
         )
         for pk, text in expected.items()
     )
@@ -71,27 +72,27 @@ def test_every_secret_moves_to_the_first_key_and_the_old_one_can_go(settings):
     before = credential.fingerprint
     settings.KEYS = [NEW, OLD]
 
-    assert sealing.secrets_by_key() == {"k1": 2}  # the credential's, and what fingerprints are made with
+    assert encryption.secrets_by_key() == {"k1": 2}  # the credential's, and what fingerprints are made with
     said = rotate()
 
     assert "2 secrets sealed again under “k2”." in said
     assert "k1: 0 secrets. Once every process runs with “k2” in front, take this key out" in said
-    assert sealing.secrets_by_key() == {"k2": 2}
+    assert encryption.secrets_by_key() == {"k2": 2}
     settings.KEYS = [NEW]
     assert opened() == {credential.pk: "s3cret"}
-    assert sealing.fingerprint(Secret("s3cret")) == before
+    assert encryption.fingerprint(Secret("s3cret")) == before
     assert "0 secrets sealed again" in rotate()
 
 
 @pytest.mark.django_db
 def test_secret_of_another_row_or_another_field_does_not_open():
     row, other = uuid4(), uuid4()
-    sealed = sealing.seal(Secret("s3cret"), row=row, field=FIELD)
+    sealed = encryption.seal(Secret("s3cret"), row=row, field=FIELD)
 
-    assert sealing.unseal(sealed, row=row, field=FIELD, name="x").reveal() == "s3cret"
+    assert encryption.unseal(sealed, row=row, field=FIELD, name="x").reveal() == "s3cret"
     for where in ({"row": other, "field": FIELD}, {"row": row, "field": "catalog.credential.refresh"}):
         with pytest.raises(UndecryptableError):
-            sealing.unseal(sealed, name="x", **where)
+            encryption.unseal(sealed, name="x", **where)
 
 
 @pytest.mark.django_db
@@ -107,7 +108,7 @@ def test_rotation_does_not_heal_a_swap(settings):
     with pytest.raises(CommandError, match="2 secrets do not open"):
         rotate()
 
-    assert sealing.secrets_by_key() == {"k1": 2, "k2": 2}
+    assert encryption.secrets_by_key() == {"k1": 2, "k2": 2}
     assert set(Credential.objects.values_list("sealed", flat=True)) >= set(swapped)
 
 
@@ -189,7 +190,7 @@ def test_keys_come_from_a_file_and_a_new_one_counts_at_once(settings, tmp_path):
     path.write_text(f"{NEW}\n{OLD}\n")
     rotate()
 
-    assert sealing.secrets_by_key() == {"k2": 2}
+    assert encryption.secrets_by_key() == {"k2": 2}
     path.write_text(NEW)
     assert opened() == {credential.pk: "s3cret"}
 
@@ -202,7 +203,7 @@ def test_file_of_keys_that_everybody_may_open_is_refused(settings, tmp_path, mod
     settings.KEYS, settings.KEYS_FILE = [], str(path)
 
     with pytest.raises(KeyringError, match="chmod o="):
-        sealing.keyring()
+        encryption.keyring()
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ def test_ring_that_is_none_says_which_entry_and_shows_no_key(settings, keys, say
     settings.KEYS = keys
 
     with pytest.raises(KeyringError, match=says) as refused:
-        sealing.keyring()
+        encryption.keyring()
 
     assert OLD.removeprefix("k1:")[:8] not in str(refused.value)
 
@@ -229,10 +230,10 @@ def test_keys_in_two_places_are_refused(settings, tmp_path):
     settings.KEYS_FILE = str(tmp_path / "missing")
 
     with pytest.raises(KeyringError, match="not both"):
-        sealing.keyring()
+        encryption.keyring()
     settings.KEYS = []
     with pytest.raises(KeyringError, match="cannot be read"):
-        sealing.keyring()
+        encryption.keyring()
 
 
 @pytest.mark.django_db
@@ -357,7 +358,7 @@ def test_rotation_killed_twelve_times_under_readers_and_writers(settings, warm):
     assert reader.wrong == []
     settings.KEYS = [NEW]
     assert opened() == expected
-    assert set(sealing.secrets_by_key()) == {"k2"}
+    assert set(encryption.secrets_by_key()) == {"k2"}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from catalog.protocols.base import Reply
 from catalog.protocols.errors import ProtocolViolationError
-from catalog.protocols.strict_json import loads, may_hold_unstorable, require_json, unstorable
+from core.strict_json import loads, may_hold_unstorable, require_json, unstorable
 
 UNSTORABLE_CODES = {"JSON_NUL", "JSON_SURROGATE", "JSON_NUMBER"}
 

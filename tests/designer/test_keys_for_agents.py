@@ -7,10 +7,10 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from rest_framework.test import APIClient
 
+from core.errors import DomainError
 from designer import agents, keys, releases
 from designer.models import KeyAgent
 from people import directory, teams, tokens
-from people.errors import DomainError
 from people.models import ApiToken, AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_user
 from tests.pages import signed_in, text_of

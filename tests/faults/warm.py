@@ -104,7 +104,7 @@ def _fork(order: dict[str, Any]) -> tuple[int, IO[str]]:
 
 
 def _live(order: dict[str, Any], write: int) -> None:
-    from catalog import crashpoints
+    from core import failpoints
     from pegboard.processes import die_with_parent
     from tests.faults import deeds
 
@@ -112,7 +112,7 @@ def _live(order: dict[str, Any], write: int) -> None:
     os.dup2(2, 1)
     status = 1
     try:
-        crashpoints.arm(order["crash"])
+        failpoints.arm(order["crash"])
         result = getattr(deeds, order["deed"])(*order["arguments"])
         with os.fdopen(write, "w") as file:
             json.dump(result, file, default=str)

@@ -17,17 +17,18 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
-from catalog import custody, sealing
+from catalog import custody
 from catalog.models import Grant, Run, Tool
 from catalog.models.runs import RunStatus
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event, Notice, Webhook
-from catalog.sealing import Secret
+from core import encryption, redis_client
+from core.encryption import Secret
 from pegboard.beat import ALIVE
 from pegboard.doctor import work
 from pegboard.doctor.frame import CHECKS, Limits
 from pegboard.embedded import Valkey, redis_url
-from people import audit, broker
+from people import audit
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +38,7 @@ AN_HOUR_AGO = timedelta(hours=1)
 @pytest.fixture(autouse=True)
 def local(settings, tmp_path, monkeypatch):
     """One person on one machine, on which a scheduler is at work."""
-    broker.client().set(ALIVE, 1, ex=60)
+    redis_client.client().set(ALIVE, 1, ex=60)
     settings.LOCAL = True
     monkeypatch.setenv("PEGBOARD_DATA", str(tmp_path / "data"))
     (tmp_path / "data").mkdir()
@@ -206,9 +207,9 @@ def own_broker(settings, tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         settings.REDIS_URL = redis_url(Path(run))
-        broker.client().set(ALIVE, 1)
-        yield broker.client()
-        broker.client().close()
+        redis_client.client().set(ALIVE, 1)
+        yield redis_client.client()
+        redis_client.client().close()
         process.terminate()
         process.wait(60)
 
@@ -275,7 +276,7 @@ def test_no_worker_is_found():
 
 
 def test_no_scheduler_is_found():
-    broker.client().delete(ALIVE)
+    redis_client.client().delete(ALIVE)
     assert found() == ["beat"]
 
 
@@ -412,5 +413,5 @@ def test_all_troubles_are_told_in_plain_words(settings):
 
 def test_at_least_twenty_faults_are_looked_for():
     assert len(CHECKS) >= 20
-    assert sealing.columns()
+    assert encryption.columns()
     assert repr(Secret("x")) == "****"

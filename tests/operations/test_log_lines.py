@@ -15,8 +15,8 @@ from django.test import Client
 
 from catalog import custody
 from catalog.models import Credential, Run
+from core import log_context
 from pegboard.logs import JsonFormatter, LineFormatter
-from people import trace
 from tests.factories import PASSWORD, make_endpoint, make_user
 from tests.vendor import Vendor, serving, tools
 
@@ -58,20 +58,20 @@ def test_a_traceback_never_looks_like_an_event():
 
 
 def test_a_line_says_what_it_belongs_to():
-    token = trace.begin({"request_id": "abcdefgh", "user_id": lambda: 7, "route": lambda: None})
+    token = log_context.begin({"request_id": "abcdefgh", "user_id": lambda: 7, "route": lambda: None})
     try:
-        with trace.about(run_id=3, endpoint_id=4):
+        with log_context.about(run_id=3, endpoint_id=4):
             inside = json.loads(JsonFormatter().format(event("x")))
         outside = json.loads(JsonFormatter().format(event("x")))
     finally:
-        trace.end(token)
+        log_context.end(token)
     assert (inside["request_id"], inside["user_id"], inside["run_id"], inside["endpoint_id"]) == (
         *("abcdefgh", 7),
         *(3, 4),
     )
     assert "route" not in inside
     assert "run_id" not in outside
-    assert trace.request_id() == ""
+    assert log_context.request_id() == ""
 
 
 @pytest.mark.django_db
@@ -92,7 +92,7 @@ def test_a_well_formed_number_is_taken_over(client, offered, is_taken):
     answer = client.get("/accounts/login/", headers={"X-Request-Id": offered})
     number = answer.headers["X-Request-Id"]
     assert (number == offered) is is_taken
-    assert trace.REQUEST_ID.fullmatch(number)
+    assert log_context.REQUEST_ID.fullmatch(number)
 
 
 @pytest.mark.django_db

@@ -20,9 +20,10 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from catalog.models import Run
+from core import metrics, redis_client
+from core.metrics import Counter, Histogram
 from pegboard.tracing import TraceMiddleware
-from people import broker, counters, tokens
-from people.counters import Counter, Histogram
+from people import tokens
 from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user
 from tests.vendor import Vendor, serving, tools
@@ -32,8 +33,8 @@ PATIENCE = 60
 
 @pytest.fixture(autouse=True)
 def nothing_counted():
-    counters.send()
-    broker.client().delete(counters.KEY)
+    metrics.send()
+    redis_client.client().delete(metrics.KEY)
 
 
 def families(text: str) -> dict[str, object]:
@@ -115,7 +116,7 @@ def test_without_the_broker_pages_go_on_and_nothing_is_lost(client, settings, mo
     ODD.add("before")
     there = settings.REDIS_URL
     settings.REDIS_URL = "redis+socket:///nowhere/valkey.sock?virtual_host=0"
-    assert not counters.send()
+    assert not metrics.send()
     text = scraped(client)
     assert value(text, "pegboard_broker_up") == 0
     assert "test_odd_total" not in text
@@ -137,20 +138,20 @@ def test_a_child_does_not_send_what_its_parent_counted():
     if child == 0:
         with contextlib.suppress(Exception):
             ODD.add("child")
-            counters.send()
+            metrics.send()
         os._exit(0)
     os.waitpid(child, 0)
-    stored = "\n".join(counters.lines())
+    stored = "\n".join(metrics.lines())
     assert 'test_odd_total{word="parent"} 1' in stored
     assert 'test_odd_total{word="child"} 1' in stored
 
 
 def test_labels_without_end_are_not_counted_for_ever(monkeypatch):
-    monkeypatch.setattr(counters, "MOST_SERIES", 10)
-    monkeypatch.setattr(counters, "FLUSH_SECONDS", 60)
+    monkeypatch.setattr(metrics, "MOST_SERIES", 10)
+    monkeypatch.setattr(metrics, "FLUSH_SECONDS", 60)
     for number in range(1_000):
         ODD.add(f"word {number}")
-    assert len(counters._pending.counts) <= 10
+    assert len(metrics._pending.counts) <= 10
 
 
 @contextlib.contextmanager
@@ -227,4 +228,4 @@ def test_a_broker_that_is_away_is_no_error_for_whoever_counts(settings):
     settings.REDIS_URL = "redis+socket:///nowhere/valkey.sock?virtual_host=0"
     ODD.add("x")
     with pytest.raises(redis.RedisError):
-        list(counters.lines())
+        list(metrics.lines())

@@ -5,7 +5,8 @@ from rest_framework.test import APIClient
 
 from catalog.notifications import dispatch, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, Mail, MailAddress, Notice
-from people import limits, tokens
+from core import rate_limits
+from people import tokens
 from people.models import ApiToken, AuditEntry, Role
 from people.throttling import REPORTS_PER_MINUTE
 from tests.designer.conftest import client_of
@@ -74,7 +75,7 @@ def test_session_and_key_of_others_make_no_difference():
 
 
 def test_one_address_reports_so_often_and_no_more(monkeypatch):
-    monkeypatch.setattr(limits, "_KEY", "test:report")
+    monkeypatch.setattr(rate_limits, "_KEY", "test:report")
     monkeypatch.setattr("people.throttling.REPORTS_PER_MINUTE", 3)
     monkeypatch.setattr("people.throttling.time.time", lambda: 1_800_000_000.0)
     client = APIClient()

@@ -3,9 +3,10 @@
 import pytest
 from django.db import connection
 
-from catalog import rotation, sealing
+from catalog import rotation
 from catalog.notifications import tasks, webhooks
 from catalog.notifications.models import Delivery, Event, Notice, Webhook
+from core import encryption
 from people.models import AuditEntry
 from tests.factories import make_user
 from tests.operations.test_notification_pages import admin, api  # noqa: F401
@@ -36,7 +37,7 @@ def test_address_is_encrypted_and_opens_again():
     assert webhooks.address(Webhook.objects.get()).reveal() == URL
     other = made()
     Webhook.objects.filter(pk=other.pk).update(sealed_url=row.sealed_url)
-    with pytest.raises(sealing.UndecryptableError):
+    with pytest.raises(encryption.UndecryptableError):
         webhooks.address(Webhook.objects.get(pk=other.pk))
 
 
@@ -91,7 +92,7 @@ def test_error_of_a_delivery_does_not_hold_the_path(admin, listener):  # noqa: F
 
 def test_keys_change_and_addresses_go_on(settings):
     row = made()
-    key = f"new:{sealing.base64.b64encode(bytes(range(32))).decode()}"
+    key = f"new:{encryption.base64.b64encode(bytes(range(32))).decode()}"
     settings.KEYS = (key, *settings.KEYS)
     rotation.rotate()
     row.refresh_from_db()

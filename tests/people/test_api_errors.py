@@ -6,9 +6,9 @@ from django.http import Http404
 from django.test import Client
 from rest_framework.exceptions import Throttled, ValidationError
 
+from core.errors import DomainError
 from pegboard.rest.errors import exception_handler
 from people import directory
-from people.errors import DomainError
 from people.models import Role, User
 from tests.factories import make_user
 

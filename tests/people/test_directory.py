@@ -4,8 +4,8 @@ from threading import Barrier
 import pytest
 from django.db import connection
 
+from core.errors import DomainError
 from people import directory
-from people.errors import DomainError
 from people.models import AuditEntry, Role, User
 from tests.factories import make_user
 

@@ -1,4 +1,4 @@
-from people.errors import DomainError
+from core.errors import DomainError
 from people.forms import PersonForm
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from people.errors import DomainError
-from people.keyset import Keyset
+from core.errors import DomainError
+from core.pagination import Keyset
 from people.models import Role, User
 from tests.factories import make_user
 

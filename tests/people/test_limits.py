@@ -6,7 +6,7 @@ import redis
 import time_machine
 from django.test import Client
 
-from people import limits
+from core import rate_limits
 from people.models import Role
 from tests.factories import make_user
 
@@ -30,7 +30,7 @@ SPOOFS = {
 @pytest.fixture(autouse=True)
 def few_calls(settings, monkeypatch):
     settings.CALLS_PER_MINUTE, settings.WRITES_PER_MINUTE = 5, 2
-    monkeypatch.setattr(limits, "_KEY", f"test:limit:{time.time_ns()}")
+    monkeypatch.setattr(rate_limits, "_KEY", f"test:limit:{time.time_ns()}")
     with time_machine.travel(1_800_000_030, tick=False):
         yield
 
@@ -42,10 +42,10 @@ def no_server(monkeypatch):
         raise redis.ConnectionError
 
     asked: list[list[str]] = []
-    monkeypatch.setattr(limits, "_count_in_server", fail)
-    monkeypatch.setattr(limits, "_away_until", 0.0)
+    monkeypatch.setattr(rate_limits, "_count_in_server", fail)
+    monkeypatch.setattr(rate_limits, "_away_until", 0.0)
     yield asked
-    limits._own.clear()
+    rate_limits._own.clear()
 
 
 def statuses(client, times, path="/api/v1/keys/", **extra) -> list[int]:
@@ -107,7 +107,7 @@ def test_other_processes_count_too():
     """Another process is another thread here: what they share is the server."""
     names = ["read:key:0"]
     with ThreadPoolExecutor(4) as pool:
-        counts = list(pool.map(lambda _: limits.count(names, time.time())[0], range(100)))
+        counts = list(pool.map(lambda _: rate_limits.count(names, time.time())[0], range(100)))
     assert sorted(counts) == list(range(1, 101))
 
 
@@ -126,22 +126,22 @@ def test_blocks_let_through_no_more_than_the_limit(settings, monkeypatch):
     blocks = [{}, {}]
     let_through = 0
     for number in range(7_000):
-        monkeypatch.setattr(limits, "_blocks", blocks[number % 2])
-        let_through += limits.spend({"read:key:1": 3_000, "read:person:1": 6_000}, time.time())
+        monkeypatch.setattr(rate_limits, "_blocks", blocks[number % 2])
+        let_through += rate_limits.spend({"read:key:1": 3_000, "read:person:1": 6_000}, time.time())
     assert 3_000 - 2 * 3 <= let_through <= 3_000
 
 
 def test_a_limit_of_thousands_costs_a_round_trip_now_and_then(monkeypatch):
     asked = []
-    count = limits._count_in_server
-    monkeypatch.setattr(limits, "_count_in_server", lambda *given: asked.append(given) or count(*given))
+    count = rate_limits._count_in_server
+    monkeypatch.setattr(rate_limits, "_count_in_server", lambda *given: asked.append(given) or count(*given))
     for _ in range(100):
-        assert limits.spend({"read:key:2": 10_000}, time.time())
+        assert rate_limits.spend({"read:key:2": 10_000}, time.time())
     assert len(asked) == 10
 
 
 def test_blocks_end_with_their_minute():
-    assert limits.spend({"read:key:3": 2_000}, time.time())
+    assert rate_limits.spend({"read:key:3": 2_000}, time.time())
     with time_machine.travel(1_800_000_060, tick=False):
-        assert limits.spend({"read:key:3": 2_000}, time.time())
-        assert [name for name, (minute, _) in limits._blocks.items() if minute != 30_000_001] == []
+        assert rate_limits.spend({"read:key:3": 2_000}, time.time())
+        assert [name for name, (minute, _) in rate_limits._blocks.items() if minute != 30_000_001] == []

@@ -1,7 +1,8 @@
 import pytest
 
-from people import names, tokens
-from people.errors import DomainError
+from core import display_names
+from core.errors import DomainError
+from people import tokens
 from people.models import ApiToken
 from tests.factories import make_user
 
@@ -20,17 +21,17 @@ STRANGE = {
 
 @pytest.mark.parametrize("name", ["Acme", "天気", "Größe & Co.", "می‌خواهم", "👩‍💻 desk", "क्‍ष", "a" * 100])
 def test_name_that_everybody_sees_is_taken(name):
-    assert names.why_not(name, 100) == ""
+    assert display_names.why_not(name, 100) == ""
 
 
 @pytest.mark.parametrize("character", STRANGE.values(), ids=STRANGE)
 def test_character_that_nobody_sees_is_named(character):
-    assert f"U+{ord(character):04X}" in names.why_not(f"Ac{character}me", 100)
+    assert f"U+{ord(character):04X}" in display_names.why_not(f"Ac{character}me", 100)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "\u200d", " \u200c ", "a" * 101])
 def test_nothing_to_read_is_no_name(name):
-    assert names.why_not(name, 100) == "Give a name of up to 100 characters."
+    assert display_names.why_not(name, 100) == "Give a name of up to 100 characters."
 
 
 @pytest.mark.django_db

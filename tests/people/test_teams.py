@@ -2,10 +2,10 @@
 
 import pytest
 
+from core.errors import DomainError
 from designer import agents
 from designer.models import Agent
 from people import teams
-from people.errors import DomainError
 from people.models import AuditEntry, Membership, Role, Team, everyone
 from tests.factories import make_agent, make_user
 from tests.pages import signed_in, text_of

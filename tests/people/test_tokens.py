@@ -9,8 +9,8 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from core.errors import DomainError
 from people import directory, tokens
-from people.errors import DomainError
 from people.models import ApiToken, AuditEntry, Role, Scope
 from tests.factories import make_user
 

@@ -5,10 +5,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import rotation, sealing
+from catalog import rotation
 from catalog.errors import CatalogError
 from catalog.rotation import Progress
-from catalog.sealing import Keyring, KeyringError
+from core import encryption
+from core.encryption import Keyring, KeyringError
 
 
 class Command(BaseCommand):
@@ -25,12 +26,12 @@ class Command(BaseCommand):
         try:
             if forget:
                 self.stdout.write(f"{_secrets(rotation.forget(forget))} forgotten.")
-            ring = sealing.keyring()
+            ring = encryption.keyring()
             progress = rotation.rotate(self.show)
         except (KeyringError, CatalogError) as exc:
             raise CommandError(str(exc)) from exc
         self.stdout.write(f"{_secrets(progress.sealed)} sealed again under “{ring.first}”.")
-        counts = sealing.secrets_by_key()
+        counts = encryption.secrets_by_key()
         for key_id in {**ring.keys, **counts}:
             self.stdout.write(
                 f"  {key_id}: {_secrets(counts.get(key_id, 0))}. {_advice(key_id, ring, counts)}"

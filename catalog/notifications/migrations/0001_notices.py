@@ -8,7 +8,7 @@ import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
-import catalog.sealing
+import core.encryption
 
 
 class Migration(migrations.Migration):
@@ -45,8 +45,8 @@ class Migration(migrations.Migration):
                         size=None,
                     ),
                 ),
-                ("sealed", catalog.sealing.SealedField()),
-                ("key_id", catalog.sealing.KeyIdField("sealed")),
+                ("sealed", core.encryption.SealedField()),
+                ("key_id", core.encryption.KeyIdField("sealed")),
                 ("is_paused", models.BooleanField(default=False)),
                 ("paused_why", models.CharField(blank=True, max_length=1000)),
                 (

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import catalog.sealing
+import core.encryption
 
 
 class Migration(migrations.Migration):
@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="webhook",
             name="sealed_url",
-            field=catalog.sealing.SealedField(blank=True, db_default="", default=""),
+            field=core.encryption.SealedField(blank=True, db_default="", default=""),
         ),
         migrations.AlterField(
             model_name="webhook",
@@ -24,6 +24,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="webhook",
             name="url_key_id",
-            field=catalog.sealing.KeyIdField("sealed_url"),
+            field=core.encryption.KeyIdField("sealed_url"),
         ),
     ]

@@ -4,10 +4,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from core.errors import DomainError
+from core.terminal import sentences
 from designer import keys
-from people.errors import DomainError
 from people.models import CALLS_AT_ONCE, Scope, User
-from people.prompts import sentences
 
 
 class Command(BaseCommand):

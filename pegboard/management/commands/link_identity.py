@@ -2,8 +2,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from core.errors import DomainError
 from pegboard.sso import accounts, provider
-from people.errors import DomainError
 from people.models import User
 
 

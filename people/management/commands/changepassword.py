@@ -4,10 +4,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from core.errors import DomainError
+from core.terminal import FROM_THE_COMMAND_LINE, ask_for_password, sentences
 from people import directory
-from people.errors import DomainError
 from people.models import User
-from people.prompts import FROM_THE_COMMAND_LINE, ask_for_password, sentences
 
 
 class Command(BaseCommand):

@@ -5,10 +5,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from core.errors import DomainError
+from core.terminal import FROM_THE_COMMAND_LINE, ask_for_password, ask_for_text, sentences
 from people import directory
-from people.errors import DomainError
 from people.models import Role
-from people.prompts import FROM_THE_COMMAND_LINE, ask_for_password, ask_for_text, sentences
 
 
 class Command(BaseCommand):

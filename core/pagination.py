@@ -7,7 +7,7 @@ from django.core import signing
 from django.core.exceptions import ValidationError
 from django.db.models import Field, Model, Q, QuerySet
 
-from people.errors import DomainError
+from core.errors import DomainError
 
 Row = TypeVar("Row", bound=Model)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import redis
 
-from people import broker
+from core import redis_client
 
 MINUTE = 60
 BLOCKS = 1_000
@@ -87,7 +87,7 @@ def seconds_left(now: float) -> int:
 
 
 def _count_in_server(keys: Sequence[str], times: Sequence[int]) -> list[int]:
-    with broker.client().pipeline(transaction=False) as pipeline:
+    with redis_client.client().pipeline(transaction=False) as pipeline:
         for key, more in zip(keys, times, strict=True):
             pipeline.incrby(key, more)
             pipeline.expire(key, 2 * MINUTE)

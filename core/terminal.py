@@ -4,7 +4,7 @@ import getpass
 
 from django.core.management.base import CommandError
 
-from people.errors import DomainError
+from core.errors import DomainError
 
 FROM_THE_COMMAND_LINE = "From the command line."
 

@@ -17,7 +17,7 @@ from typing import cast
 
 import redis
 
-from people import broker
+from core import redis_client
 
 KEY = "pegboard:metrics"
 FLUSH_SECONDS = 2.0
@@ -62,7 +62,7 @@ class _Pending:
         if not counts:
             return True
         try:
-            with broker.client().pipeline(transaction=True) as pipeline:
+            with redis_client.client().pipeline(transaction=True) as pipeline:
                 for field, amount in counts.items():
                     pipeline.hincrby(KEY, field, amount)
                 pipeline.execute()
@@ -147,7 +147,7 @@ def lines() -> Iterator[str]:
     """All that was counted anywhere, in Prometheus' text format. Raises redis.RedisError."""
     send()
     # The client is made so that it decodes, which its types do not say.
-    stored = cast(dict[str, str], broker.client().hgetall(KEY))
+    stored = cast(dict[str, str], redis_client.client().hgetall(KEY))
     found: dict[str, dict[Labels, dict[str, int]]] = {}
     for field, amount in stored.items():
         name, part, *values = field.split(_BETWEEN)
