@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from catalog.models.calls import Asked, Attempt, Result, Retry, Sent
-from catalog.outbound import Exchange
+from core.outbound.session import Exchange
 from catalog.protocols import json_schema, outcomes
 from catalog.protocols.base import Ask, Outcome, UnreadableItemError, canonical
 from catalog.protocols.signature import Signature

@@ -7,7 +7,7 @@ from catalog.diff import Comparison
 from catalog.diff.changes import Effect
 from catalog.inspection import Severity
 from catalog.inspection.texts import by_place
-from catalog.protocols.errors import ProtocolError, UnavailableError, printable
+from core.outbound.errors import ProtocolError, UnavailableError, printable
 from catalog.protocols.signature import Signature
 
 CODE = "CLOAKING"

@@ -22,7 +22,7 @@ from django.utils.text import slugify
 
 from catalog import bounds, custody, pacing, protocols, search, setting_values
 from catalog import policy as policies
-from catalog.addresses import in_ascii
+from core.outbound.addresses import in_ascii
 from catalog.editing import check_name, locked, origin_of
 from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
@@ -30,7 +30,7 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.twins import twins_of
-from catalog.wire import complaint_about_authorities
+from core.outbound.connection import complaint_about_authorities
 from core import unique_violations
 from people import audit, late_edits
 from people.models import User
@@ -299,7 +299,7 @@ def _check_endpoint(
 def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
     """Whoever connects an address is told of the endpoint that stands there, and decides."""
     with connection.cursor() as cursor:  # two who connect one address at once see each other
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('catalog.addresses'))")
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('core.outbound.addresses'))")
     twins = [twin for twin in twins_of(endpoint) if twin.protocol == endpoint.protocol]
     if not twins:
         return

@@ -22,11 +22,11 @@ from catalog import bounds, pacing
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
-from catalog.networks import origin_of, outbound_policy
+from core.outbound.policy import origin_of, outbound_policy
 from catalog.oauth import clients, tokens
-from catalog.outbound import Carried, Exchange, Session
-from catalog.protocols.challenges import scope_asked, wants_more_scope
-from catalog.wire import Limits
+from core.outbound.session import Carried, Exchange, Session
+from core.outbound.challenges import scope_asked, wants_more_scope
+from core.outbound.connection import Limits
 from core import encryption
 from core.encryption import Secret, UndecryptableError
 from people import audit

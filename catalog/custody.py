@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from catalog import credentials
-from catalog.addresses import in_ascii
+from core.outbound.addresses import in_ascii
 from catalog.editing import check_name, locked, origin_of
 from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Grant

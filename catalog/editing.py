@@ -4,10 +4,10 @@ from typing import TypeVar
 
 from django.db.models import QuerySet
 
-from catalog import networks
+from core.outbound import policy
 from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Endpoint, Vendor
-from catalog.protocols.errors import RefusedError
+from core.outbound.errors import RefusedError
 from core import display_names
 
 Row = TypeVar("Row", Vendor, Endpoint, Credential)
@@ -28,6 +28,6 @@ def locked(row: Row, live: QuerySet[Row]) -> Row:
 
 def origin_of(url: str, stated_in: str = "url") -> str:
     try:
-        return networks.origin_of(url, may_ask=True)
+        return policy.origin_of(url, may_ask=True)
     except RefusedError as exc:
         raise invalid(**{stated_in: exc.message}) from exc

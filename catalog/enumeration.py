@@ -27,8 +27,8 @@ from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
-from catalog.outbound import Exchange
-from catalog.protocols.errors import (
+from core.outbound.session import Exchange
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,

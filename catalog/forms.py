@@ -8,7 +8,7 @@ from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
 
 from catalog import connections, custody, protocols
-from catalog.addresses import without_keys
+from core.outbound.addresses import without_keys
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind

@@ -25,7 +25,7 @@ from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Page, UnreadableItemError
-from catalog.protocols.errors import ProtocolError, ProtocolViolationError, printable
+from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from catalog.tokens import tokens_of
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from catalog.models.runs import RunStatus
 from catalog.models.tools import lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import signature as normal_form
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.protocols.signature import Signature
 from catalog.twins import twins_of
 from catalog.version_names import version_name

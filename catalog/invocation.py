@@ -26,12 +26,12 @@ from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
 from catalog.models.findings import FindingState
 from catalog.oauth import clients
-from catalog.outbound import Exchange, Session
+from core.outbound.session import Exchange, Session
 from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical, digest
-from catalog.protocols.errors import ProtocolError, printable
+from core.outbound.errors import ProtocolError, printable
 from catalog.protocols.signature import Signature
-from catalog.wire import DEFAULT_LIMITS, MIB, Limits
+from core.outbound.connection import DEFAULT_LIMITS, MIB, Limits
 from core import task_dispatch
 from core.failpoints import crashpoint
 from people import audit

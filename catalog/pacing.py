@@ -26,10 +26,10 @@ from django.utils import timezone
 
 from catalog.models import Circuit, Endpoint, Tool, ToolCircuit
 from catalog.models.circuit import OpenCircuit
-from catalog.outbound import Turns
+from core.outbound.session import Turns
 from catalog.protocols.base import Outcome
-from catalog.protocols.errors import ProtocolError, UnavailableError, is_about_token
-from catalog.protocols.retry_after import DAY
+from core.outbound.errors import ProtocolError, UnavailableError, is_about_token
+from core.outbound.retry_after import DAY
 from core import redis_client
 
 logger = logging.getLogger(__name__)

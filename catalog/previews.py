@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from catalog import bounds, credentials
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
-from catalog.protocols.errors import ProtocolError, RefusedError
+from core.outbound.errors import ProtocolError, RefusedError
 from catalog.protocols.signature import Signature
 from catalog.tokens import tokens_of
-from catalog.wire import DEFAULT_LIMITS
+from core.outbound.connection import DEFAULT_LIMITS
 
 MOST_TOOLS = 5_000
 MOST_PAGES = 100

@@ -22,7 +22,7 @@ from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
-from catalog.protocols.errors import ProtocolError, ProtocolViolationError, UnavailableError
+from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.protocols.signature import Signature
 from catalog.recording import Harvest, StagedTool, Stopped
 from catalog.remembering import FirstPage, RememberedPages

@@ -6,7 +6,7 @@ from catalog.models import Call, Finding
 from catalog.models.findings import Severity
 from catalog.notifications import outbox
 from catalog.protocols.base import Outcome
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 
 CODE = "REFUSES_VALID"
 # What we say ourselves, before anything is sent.

@@ -26,7 +26,7 @@ from catalog.models.runs import ACTIVE
 from catalog.protocols import base
 from catalog.protocols.base import IsEnough, Reply
 from catalog.recording import LostLeaseError
-from catalog.wire import Limits, too_much_in_all
+from core.outbound.connection import Limits, too_much_in_all
 
 logger = logging.getLogger(__name__)
 

@@ -31,10 +31,10 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE
 from catalog.models.second_looks import Guise, LookResult
 from catalog.notifications import outbox
-from catalog.outbound import AGENT
+from core.outbound.session import AGENT
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
-from catalog.protocols.errors import ProtocolError, RefusedError, UnavailableError, is_about_token
+from core.outbound.errors import ProtocolError, RefusedError, UnavailableError, is_about_token
 from catalog.protocols.signature import Signature
 from catalog.recording import LostLeaseError
 from core import log_context, task_dispatch

@@ -3,7 +3,8 @@
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from catalog import credentials, echoes
+from catalog import credentials
+from core.outbound import secret_echo
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, states
@@ -12,7 +13,7 @@ from catalog.oauth.tokens import moment
 from core.encryption import UndecryptableError
 
 TOO_SHORT = (
-    f"Its secret has fewer than {echoes.SHORTEST_SECRET} characters: too few to tell it from ordinary words, "
+    f"Its secret has fewer than {secret_echo.SHORTEST_SECRET} characters: too few to tell it from ordinary words, "
     "so a reply that repeats it is not refused. Ask the vendor for a longer one."
 )
 
@@ -27,7 +28,7 @@ def standing_of(credential: Credential, now: datetime) -> Standing:
     except UndecryptableError as error:
         return _locked(error.why)
     # A signed token is sent in its place, and is long.
-    is_short = credential.kind != CredentialKind.JWT and echoes.is_too_short(secret)
+    is_short = credential.kind != CredentialKind.JWT and secret_echo.is_too_short(secret)
     warning = f" {TOO_SHORT}" if is_short else ""
     if credential.refused_at:
         host = urlsplit(credential.origin).netloc

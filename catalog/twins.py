@@ -1,10 +1,10 @@
 """Endpoints that stand at one address: the same vendor, connected more than once."""
 
 from catalog import protocols
-from catalog.addresses import check_url
+from core.outbound.addresses import check_url
 from catalog.models import Endpoint
-from catalog.networks import outbound_policy
-from catalog.protocols.errors import RefusedError
+from core.outbound.policy import outbound_policy
+from core.outbound.errors import RefusedError
 
 
 def address_of(endpoint: Endpoint) -> str:

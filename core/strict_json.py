@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import jiter
 
 from catalog.protocols.base import Reply
-from catalog.protocols.errors import ProtocolViolationError, printable
+from core.outbound.errors import ProtocolViolationError, printable
 
 DEEPEST = 64
 MOST_VALUES = 500_000

@@ -12,7 +12,7 @@ from django.forms import BoundField
 from catalog.protocols import arguments, outcomes
 from catalog.protocols.arguments import TOGETHER
 from catalog.protocols.base import canonical
-from catalog.protocols.errors import ProtocolViolationError, printable
+from core.outbound.errors import ProtocolViolationError, printable
 from catalog.protocols.signature import Parameter, Signature
 from catalog.protocols.subschemas import DEFINITIONS
 from catalog.templatetags.display import shown

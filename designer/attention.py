@@ -11,7 +11,7 @@ from catalog import holds
 from catalog.models import Finding, Tool, ToolVersion, Vendor
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from designer import drafts, releases
 from designer.models import Agent, AgentQuerySet, Pin, Release
 from people.models import ApiToken, Scope, User

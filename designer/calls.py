@@ -21,7 +21,7 @@ from catalog.invocation import ArgumentsError, Runtime
 from catalog.models import Call, ToolVersion
 from catalog.protocols.arguments import given
 from catalog.protocols.base import Outcome
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.protocols.signature import Signature
 from designer import exports, sealed
 from designer.effective import Effective, Hidden, Input

@@ -11,7 +11,7 @@ from catalog import holds, inspecting, versions
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from core.errors import DomainError
 from designer import names
 from designer.agents import locked

@@ -17,7 +17,7 @@ from catalog import holds
 from catalog.models import Endpoint, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from designer import addresses, exports, names, proofs, sealed
 from designer.agents import locked
 from designer.effective import Effective, Misfit, Words, effective, merged, misfits

@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error
 
-from catalog.networks import outbound_policy
+from core.outbound.policy import outbound_policy
 from pegboard import starting
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from catalog.networks import outbound_policy
+from core.outbound.policy import outbound_policy
 from core import encryption
 from core.encryption import KeyringError
 

@@ -1,9 +1,9 @@
-"""Fails the run for every connection out of the product that catalog/wire.py has not made.
+"""Fails the run for every connection out of the product that core/outbound/connection.py has not made.
 
 A hook of the interpreter sees each connect and each lookup of a name, whatever library asks. Who asks is
 read from the stack: the innermost line of this repository. Allowed are
 
-- catalog/wire.py, the door, and that only outside of a transaction;
+- core/outbound/connection.py, the door, and that only outside of a transaction;
 - the servers of this run, PostgreSQL and the broker, and files that are sockets; the mail server;
 - tests and demo vendors, and the test runner itself: they are the other side.
 
@@ -31,7 +31,7 @@ EVENTS = {
     "socket.getaddrinfo",
     "socket.gethostbyname",
 }
-DOOR = {("catalog/wire.py", "_dial_one"), ("catalog/wire.py", "system_resolver")}
+DOOR = {("core/outbound/connection.py", "_dial_one"), ("core/outbound/connection.py", "system_resolver")}
 # “make run” looks whether its own page answers.
 ITSELF = {("pegboard/local.py", "_page_answers")}
 # The deployment names its mail server, as it does its database: no person can lead it elsewhere.
@@ -121,7 +121,7 @@ def _fault(event: str, args: tuple[Any, ...], frame: FrameType) -> str:
     if not file and _lent:
         return ""
     who = f"{file}, {function}" if file else "A thread without a line of ours"
-    return f"{who}: {event} to {target!r} went past catalog/wire.py, the only way out."
+    return f"{who}: {event} to {target!r} went past core/outbound/connection.py, the only way out."
 
 
 def _asker(frame: FrameType | None) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import ANY
 
 from catalog.protocols.base import Reply
-from catalog.protocols.errors import ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 
 
 @dataclass

@@ -35,7 +35,7 @@ from catalog.models import Vendor as Vendors
 from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import webhooks
 from catalog.oauth import tokens as oauth_tokens
-from catalog.protocols.errors import ProtocolError
+from core.outbound.errors import ProtocolError
 from designer import agents, calls, keys, pins, releases, tunings
 from designer.models import Agent
 from people import directory, teams, tokens, verification

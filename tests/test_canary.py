@@ -27,12 +27,13 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog import credentials, custody, echoes, enumeration, invocation, reading
+from catalog import credentials, custody, enumeration, invocation, reading
+from core.outbound import secret_echo
 from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
 from catalog.notifications.models import Webhook
-from catalog.wire import DEFAULT_LIMITS
+from core.outbound.connection import DEFAULT_LIMITS
 from core import redis_client
 from designer import releases
 from designer.errors import DesignerError
@@ -554,7 +555,7 @@ def test_search_finds_every_form(planted):
 
 def believes_everything(monkeypatch) -> None:
     """The product without its check for echoes."""
-    monkeypatch.setattr(echoes.Echoes, "holds", lambda self, text: False)
+    monkeypatch.setattr(secret_echo.Echoes, "holds", lambda self, text: False)
 
 
 def writes_it_down(monkeypatch) -> None:

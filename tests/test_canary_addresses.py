@@ -14,7 +14,7 @@ from catalog import enumeration, inspecting, invocation
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
 from catalog.oauth import tokens
-from catalog.protocols.errors import RefusedError
+from core.outbound.errors import RefusedError
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import make_client, signed_in, wear_out

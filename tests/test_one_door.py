@@ -10,8 +10,8 @@ import urllib.request
 import pytest
 from django.db import transaction
 
-from catalog.addresses import Policy
-from catalog.outbound import Session
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
 from tests import one_door
 from tests.hostile_vendor import HostileVendor, reply
 
@@ -40,7 +40,7 @@ def test_line_of_the_product_that_connects_by_itself_fails_the_run(vendor, path,
         module_at(path, source)(("127.0.0.1", vendor.port))
     assert len(faults) == 1
     assert f"{path}, call_home" in faults[0]
-    assert "went past catalog/wire.py" in faults[0]
+    assert "went past core/outbound/connection.py" in faults[0]
     assert vendor.connections == 0
 
 

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import credentials, custody, protocols, standing
-from catalog.addresses import LONGEST_URL
+from core.outbound.addresses import LONGEST_URL
 from catalog.api.vendors import Address
 from catalog.credentials import LONGEST_LIFE
 from catalog.errors import invalid
@@ -22,7 +22,7 @@ from catalog.oauth import clients, discovery, registering, sign_in
 from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.replies import words_of
 from catalog.oauth.states import Remedy, Standing, State
-from catalog.protocols.errors import RefusedError
+from core.outbound.errors import RefusedError
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected

@@ -9,13 +9,13 @@ from rest_framework.response import Response
 
 from catalog import bounds, connections, enumeration, previews, protocols, setting_values
 from catalog import policy as policies
-from catalog.addresses import LONGEST_URL
+from core.outbound.addresses import LONGEST_URL
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
-from catalog.wire import LARGEST_AUTHORITIES
+from core.outbound.connection import LARGEST_AUTHORITIES
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected

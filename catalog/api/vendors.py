@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import connections, report_card
-from catalog.addresses import LONGEST_URL
+from core.outbound.addresses import LONGEST_URL
 from catalog.models import Vendor
 from catalog.promises import PROMISES
 from core.serializers import Input

@@ -7,7 +7,7 @@ from typing import Any
 from catalog.models import Credential, Endpoint, Finding
 from catalog.models.findings import FindingState
 from catalog.notifications.models import TEST, Event, Notice, Webhook
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from people.models import ApiToken
 
 LONGEST_SENTENCE = 500

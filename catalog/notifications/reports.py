@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from catalog.notifications import outbox
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from people import tokens
 from people.models import ApiToken
 

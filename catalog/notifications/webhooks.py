@@ -1,7 +1,7 @@
 """Webhooks: what administrators change about them, and signed deliveries in order.
 
 Signed as Standard Webhooks has it (https://github.com/standard-webhooks/standard-webhooks): HMAC-SHA256 over
-"<webhook-id>.<webhook-timestamp>.<body>". Requests go through catalog/outbound.py, like all that leads to an
+"<webhook-id>.<webhook-timestamp>.<body>". Requests go through core/outbound/session.py, like all that leads to an
 address that a person typed.
 """
 
@@ -24,15 +24,15 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.addresses import LONGEST_URL
+from core.outbound.addresses import LONGEST_URL
 from catalog.errors import CatalogError
-from catalog.networks import origin_of, outbound_policy
+from core.outbound.policy import origin_of, outbound_policy
 from catalog.notifications import events, outbox
 from catalog.notifications.mail import SENT
 from catalog.notifications.models import TEST, Delivery, Event, Notice, SendingState, Webhook
-from catalog.outbound import Exchange, Session
-from catalog.protocols.errors import ProtocolError, printable
-from catalog.wire import DEFAULT_LIMITS
+from core.outbound.session import Exchange, Session
+from core.outbound.errors import ProtocolError, printable
+from core.outbound.connection import DEFAULT_LIMITS
 from core import display_names, encryption
 from core.encryption import Secret, UndecryptableError
 from core.failpoints import crashpoint

@@ -11,18 +11,18 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.addresses import check_url
+from core.outbound.addresses import check_url
 from catalog.errors import invalid
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
-from catalog.networks import origin_of, outbound_policy
+from core.outbound.policy import origin_of, outbound_policy
 from catalog.notifications import outbox
 from catalog.oauth import asking
 from catalog.oauth.metadata import origin
 from catalog.oauth.registration import Registered
 from catalog.oauth.tokens import LONGEST_SCOPE, NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
-from catalog.protocols.errors import RefusedError
+from core.outbound.errors import RefusedError
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
 # What `custody.create_credential` and `update_credential` take for these kinds.

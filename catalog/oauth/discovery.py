@@ -13,14 +13,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from catalog import protocols
-from catalog.addresses import check_url
-from catalog.networks import outbound_policy
+from core.outbound.addresses import check_url
+from core.outbound.policy import outbound_policy
 from catalog.oauth import clients, http, metadata
 from catalog.oauth.findings import Discovery, Server, Step
-from catalog.outbound import Session
+from core.outbound.session import Session
 from catalog.protocols.base import NothingKnown, Protocol, Reply
-from catalog.protocols.challenges import challenged, scope_asked
-from catalog.protocols.errors import (
+from core.outbound.challenges import challenged, scope_asked
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,

@@ -1,4 +1,4 @@
-from catalog.protocols.errors import RefusedError, UnavailableError
+from core.outbound.errors import RefusedError, UnavailableError
 
 
 class NeedsSignInError(RefusedError):

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from catalog.networks import outbound_policy
+from core.outbound.policy import outbound_policy
 from catalog.oauth.asking import Form
-from catalog.outbound import Session
+from core.outbound.session import Session
 from catalog.protocols.base import Reply
-from catalog.wire import DEFAULT_LIMITS, KIB, Limits
+from core.outbound.connection import DEFAULT_LIMITS, KIB, Limits
 
 SECONDS = 30.0  # shorter than the lease under which a token is renewed
 LIMITS = replace(

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from catalog.oauth.findings import Server
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 
 RESOURCE = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"

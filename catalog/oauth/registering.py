@@ -10,7 +10,7 @@ from catalog.errors import CatalogError
 from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import discovery, registration
 from catalog.oauth.registration import Registered
-from catalog.protocols.errors import ProtocolError
+from core.outbound.errors import ProtocolError
 
 # In the place of what a registration will say, so that the rest can be tried before anybody is asked.
 NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)

@@ -17,7 +17,7 @@ from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import http
 from catalog.oauth.replies import OAuthError, is_number
 from catalog.protocols.base import Reply
-from catalog.protocols.errors import ProtocolError, ProtocolViolationError, printable
+from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from core import strict_json
 from core.encryption import Secret
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
-from catalog.echoes import STRUCK_OUT, Echoes
+from core.outbound.secret_echo import STRUCK_OUT, Echoes
 from catalog.protocols.base import Reply
-from catalog.protocols.errors import (
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,

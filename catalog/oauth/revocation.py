@@ -17,7 +17,7 @@ from catalog.errors import CatalogError
 from catalog.models import Credential, Grant
 from catalog.oauth import asking, http, replies, tokens
 from catalog.oauth.asking import Form
-from catalog.protocols.errors import ProtocolError
+from core.outbound.errors import ProtocolError
 from core.encryption import Secret
 from people import audit
 from people.models import User

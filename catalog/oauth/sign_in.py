@@ -19,7 +19,7 @@ from catalog.models.vendors import CredentialKind
 from catalog.oauth import asking, replies, tokens
 from catalog.oauth.clients import WHOSE_TOKENS
 from catalog.oauth.replies import Answer, Tokens
-from catalog.protocols.errors import ProtocolError, printable
+from core.outbound.errors import ProtocolError, printable
 from core import encryption
 from core.encryption import Secret
 from people import audit

@@ -31,7 +31,7 @@ from catalog.oauth import asking, http, replies
 from catalog.oauth.asking import Form
 from catalog.oauth.errors import BusyError, NeedsSignInError
 from catalog.oauth.replies import OAuthError, Tokens
-from catalog.protocols.errors import ProtocolError, RefusedError, UnavailableError
+from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core import encryption
 from core.encryption import Secret
 from core.failpoints import crashpoint

@@ -31,7 +31,7 @@ from catalog.protocols.base import (
     Setting,
     UnreadableItemError,
 )
-from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 

@@ -31,7 +31,7 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
-from catalog.protocols.errors import (
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.protocols.base import Note, Session
-from catalog.protocols.errors import ProtocolError, printable
+from core.outbound.errors import ProtocolError, printable
 from core import strict_json
 
 EXTENSION = "runtime/manifest"

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from catalog.protocols import events, outcomes
 from catalog.protocols.base import Ask, Outcome, Reply, Session, canonical
-from catalog.protocols.errors import (
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     UnavailableError,

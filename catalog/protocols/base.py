@@ -17,7 +17,7 @@ from typing import Protocol as Interface
 import msgspec
 
 from catalog.protocols import spelling
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.protocols.signature import Signature
 
 OutcomeKind = Literal[

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.protocols.members import shown
 
 MOST_NAMED = 20

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from catalog.protocols.errors import ProtocolViolationError
+from core.outbound.errors import ProtocolViolationError
 
 MOST_EVENTS = 10_000
 MOST_LINES = 200_000

@@ -22,7 +22,7 @@ import msgspec
 
 from catalog.protocols import members, subschemas
 from catalog.protocols.base import UnreadableItemError, canonical
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
 
 DEEPEST = 64

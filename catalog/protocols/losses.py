@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from catalog.protocols.base import canonical
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.protocols.members import shown
 
 _ABSENT = object()

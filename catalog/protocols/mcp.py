@@ -26,7 +26,7 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
-from catalog.protocols.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
 from catalog.protocols.mcp_wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

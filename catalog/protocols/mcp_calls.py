@@ -7,7 +7,7 @@ from typing import Any
 from catalog.protocols import complaints, json_schema, mcp_headers, members, outcomes, validation
 from catalog.protocols.arguments import given
 from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError, canonical
-from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.mcp_wire import (
     HEADER_MISMATCH,
     INVALID_PARAMS,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.protocols import members
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 
 MARK = "x-mcp-header"
 

@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from catalog.protocols import challenges, events, mcp_headers, members
+from catalog.protocols import events, mcp_headers, members
+from core.outbound import challenges
 from catalog.protocols.base import Page, Reply, Session
-from catalog.protocols.errors import (
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,

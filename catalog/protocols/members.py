@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.protocols.base import UnreadableItemError, canonical
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 
 LONGEST_TEXT = 32 * 1024  # bytes of UTF-8
 SURELY_SHORT = LONGEST_TEXT // 4  # characters: one is at most four bytes, so these need no counting

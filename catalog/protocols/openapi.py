@@ -26,7 +26,7 @@ from catalog.protocols.base import (
     UnreadableItemError,
     digest,
 )
-from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.openapi_document import LEFT_OUT, Document, Operation
 from catalog.protocols.openapi_request import UnusableArgumentError
 from catalog.protocols.signature import Signature

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from catalog.protocols import openapi_schema, paging, strict_yaml
 from catalog.protocols.base import Note, UnreadableItemError, canonical
-from catalog.protocols.errors import ProtocolViolationError, RefusedError, printable
+from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from catalog.protocols.openapi_schema import COMPONENT, Schema
 from core import strict_json
 

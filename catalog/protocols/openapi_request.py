@@ -13,7 +13,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from catalog.protocols import arguments as judged
 from catalog.protocols import openapi_signature
 from catalog.protocols.base import Note, Reply
-from catalog.protocols.errors import RefusedError, printable
+from core.outbound.errors import RefusedError, printable
 from catalog.protocols.openapi_signature import Cut, bare, contents, is_form, is_json, is_text
 from catalog.protocols.signature import Signature
 from core import strict_json

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.protocols.signature import Requirements
 
 

@@ -8,14 +8,14 @@ from typing import Any
 from catalog.protocols import members
 from catalog.protocols.arguments import problems
 from catalog.protocols.base import Note, Outcome, OutcomeKind, Reply
-from catalog.protocols.errors import (
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,
     UnavailableError,
     printable,
 )
-from catalog.protocols.retry_after import DAY, retry_after
+from core.outbound.retry_after import DAY, retry_after
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 

@@ -11,8 +11,8 @@ from typing import Any
 from catalog.protocols import arguments as judged
 from catalog.protocols import outcomes
 from catalog.protocols.base import Ask, Outcome, Reply, Session
-from catalog.protocols.errors import ProtocolViolationError, printable
-from catalog.protocols.retry_after import DAY
+from core.outbound.errors import ProtocolViolationError, printable
+from core.outbound.retry_after import DAY
 from catalog.protocols.signature import Signature
 from core import strict_json
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from catalog.protocols.errors import ProtocolViolationError, printable
+from core.outbound.errors import ProtocolViolationError, printable
 
 LONGEST_CURSOR = 2048
 MOST_IN_ONE_REPLY = 50_000

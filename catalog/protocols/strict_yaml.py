@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml._yaml import CParser
 
-from catalog.protocols.errors import ProtocolViolationError, printable
+from core.outbound.errors import ProtocolViolationError, printable
 
 DEEPEST = 100
 MOST_VALUES = 1_000_000

@@ -18,7 +18,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from catalog.protocols import complaints, effort, subschemas
 from catalog.protocols.base import canonical
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 
 DEEPEST_VALUE = 64
 MOST_VALUES = 20_000

@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from catalog import connecting, connections, custody, enumeration, pacing, protocols, second_look
-from catalog.addresses import in_ascii
+from core.outbound.addresses import in_ascii
 from catalog.client_fields import ClientForm
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.models import Credential, Endpoint, Vendor

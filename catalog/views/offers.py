@@ -16,7 +16,7 @@ from catalog.oauth import discovery, registering, sign_in
 from catalog.oauth.findings import Discovery, Server
 from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.registration import Registered
-from catalog.protocols.errors import ProtocolError, RefusedError
+from core.outbound.errors import ProtocolError, RefusedError
 from core import strict_json
 from core.errors import DomainError
 from people.permissions import person

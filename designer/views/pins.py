@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.tokens import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError

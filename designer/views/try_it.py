@@ -19,7 +19,7 @@ from catalog import call_results, examples, invocation, pacing, protocols
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
 from catalog.protocols.base import Note
-from catalog.protocols.errors import printable
+from core.outbound.errors import printable
 from catalog.protocols.signature import Signature
 from catalog.views.asked import number
 from core.errors import DomainError

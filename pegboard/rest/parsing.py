@@ -5,7 +5,7 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import JSONRenderer
 
-from catalog.protocols.errors import ProtocolViolationError
+from core.outbound.errors import ProtocolViolationError
 from core import strict_json
 from core.errors import DomainError
 

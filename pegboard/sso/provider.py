@@ -15,7 +15,7 @@ from django.conf import settings
 from catalog.models import Grant
 from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import asking, http
-from catalog.protocols.errors import ProtocolError, UnavailableError
+from core.outbound.errors import ProtocolError, UnavailableError
 from core import strict_json
 from core.encryption import Secret
 from pegboard.sso.errors import SignInError

@@ -75,9 +75,9 @@ def point_the_resolver_here() -> None:
 
 
 def main() -> None:
-    from catalog.addresses import Policy
-    from catalog.outbound import Session
-    from catalog.protocols.errors import ProtocolError
+    from core.outbound.addresses import Policy
+    from core.outbound.session import Session
+    from core.outbound.errors import ProtocolError
     from tests.hostile_vendor import HostileVendor, reply
 
     bring_loopback_up()

@@ -4,8 +4,8 @@ from threading import Thread
 
 import pytest
 
-from catalog.addresses import Policy
-from catalog.outbound import Session
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
 from catalog.protocols.a2t import A2T
 from catalog.protocols.signature import AllowedValue, Parameter, Signature
 from tests.scripted import Exchange, ScriptedSession

@@ -4,7 +4,7 @@ import pytest
 
 from catalog.protocols.a2t import A2T
 from catalog.protocols.base import NothingKnown, Page
-from catalog.protocols.errors import ProtocolViolationError, RefusedError
+from core.outbound.errors import ProtocolViolationError, RefusedError
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import tool, tools
 

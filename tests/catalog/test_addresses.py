@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from urllib3.util import parse_url
 
-from catalog.addresses import Policy, check_addresses, check_url, in_ascii
-from catalog.protocols.errors import RefusedError
+from core.outbound.addresses import Policy, check_addresses, check_url, in_ascii
+from core.outbound.errors import RefusedError
 from tests.factories import make_vendor
 
 NOWHERE = Policy()

@@ -11,7 +11,7 @@ import pytest
 
 from catalog import credentials, custody
 from catalog.models import Credential
-from catalog.protocols.errors import RefusedError
+from core.outbound.errors import RefusedError
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, Request, json_reply, reply

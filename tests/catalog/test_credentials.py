@@ -16,7 +16,7 @@ from catalog import connections, credentials, custody, enumeration
 from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
-from catalog.protocols.errors import RefusedError
+from core.outbound.errors import RefusedError
 from core.encryption import Secret
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, raw, reply

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.protocols import events
-from catalog.protocols.errors import ProtocolViolationError
+from core.outbound.errors import ProtocolViolationError
 from catalog.protocols.events import Event
 
 

@@ -8,10 +8,10 @@ from functools import cached_property
 import pytest
 
 from catalog import enumeration
-from catalog.addresses import Policy
+from core.outbound.addresses import Policy
 from catalog.models import Tool
 from catalog.models.runs import Trigger
-from catalog.outbound import Session
+from core.outbound.session import Session
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.mcp import MCP
 from catalog.protocols.signature import Annotations

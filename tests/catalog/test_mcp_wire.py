@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from catalog.protocols import mcp_wire
 from catalog.protocols.base import NothingKnown, UnreadableItemError
-from catalog.protocols.errors import (
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,

@@ -8,7 +8,7 @@ from catalog import enumeration, invocation
 from catalog.models import Call, Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.oauth import states
-from catalog.protocols import challenges
+from core.outbound import challenges
 from people.models import AuditEntry, Role
 from tests.catalog.oauth_cases import grant_of, make_client, standing
 from tests.factories import make_endpoint, make_user

@@ -7,7 +7,7 @@ from catalog import credentials, enumeration, invocation, tasks
 from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
 from catalog.oauth import discovery, metadata, states, tokens
-from catalog.protocols.errors import RefusedError
+from core.outbound.errors import RefusedError
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, make_client, signed_in, standing, wear_out
 from tests.factories import make_endpoint, make_user

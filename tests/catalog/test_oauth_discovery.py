@@ -3,8 +3,8 @@
 import pytest
 
 from catalog.oauth import discovery, metadata
-from catalog.protocols import challenges
-from catalog.protocols.errors import RefusedError
+from core.outbound import challenges
+from core.outbound.errors import RefusedError
 from tests.authorization_server import AuthorizationServer
 from tests.hostile_vendor import HostileVendor, json_reply, reply, then_waits
 

@@ -7,7 +7,7 @@ import pytest
 from catalog.models import Grant
 from catalog.oauth import http, states, tokens
 from catalog.oauth.errors import NeedsSignInError
-from catalog.protocols.errors import UnavailableError
+from core.outbound.errors import UnavailableError
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, make_client, signed_in, standing, wear_out

@@ -10,7 +10,7 @@ from django.utils import timezone
 from catalog import custody
 from catalog.models import Grant
 from catalog.oauth import registration
-from catalog.protocols.errors import ProtocolError
+from core.outbound.errors import ProtocolError
 from core.encryption import Secret
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer, scripted

@@ -6,7 +6,7 @@ from catalog import custody, previews
 from catalog.models import Credential, Grant
 from catalog.oauth import discovery, registration, sign_in, tokens
 from catalog.oauth.errors import NeedsSignInError
-from catalog.protocols.errors import RefusedError
+from core.outbound.errors import RefusedError
 from tests.catalog.oauth_cases import REDIRECT, begin, complete, grant_of, standing, wear_out
 from tests.factories import make_endpoint, make_user
 from tests.strict_authorization import RefusalError, StrictServer

@@ -14,7 +14,7 @@ from catalog.errors import CatalogError
 from catalog.models import Grant
 from catalog.oauth import states, tokens
 from catalog.oauth.errors import BusyError, NeedsSignInError
-from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
 from people.models import AuditEntry
 from tests.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer, scripted
 from tests.catalog.oauth_cases import grant_of, make_client, sign, signed_in, standing, wear_out

@@ -6,7 +6,7 @@ import pytest
 
 from catalog.protocols import openapi_document
 from catalog.protocols.base import UnreadableItemError, canonical
-from catalog.protocols.errors import ProtocolViolationError, RefusedError
+from core.outbound.errors import ProtocolViolationError, RefusedError
 from tests.catalog.openapi_documents import answers, cut, cuts, document, operation, parsed, takes
 
 

@@ -7,13 +7,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from catalog import connections, custody, enumeration
-from catalog.addresses import Policy
+from core.outbound.addresses import Policy
 from catalog.models import Endpoint, Rejection, Tool
 from catalog.models.runs import Trigger
-from catalog.outbound import Session
+from core.outbound.session import Session
 from catalog.protocols import openapi_signature
 from catalog.protocols.base import NothingKnown
-from catalog.protocols.errors import ProtocolViolationError, RefusedError
+from core.outbound.errors import ProtocolViolationError, RefusedError
 from catalog.protocols.openapi import OpenApi
 from core import strict_json
 from tests.catalog.openapi_documents import answers, cut, document, operation, parsed, takes

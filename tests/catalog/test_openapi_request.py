@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from catalog.protocols import openapi_request
 from catalog.protocols.base import Reply
-from catalog.protocols.errors import ProtocolViolationError, RefusedError
+from core.outbound.errors import ProtocolViolationError, RefusedError
 from catalog.protocols.openapi_request import UnusableArgumentError
 from tests.catalog.openapi_documents import answers, operation, read, takes
 

@@ -9,10 +9,10 @@ from email.utils import format_datetime
 
 import pytest
 
-from catalog.addresses import Policy
-from catalog.outbound import Session
-from catalog.protocols.errors import ProtocolViolationError, RefusedError, UnavailableError
-from catalog.wire import BoundedSocket, Limits
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.connection import BoundedSocket, Limits
 from tests.hostile_vendor import HostileVendor, by_path, in_turn, json_reply, raw, reply, resets
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
@@ -290,8 +290,8 @@ def test_bad_root_is_refused_before_anything_happens():
 
 FORKING = """
 import os, sys
-from catalog.addresses import Policy
-from catalog.outbound import Session
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
 
 def ask():
     with Session(sys.argv[1], policy=Policy.parse("127.0.0.1")) as session:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.addresses import Policy
-from catalog.outbound import Session
-from catalog.protocols.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
-from catalog.wire import MIB, Limits
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.connection import MIB, Limits
 from core.strict_json import require_json
 from tests.hostile_vendor import BEHAVIOURS, GOOD, HostileVendor, drips, floods, raw, reply
 

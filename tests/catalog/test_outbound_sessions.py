@@ -10,10 +10,10 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from catalog import credentials
-from catalog.addresses import Policy
-from catalog.outbound import LONGEST_RECORDED, Session
-from catalog.protocols.errors import RefusedError, UnavailableError
-from catalog.wire import Limits
+from core.outbound.addresses import Policy
+from core.outbound.session import LONGEST_RECORDED, Session
+from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.connection import Limits
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, raw, reply, resets
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from catalog.protocols import signature
 from catalog.protocols.base import NothingKnown, UnreadableItemError
-from catalog.protocols.errors import ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from catalog.protocols.losses import losses
 from catalog.protocols.oxp import OXP
 from tests.catalog import schemas

@@ -15,7 +15,7 @@ from catalog.models import Endpoint, Tool
 from catalog.models.runs import Trigger
 from catalog.protocols import signature
 from catalog.protocols.base import NothingKnown, Protocol
-from catalog.protocols.errors import ProtocolViolationError
+from core.outbound.errors import ProtocolViolationError
 from tests.factories import make_endpoint
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import Vendor, serving

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.protocols import strict_yaml
-from catalog.protocols.errors import ProtocolViolationError
+from core.outbound.errors import ProtocolViolationError
 from tests.catalog import schemas
 
 

@@ -11,7 +11,7 @@ from catalog import custody, enumeration
 from catalog.models import Grant
 from catalog.models.runs import Trigger
 from catalog.oauth import discovery, registration, revocation, sign_in
-from catalog.protocols.errors import ProtocolError
+from core.outbound.errors import ProtocolError
 from demo import VENDORS
 from demo.membership import CLIENT_ID, CLIENT_SECRET
 from tests.demo.conftest import running

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from catalog.addresses import Policy
-from catalog.outbound import Session
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.openapi import OpenApi
 from demo import VENDORS

@@ -50,7 +50,7 @@ def work_off(runs: list[int]) -> None:
     from functools import partial
 
     from catalog import credentials, enumeration
-    from catalog.wire import Limits
+    from core.outbound.connection import Limits
 
     patient = Limits(request=600, session=600)
     credentials.open_session = partial(credentials.open_session, limits=patient)

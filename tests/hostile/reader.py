@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from catalog import protocols
-from catalog.addresses import Policy
-from catalog.outbound import Session
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
 from catalog.protocols.base import NothingKnown, UnreadableItemError
-from catalog.protocols.errors import ProtocolError
+from core.outbound.errors import ProtocolError
 
 
 def largest_mb() -> int:

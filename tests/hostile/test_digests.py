@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.protocols import base
-from catalog.protocols.errors import ProtocolViolationError
+from core.outbound.errors import ProtocolViolationError
 from core import strict_json
 
 EXAMPLES = int(os.environ.get("PEGBOARD_MUTATIONS", "100"))

@@ -11,7 +11,7 @@ from django.utils import timezone
 from catalog import bounds, custody, enumeration, reading, recording, remembering, resuming
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
-from catalog.wire import Limits
+from core.outbound.connection import Limits
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import sign, signed_in
 from tests.factories import make_endpoint, make_user

@@ -8,12 +8,12 @@ import pytest
 from django.db import connection, transaction
 
 from catalog import enumeration
-from catalog.addresses import Policy
+from core.outbound.addresses import Policy
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
-from catalog.outbound import Session
+from core.outbound.session import Session
 from catalog.protocols import openapi_document, paging
-from catalog.protocols.errors import ProtocolError
+from core.outbound.errors import ProtocolError
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, raw
 

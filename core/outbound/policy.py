@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from catalog.addresses import Policy, check_url
+from core.outbound.addresses import Policy, check_url
 
 
 def outbound_policy() -> Policy:

@@ -27,8 +27,8 @@ from urllib3.connection import HTTPConnection
 from urllib3.response import BaseHTTPResponse
 from urllib3.util.response import assert_header_parsing
 
-from catalog.addresses import CheckedUrl, Policy, check_addresses
-from catalog.protocols.errors import (
+from core.outbound.addresses import CheckedUrl, Policy, check_addresses
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,

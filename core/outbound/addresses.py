@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 import idna
 
-from catalog.protocols.errors import RefusedError, printable
+from core.outbound.errors import RefusedError, printable
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network

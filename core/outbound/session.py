@@ -1,8 +1,8 @@
 """The only way out to a URL that a person typed.
 
 A `Session` speaks to one origin: it carries that origin's credential, keeps one connection, dials
-only judged addresses (catalog/addresses.py), ends every wait (catalog/wire.py) and turns whatever
-goes wrong into one of three errors (catalog/protocols/errors.py). One session belongs to one thread.
+only judged addresses (core/outbound/addresses.py), ends every wait (core/outbound/connection.py) and turns whatever
+goes wrong into one of three errors (core/outbound/errors.py). One session belongs to one thread.
 """
 
 import json as jsonlib
@@ -22,19 +22,19 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from urllib3 import HTTPHeaderDict
 from urllib3.response import BaseHTTPResponse
 
-from catalog.addresses import Policy, check_url
-from catalog.echoes import STRUCK_OUT, Echoes
+from core.outbound.addresses import Policy, check_url
+from core.outbound.secret_echo import STRUCK_OUT, Echoes
 from catalog.protocols.base import IsEnough, Reply
-from catalog.protocols.challenges import scope_asked, wants_more_scope
-from catalog.protocols.errors import (
+from core.outbound.challenges import scope_asked, wants_more_scope
+from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,
     UnavailableError,
     printable,
 )
-from catalog.protocols.retry_after import DAY, retry_after
-from catalog.wire import (
+from core.outbound.retry_after import DAY, retry_after
+from core.outbound.connection import (
     DEFAULT_LIMITS,
     Budget,
     Connection,
