@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from catalog.models.calls import Asked, Attempt, Result, Retry, Sent
-from core.outbound.session import Exchange
 from catalog.protocols import json_schema, outcomes
 from catalog.protocols.base import Ask, Outcome, UnreadableItemError, canonical
 from catalog.protocols.signature import Signature
+from core.outbound.session import Exchange
 
 NO_WORKER = (
     "No worker took this call, so nothing was sent. Look whether a worker is running, then run it again."

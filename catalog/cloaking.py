@@ -7,8 +7,8 @@ from catalog.diff import Comparison
 from catalog.diff.changes import Effect
 from catalog.inspection import Severity
 from catalog.inspection.texts import by_place
-from core.outbound.errors import ProtocolError, UnavailableError, printable
 from catalog.protocols.signature import Signature
+from core.outbound.errors import ProtocolError, UnavailableError, printable
 
 CODE = "CLOAKING"
 _ALIKE = 49  # characters of a digest, so that two of them fit into what identifies a finding

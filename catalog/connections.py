@@ -22,16 +22,16 @@ from django.utils.text import slugify
 
 from catalog import bounds, custody, pacing, protocols, search, setting_values
 from catalog import policy as policies
-from core.outbound.addresses import in_ascii
 from catalog.editing import check_name, locked, origin_of
-from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.twins import twins_of
-from core.outbound.connection import complaint_about_authorities
 from core import unique_violations
+from core.errors import DomainError, invalid
+from core.outbound.addresses import in_ascii
+from core.outbound.connection import complaint_about_authorities
 from people import audit, late_edits
 from people.models import User
 
@@ -58,7 +58,7 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
             raise
         way_out = "Choose another short name." if slug else "Choose that one, or give this one another name."
         message = f"There is a vendor “{vendor.slug}” already. {way_out}"
-        raise CatalogError("slug_taken", message, fields={"slug": message}, status=409) from exc
+        raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from exc
     audit.record(actor, "connect", vendor, after=vendor_facts(vendor))
     return vendor
 
@@ -321,7 +321,7 @@ def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
     else:
         way_out = "Use that endpoint, or connect it a second time on purpose, with another credential."
         message = f"{known}{named}. {way_out}"
-    raise CatalogError("already_connected", message, fields={"url": message}, status=409)
+    raise DomainError("already_connected", message, fields={"url": message}, status=409)
 
 
 def _check_reach(endpoint: Endpoint) -> None:

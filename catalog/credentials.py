@@ -19,16 +19,16 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from catalog import bounds, pacing
-from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
-from core.outbound.policy import origin_of, outbound_policy
 from catalog.oauth import clients, tokens
-from core.outbound.session import Carried, Exchange, Session
-from core.outbound.challenges import scope_asked, wants_more_scope
-from core.outbound.connection import Limits
 from core import encryption
 from core.encryption import Secret, UndecryptableError
+from core.errors import DomainError
+from core.outbound.challenges import scope_asked, wants_more_scope
+from core.outbound.connection import Limits
+from core.outbound.policy import origin_of, outbound_policy
+from core.outbound.session import Carried, Exchange, Session
 from people import audit
 
 LONGEST_LIFE = 900  # seconds that a signed token may live
@@ -59,7 +59,7 @@ def facts(credential: Credential) -> dict[str, Any]:
 
 
 def seal(credential: Credential, secret: Secret) -> None:
-    """Put `secret` into the row (not saved). Raises CatalogError when the installation has no key."""
+    """Put `secret` into the row (not saved). Raises DomainError when the installation has no key."""
     credential.sealed = encryption.seal(secret, row=credential.pk, field=FIELD)
     credential.fingerprint = encryption.fingerprint(secret)
 
@@ -280,12 +280,12 @@ def _remembering(
 
 
 def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":
-    """Its credential, opened. Raises CatalogError when it was entered for another address."""
+    """Its credential, opened. Raises DomainError when it was entered for another address."""
     credential = endpoint.credential
     if credential is None:
         return None
     if credential.removed_at or credential.origin != origin_of(endpoint.credential_url, may_ask=True):
-        raise CatalogError(
+        raise DomainError(
             "CREDENTIAL_ELSEWHERE",
             f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "
             "Choose or enter a credential for this address.",

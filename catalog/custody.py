@@ -11,15 +11,15 @@ from django.db import transaction
 from django.utils import timezone
 
 from catalog import credentials
-from core.outbound.addresses import in_ascii
 from catalog.editing import check_name, locked, origin_of
-from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, revocation, tokens
 from catalog.oauth.registration import Registered
 from catalog.oauth.revocation import Farewell
 from core.encryption import Secret
+from core.errors import DomainError, invalid
+from core.outbound.addresses import in_ascii
 from people import audit, late_edits
 from people.models import User
 
@@ -199,7 +199,7 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
     """
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     if used := credential.endpoints.filter(removed_at=None).first():
-        raise CatalogError(
+        raise DomainError(
             "credential_in_use",
             f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
             status=409,

@@ -4,11 +4,11 @@ from typing import TypeVar
 
 from django.db.models import QuerySet
 
-from core.outbound import policy
-from catalog.errors import CatalogError, invalid
 from catalog.models import Credential, Endpoint, Vendor
-from core.outbound.errors import RefusedError
 from core import display_names
+from core.errors import DomainError, invalid
+from core.outbound import policy
+from core.outbound.errors import RefusedError
 
 Row = TypeVar("Row", Vendor, Endpoint, Credential)
 
@@ -22,7 +22,7 @@ def locked(row: Row, live: QuerySet[Row]) -> Row:
     """The row as it is now, and ours until the transaction ends; workers may go on pointing at it."""
     found = live.select_for_update(of=("self",), no_key=True).filter(pk=row.pk).first()
     if found is None:
-        raise CatalogError(f"{row._meta.model_name}_removed", f"“{row}” has been removed.", status=409)
+        raise DomainError(f"{row._meta.model_name}_removed", f"“{row}” has been removed.", status=409)
     return found
 
 

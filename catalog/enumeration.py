@@ -23,21 +23,21 @@ from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 
 from catalog import credentials, evidence, lanes, pacing, reading, recording, resuming, trail
-from catalog.errors import CatalogError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
-from core.outbound.session import Exchange
+from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
+from core import db_errors, log_context, task_dispatch
+from core.errors import DomainError
+from core.failpoints import crashpoint
+from core.metrics import Histogram
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,
     UnavailableError,
 )
-from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
-from core import db_errors, log_context, task_dispatch
-from core.failpoints import crashpoint
-from core.metrics import Histogram
+from core.outbound.session import Exchange
 from people import audit
 from people.models import User
 
@@ -89,7 +89,7 @@ def request_run(
 ) -> Run:
     """A queued run of the endpoint, or the one that is already active. The next scheduled one moves on."""
     if not endpoint.is_live:
-        raise CatalogError(
+        raise DomainError(
             "endpoint_removed", "This endpoint was removed, so it is not read any more.", status=409
         )
     run, is_new = _queue(endpoint, trigger, actor, may_withdraw)
@@ -170,7 +170,7 @@ def confirm_held(run: Run, *, actor: User) -> Run:
     """Read again, and withdraw up to as many tools as the held run would have withdrawn."""
     endpoint = run.endpoint
     if endpoint.held_run_id != run.pk:
-        raise CatalogError(
+        raise DomainError(
             "not_held",
             "This run does not wait for a decision any more. Look at the endpoint's newest run.",
             status=409,
@@ -261,7 +261,7 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
         logger.warning("run %s was taken up by another worker; nothing written", run.pk)
     except HeldError as held:
         _hold(run, held, heart.heard)
-    except (ProtocolError, CatalogError) as exc:
+    except (ProtocolError, DomainError) as exc:
         if isinstance(exc, ProtocolError):
             pacing.note(run.endpoint, exc)
         if may_resume := isinstance(exc, UnavailableError) and exc.code != "UNSTABLE":

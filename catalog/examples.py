@@ -4,9 +4,9 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from catalog.errors import CatalogError
 from catalog.models import Call, Example, Tool
 from core import display_names, unique_violations
+from core.errors import DomainError
 from people import audit
 from people.models import User
 
@@ -23,13 +23,13 @@ def save_example(call: Call, *, actor: User, name: str) -> Example:
 def keep(
     tool: Tool, arguments: dict[str, Any], *, actor: User, name: str, call: Call | None = None
 ) -> Example:
-    """Raises CatalogError for a name that cannot be had, and where the tool has enough examples."""
+    """Raises DomainError for a name that cannot be had, and where the tool has enough examples."""
     name = name.strip()
     if why := display_names.why_not(name, LONGEST_NAME):
-        raise CatalogError("invalid", "Give the example another name.", fields={"name": why})
+        raise DomainError("invalid", "Give the example another name.", fields={"name": why})
     if Example.objects.filter(tool=tool).count() >= MOST_PER_TOOL:
         message = f"A tool has up to {MOST_PER_TOOL} examples. Remove one first."
-        raise CatalogError("too_many_examples", message, status=409)
+        raise DomainError("too_many_examples", message, status=409)
     try:
         with transaction.atomic():
             example = Example.objects.create(
@@ -39,7 +39,7 @@ def keep(
         if not unique_violations.is_taken(exc):
             raise
         message = f"There is an example “{name}” already. Choose another name."
-        raise CatalogError("name_taken", message, fields={"name": message}, status=409) from exc
+        raise DomainError("name_taken", message, fields={"name": message}, status=409) from exc
     facts = {"tool": tool.pk, "call": call.pk} if call else {"tool": tool.pk}
     audit.record(actor, "save", example, after=facts)
     return Example.objects.get(pk=example.pk)

@@ -9,10 +9,10 @@ from django.db.models import Q
 from django.utils import timezone
 
 from catalog import holds
-from catalog.errors import CatalogError
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from core import task_dispatch
+from core.errors import DomainError
 from people import audit
 from people.models import User
 
@@ -81,5 +81,5 @@ def _index() -> None:
     task_dispatch.give(partial(current_app.send_task, INDEX), "the search index")
 
 
-def _invalid(field: str, sentence: str) -> CatalogError:
-    return CatalogError("invalid", sentence, fields={field: sentence})
+def _invalid(field: str, sentence: str) -> DomainError:
+    return DomainError("invalid", sentence, fields={field: sentence})

@@ -8,7 +8,6 @@ from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
 
 from catalog import connections, custody, protocols
-from core.outbound.addresses import without_keys
 from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
@@ -17,6 +16,7 @@ from catalog.policy_fields import PREFIX
 from catalog.protocols.base import Protocol
 from catalog.reach_fields import ReachForm
 from catalog.setting_fields import DocumentField, setting_field
+from core.outbound.addresses import without_keys
 from people.forms import OperationForm
 from people.late_edits import Difference
 

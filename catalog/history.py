@@ -17,7 +17,6 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from catalog import credentials, inspecting, trail
-from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.runs import RunStatus
@@ -25,8 +24,9 @@ from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Page, UnreadableItemError
-from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from catalog.tokens import tokens_of
+from core.errors import DomainError
+from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class _Reader:
                         return None
                     if time.monotonic() > ends or session.bytes_read > BATCH_BYTES:
                         return tool.pk
-        except (ProtocolError, CatalogError) as exc:
+        except (ProtocolError, DomainError) as exc:
             self._fail("", exc.message, is_final=False)
             return None
         return tools[BATCH - 1].pk if len(tools) > BATCH else None

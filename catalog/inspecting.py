@@ -25,12 +25,12 @@ from catalog.models.runs import RunStatus
 from catalog.models.tools import lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import signature as normal_form
-from core.outbound.errors import printable
 from catalog.protocols.signature import Signature
 from catalog.twins import twins_of
 from catalog.version_names import version_name
 from catalog.versions import predecessors
 from core.failpoints import crashpoint
+from core.outbound.errors import printable
 
 CHUNK = 500
 # An instruction that names another vendor's tool is more than a word that happens to be one.

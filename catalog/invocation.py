@@ -21,19 +21,19 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from catalog import call_results, credentials, holds, pacing, refused_calls
-from catalog.errors import CatalogError
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
 from catalog.models.findings import FindingState
 from catalog.oauth import clients
-from core.outbound.session import Exchange, Session
 from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical, digest
-from core.outbound.errors import ProtocolError, printable
 from catalog.protocols.signature import Signature
-from core.outbound.connection import DEFAULT_LIMITS, MIB, Limits
 from core import task_dispatch
+from core.errors import DomainError
 from core.failpoints import crashpoint
+from core.outbound.connection import DEFAULT_LIMITS, MIB, Limits
+from core.outbound.errors import ProtocolError, printable
+from core.outbound.session import Exchange, Session
 from people import audit
 from people.models import CALLS_AT_ONCE, ApiToken, User
 
@@ -56,7 +56,7 @@ KEPT_PER_TOOL = 500
 IDS_KEPT = timedelta(hours=25)
 
 
-class ArgumentsError(CatalogError):
+class ArgumentsError(DomainError):
     """The call would be refused before anything is sent; `outcome` says why."""
 
     def __init__(self, outcome: Outcome) -> None:
@@ -65,7 +65,7 @@ class ArgumentsError(CatalogError):
         self.outcome = outcome
 
 
-class TooManyCallsError(CatalogError):
+class TooManyCallsError(DomainError):
     retry_after = 1
 
     def __init__(self, most: int, whose: str) -> None:
@@ -86,7 +86,7 @@ class Runtime:
         return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:LONGEST_NAME]
 
 
-class ConfirmationError(CatalogError):
+class ConfirmationError(DomainError):
     """A person has to say yes first."""
 
     def __init__(self, why: str) -> None:
@@ -131,7 +131,7 @@ def request_call(
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
 
-    Raises ArgumentsError, ConfirmationError, CatalogError.
+    Raises ArgumentsError, ConfirmationError, DomainError.
     """
     signature = version.decoded()
     _refuse_unfit(version, arguments)
@@ -166,10 +166,10 @@ def continue_call(
     result = call.decoded()
     if call.agent != (runtime.agent if runtime else None):
         message = "A runtime made this call, and goes on with it where it was made."
-        raise CatalogError("call_of_a_runtime", message, status=409)
+        raise DomainError("call_of_a_runtime", message, status=409)
     if call.is_active or result.resume is None:
         message = "This call cannot be continued. Run the tool again."
-        raise CatalogError("nothing_to_continue", message, status=409)
+        raise DomainError("nothing_to_continue", message, status=409)
     _refuse_unfit(call.version, answers)
     _check_answers(result.asks, answers)
     following = Call(
@@ -198,14 +198,14 @@ def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
 def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
     _refuse_removed(version.tool.endpoint)
     if FindingState.BLOCKED in _standings(version):
-        raise CatalogError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
+        raise DomainError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
     if len(canonical(given)) > LARGEST_ARGUMENTS:
-        raise CatalogError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")
+        raise DomainError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")
 
 
 def _refuse_removed(endpoint: Endpoint) -> None:
     if not endpoint.is_live:
-        raise CatalogError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
+        raise DomainError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
 
 
 def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None) -> Call:
@@ -235,7 +235,7 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
     except IntegrityError as exc:
         if "one_active_continuation" in str(exc):
             message = "This call is being continued already."
-            raise CatalogError("already_continued", message, status=409) from exc
+            raise DomainError("already_continued", message, status=409) from exc
         if earlier := _made_before(call):
             return earlier
         raise
@@ -257,7 +257,7 @@ def _refuse_too_many(call: Call, actor: User) -> None:
 
 
 def _made_before(call: Call) -> Call | None:
-    """The call that was made with this key before. Raises CatalogError if that was another one, and if it is
+    """The call that was made with this key before. Raises DomainError if that was another one, and if it is
     known only that there was one."""
     made = CallId.objects.filter(key=call.key).first()
     existing = Call.objects.filter(key=call.key).first()
@@ -268,13 +268,13 @@ def _made_before(call: Call) -> Call | None:
     else:
         return None
     if known != _digest(call):
-        raise CatalogError("key_taken", "Another call was made with this id. Take a new one.", status=409)
+        raise DomainError("key_taken", "Another call was made with this id. Take a new one.", status=409)
     if existing is None:
         message = (
             "This call was made before and is not made again. What came of it is not kept any more. "
             "To run the tool once more, take a new id."
         )
-        raise CatalogError("call_forgotten", message, status=409)
+        raise DomainError("call_forgotten", message, status=409)
     return existing
 
 
@@ -349,7 +349,7 @@ def perform(call_id: int, pauses: Sequence[float] = PAUSES) -> None:
     began = time.monotonic()
     try:
         outcome = _converse(call, attempts, pauses)
-    except CatalogError as exc:
+    except DomainError as exc:
         outcome = outcomes.failed("refused", exc.code, exc.message)
     except ProtocolError as exc:
         outcome = outcomes.after(exc)

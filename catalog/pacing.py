@@ -26,11 +26,11 @@ from django.utils import timezone
 
 from catalog.models import Circuit, Endpoint, Tool, ToolCircuit
 from catalog.models.circuit import OpenCircuit
-from core.outbound.session import Turns
 from catalog.protocols.base import Outcome
-from core.outbound.errors import ProtocolError, UnavailableError, is_about_token
-from core.outbound.retry_after import DAY
 from core import redis_client
+from core.outbound.errors import ProtocolError, UnavailableError
+from core.outbound.retry_after import DAY
+from core.outbound.session import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -274,3 +274,8 @@ def note_absence(asked: Endpoint | Tool, code: str, retry_after: float | None) -
     if wait:
         circuit.open_until = max(circuit.open_until or circuit.now, circuit.now + wait)
     circuit.save(update_fields=["failures", "open_until"])
+
+
+def is_about_token(error: ProtocolError) -> bool:
+    """Whether it came up while a token was asked for, at somebody else than the vendor."""
+    return error.code.startswith("TOKEN_") or error.code == "NEEDS_SIGN_IN"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from catalog import bounds, credentials
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
-from core.outbound.errors import ProtocolError, RefusedError
 from catalog.protocols.signature import Signature
 from catalog.tokens import tokens_of
 from core.outbound.connection import DEFAULT_LIMITS
+from core.outbound.errors import ProtocolError, RefusedError
 
 MOST_TOOLS = 5_000
 MOST_PAGES = 100

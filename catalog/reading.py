@@ -22,7 +22,6 @@ from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
-from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.protocols.signature import Signature
 from catalog.recording import Harvest, StagedTool, Stopped
 from catalog.remembering import FirstPage, RememberedPages
@@ -30,6 +29,7 @@ from catalog.resuming import Replies
 from catalog.tokens import tokens_of
 from catalog.version_names import version_name
 from core.failpoints import crashpoint
+from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
 
 MAX_READINGS = 3
 CHUNK = 250

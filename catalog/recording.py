@@ -18,12 +18,12 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 
 from catalog import breaches, policy, trail, wording
-from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
+from core.errors import DomainError
 from core.failpoints import crashpoint
 from core.metrics import Counter
 
@@ -39,7 +39,7 @@ class LostLeaseError(Exception):
     """Another worker has taken this run up; nothing may be written for it any more."""
 
 
-class EndpointRemovedError(CatalogError):
+class EndpointRemovedError(DomainError):
     """Nothing is written for an endpoint that was removed while its run waited or read."""
 
     def __init__(self) -> None:

@@ -6,7 +6,8 @@ from catalog import credentials
 from catalog.models import Credential, Endpoint, KnownPage
 from catalog.oauth import clients
 from catalog.protocols import base
-from catalog.protocols.base import Item, Page, Protocol, Reply
+from catalog.protocols.base import Item, Page, Protocol
+from core.outbound.reply import Reply
 
 
 class FirstPage:

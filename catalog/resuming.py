@@ -24,9 +24,9 @@ from catalog import bounds, recording
 from catalog.models import KeptReply, Run
 from catalog.models.runs import ACTIVE
 from catalog.protocols import base
-from catalog.protocols.base import IsEnough, Reply
 from catalog.recording import LostLeaseError
 from core.outbound.connection import Limits, too_much_in_all
+from core.outbound.reply import IsEnough, Reply
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from catalog.errors import CatalogError
 from catalog.models import FingerprintKey
 from core import encryption
 from core.encryption import SealedColumn, UndecryptableError
+from core.errors import DomainError
 from people import audit
 
 logger = logging.getLogger(__name__)
@@ -94,10 +94,10 @@ def _seal_batch(column: SealedColumn, key_id: str, after: UUID, progress: Progre
 def forget(key_id: str) -> int:
     """Give up the secrets of a key that is lost; people enter them again. How many these were.
 
-    Raises KeyringError, and CatalogError while the key is there.
+    Raises KeyringError, and DomainError while the key is there.
     """
     if key_id in encryption.keyring().keys:
-        raise CatalogError(
+        raise DomainError(
             "key_is_there",
             f"The key “{key_id}” is in PEGBOARD_KEYS, so its secrets open. Nothing was forgotten.",
         )

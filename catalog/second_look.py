@@ -25,20 +25,21 @@ from django.utils import timezone
 
 from catalog import cloaking, credentials, diff, reading, trail
 from catalog.cloaking import CODE, Sight
-from catalog.errors import CatalogError
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE
 from catalog.models.second_looks import Guise, LookResult
 from catalog.notifications import outbox
-from core.outbound.session import AGENT
+from catalog.pacing import is_about_token
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
-from core.outbound.errors import ProtocolError, RefusedError, UnavailableError, is_about_token
 from catalog.protocols.signature import Signature
 from catalog.recording import LostLeaseError
 from core import log_context, task_dispatch
+from core.errors import DomainError
 from core.failpoints import crashpoint
+from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
+from core.outbound.session import AGENT
 from people import audit
 from people.models import User
 
@@ -96,7 +97,7 @@ def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
     look = _locked(endpoint)
     if endpoint.last_success_at is None:
         message = "There is nothing to compare with yet. Read this endpoint first, then look again."
-        raise CatalogError("not_read", message, status=409)
+        raise DomainError("not_read", message, status=409)
     if not look.is_under_way:
         look.due_at, look.requested_by, look.tries = Now(), actor, 0
         look.save(update_fields=["due_at", "requested_by", "tries"])
@@ -119,7 +120,7 @@ def switch(endpoint: Endpoint, *, actor: User, is_off: bool) -> SecondLook:
 def _locked(endpoint: Endpoint) -> SecondLook:
     if not endpoint.is_live:
         message = "This endpoint was removed, so it is not read any more."
-        raise CatalogError("endpoint_removed", message, status=409)
+        raise DomainError("endpoint_removed", message, status=409)
     SecondLook.objects.bulk_create([_first(endpoint.pk)], ignore_conflicts=True)
     return SecondLook.objects.select_for_update(of=("self",), no_key=True).get(pk=endpoint.pk)
 
@@ -181,7 +182,7 @@ def perform(endpoint_id: int) -> None:
             logger.warning("the second look was taken up by another worker; nothing written")
         except _PutOffError:
             _mine(look).update(due_at=Now() + PUT_OFF, lease_until=None, tries=Greatest(F("tries") - 1, 0))
-        except (ProtocolError, CatalogError) as exc:
+        except (ProtocolError, DomainError) as exc:
             _conclude(look, LookResult.FAILED, exc.message, AGAIN)
 
 

@@ -4,17 +4,17 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from catalog import credentials
-from core.outbound import secret_echo
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, states
 from catalog.oauth.states import Remedy, Standing, State
 from catalog.oauth.tokens import moment
 from core.encryption import UndecryptableError
+from core.outbound import secret_echo
 
 TOO_SHORT = (
-    f"Its secret has fewer than {secret_echo.SHORTEST_SECRET} characters: too few to tell it from ordinary words, "
-    "so a reply that repeats it is not refused. Ask the vendor for a longer one."
+    f"Its secret has fewer than {secret_echo.SHORTEST_SECRET} characters: too few to tell it from ordinary "
+    "words, so a reply that repeats it is not refused. Ask the vendor for a longer one."
 )
 
 

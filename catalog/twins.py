@@ -1,10 +1,10 @@
 """Endpoints that stand at one address: the same vendor, connected more than once."""
 
 from catalog import protocols
-from core.outbound.addresses import check_url
 from catalog.models import Endpoint
-from core.outbound.policy import outbound_policy
+from core.outbound.addresses import check_url
 from core.outbound.errors import RefusedError
+from core.outbound.policy import outbound_policy
 
 
 def address_of(endpoint: Endpoint) -> str:

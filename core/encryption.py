@@ -34,7 +34,7 @@ from django.core.checks import CheckMessage, Error
 from django.db import models
 from django.db.models import Count, F, Func, Value
 
-from catalog.errors import CatalogError
+from core.errors import DomainError
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -75,7 +75,7 @@ class Secret:
         return self._text
 
 
-class UndecryptableError(CatalogError):
+class UndecryptableError(DomainError):
     """The key is missing or wrong, or the ciphertext belongs elsewhere; `why` goes on after “the secret”."""
 
     def __init__(self, name: str, why: str) -> None:
@@ -149,12 +149,12 @@ def _parsed(entries: tuple[str, ...]) -> Keyring:
 def seal(secret: Secret, *, row: UUID, field: str) -> str:
     """For the row with this id; `field` is its "<app.model.field>", such as catalog.credential.sealed.
 
-    Raises CatalogError (no_key) when the installation has no usable key.
+    Raises DomainError (no_key) when the installation has no usable key.
     """
     try:
         ring = keyring()
     except KeyringError as exc:
-        raise CatalogError(
+        raise DomainError(
             "no_key",
             "This installation has no usable key for secrets. Ask whoever runs it to look at PEGBOARD_KEYS.",
         ) from exc

@@ -14,3 +14,8 @@ class DomainError(Exception):
         self.message = message
         self.fields = dict(fields or {})
         self.status = status
+
+
+def invalid(**fields: str) -> DomainError:
+    """What was entered, with a sentence beside each field that cannot stay so."""
+    return DomainError("invalid", "Please correct what is marked.", fields=fields)

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import jiter
 
-from catalog.protocols.base import Reply
 from core.outbound.errors import ProtocolViolationError, printable
+from core.outbound.reply import Reply
 
 DEEPEST = 64
 MOST_VALUES = 500_000

@@ -8,8 +8,8 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from core import display_names, unique_violations
+from core.errors import DomainError
 from designer import addresses
-from designer.errors import DesignerError
 from designer.models import Agent
 from designer.texts import checked
 from people import audit, late_edits, teams
@@ -84,7 +84,7 @@ def remove_agent(agent: Agent, *, actor: User) -> None:
     _lock_tree()
     agent = locked(agent)
     if agent.children.live().exists():
-        raise DesignerError(
+        raise DomainError(
             "has_sub_agents", f"“{agent}” has sub-agents. Remove them, or move them first.", status=409
         )
     agent.removed_at = timezone.now()
@@ -100,7 +100,7 @@ def remove_team(team: Team, *, actor: User) -> None:
     if count:
         what = "One agent belongs" if count == 1 else f"{count} agents belong"
         message = f"{what} to “{team}”. Move {'it' if count == 1 else 'them'} to another team first."
-        raise DesignerError("team_has_agents", message, status=409)
+        raise DomainError("team_has_agents", message, status=409)
     teams.remove_team(team, actor=actor)
 
 
@@ -109,7 +109,7 @@ def locked(agent: Agent) -> Agent:
     rows = Agent.objects.live().select_related("team", "parent__team")
     found = rows.select_for_update(of=("self",), no_key=True).filter(pk=agent.pk).first()
     if found is None:
-        raise DesignerError("agent_removed", f"“{agent}” has been removed.", status=409)
+        raise DomainError("agent_removed", f"“{agent}” has been removed.", status=409)
     return found
 
 
@@ -134,7 +134,7 @@ def _apply(agent: Agent, changes: Changes) -> None:
     if "name" in changes:
         agent.name = changes["name"].strip()
         if why := display_names.why_not(agent.name, LONGEST_NAME):
-            raise DesignerError("invalid", "An agent cannot be called so.", fields={"name": why})
+            raise DomainError("invalid", "An agent cannot be called so.", fields={"name": why})
     if "description" in changes:
         agent.description = checked(changes["description"], field="description", limit=LONGEST_DESCRIPTION)
     if "parent" in changes:
@@ -150,7 +150,7 @@ def _settle_team(agent: Agent, wanted: Team | None) -> None:
     agent.parent.refresh_from_db(fields=["team"])
     if wanted is not None and wanted != agent.parent.team:
         message = f"It belongs to the team of “{agent.parent}”. Move that one, or take it out from below it."
-        raise DesignerError("invalid", "A sub-agent goes with its parent.", fields={"team": message})
+        raise DomainError("invalid", "A sub-agent goes with its parent.", fields={"team": message})
     agent.team = agent.parent.team
 
 
@@ -166,7 +166,7 @@ def _take_along(agent: Agent, old_team: Team, actor: User) -> None:
 
 
 def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
-    """Raises DesignerError for a removed parent and for one that is the agent itself or below it."""
+    """Raises DomainError for a removed parent and for one that is the agent itself or below it."""
     if parent is None:
         return None
     tree = dict(Agent.objects.live().values_list("pk", "parent_id"))
@@ -182,15 +182,15 @@ def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
     return parent
 
 
-def _bad_parent(status: Literal[400, 409], code: str, message: str) -> DesignerError:
-    return DesignerError(code, message, fields={"parent": message}, status=status)
+def _bad_parent(status: Literal[400, 409], code: str, message: str) -> DomainError:
+    return DomainError(code, message, fields={"parent": message}, status=status)
 
 
 def _checked_slug(slug: str) -> str:
     slug = slug.strip()
     if not re.fullmatch(SLUG, slug):
         message = f"Use small letters, digits and hyphens, up to {LONGEST_SLUG} characters."
-        raise DesignerError("invalid", "This address cannot be used.", fields={"slug": message})
+        raise DomainError("invalid", "This address cannot be used.", fields={"slug": message})
     return slug
 
 
@@ -221,5 +221,5 @@ def _save(agent: Agent) -> None:
         )
 
 
-def _taken(message: str) -> DesignerError:
-    return DesignerError("slug_taken", message, fields={"slug": message}, status=409)
+def _taken(message: str) -> DomainError:
+    return DomainError("slug_taken", message, fields={"slug": message}, status=409)

@@ -12,13 +12,13 @@ from django.forms import BoundField
 from catalog.protocols import arguments, outcomes
 from catalog.protocols.arguments import TOGETHER
 from catalog.protocols.base import canonical
-from core.outbound.errors import ProtocolViolationError, printable
 from catalog.protocols.signature import Parameter, Signature
 from catalog.protocols.subschemas import DEFINITIONS
 from catalog.templatetags.display import shown
 from catalog.templatetags.signatures import limits
 from core import strict_json
 from core.errors import DomainError
+from core.outbound.errors import ProtocolViolationError, printable
 from people.forms import OperationForm
 
 MOST_CHOICES = 200

@@ -21,11 +21,11 @@ from catalog.invocation import ArgumentsError, Runtime
 from catalog.models import Call, ToolVersion
 from catalog.protocols.arguments import given
 from catalog.protocols.base import Outcome
-from core.outbound.errors import printable
 from catalog.protocols.signature import Signature
+from core.errors import DomainError
+from core.outbound.errors import printable
 from designer import exports, sealed
 from designer.effective import Effective, Hidden, Input
-from designer.errors import DesignerError
 from designer.exports import wire
 from designer.models import Release
 from designer.sealed import SealedTool
@@ -58,7 +58,7 @@ def call(
     """A queued call, or the one that was made with this `call_id` before.
 
     `arguments` go by the names of the export format, or of any where none is said. Raises ArgumentsError (by
-    the same names), ConfirmationError, CatalogError, DesignerError.
+    the same names), ConfirmationError, DomainError.
     """
     version = _sealed_version(tool)
     theirs = for_the_vendor(tool.signature, version.decoded(), arguments, format_)
@@ -143,16 +143,16 @@ def _tools(release: Release) -> tuple[SealedTool, ...]:
 
 
 def _sealed_version(tool: SealedTool) -> ToolVersion:
-    """The catalog's row of what was sealed. Raises DesignerError when it may not run as it was sealed."""
+    """The catalog's row of what was sealed. Raises DomainError when it may not run as it was sealed."""
     rows = ToolVersion.objects.select_related("tool__endpoint__vendor", "tool__stopped")
     version = rows.filter(tool=tool.id, ordinal=tool.version.ordinal).first()
     name = tool.signature.name
     if version is None or version.digest != tool.version.digest:
         message = f"The catalog's version of “{name}” is not the one that was sealed, so it does not run."
-        raise DesignerError("release_damaged", message, status=409)
+        raise DomainError("release_damaged", message, status=409)
     if invocation.waits_for_review(version):
         message = f"“{name}” waits for review in Pegboard, so it does not run until somebody accepts it."
-        raise DesignerError("waits_for_review", message, status=409)
+        raise DomainError("waits_for_review", message, status=409)
     return version
 
 

@@ -1,11 +1,7 @@
 from core.errors import DomainError
 
 
-class DesignerError(DomainError):
-    """A rule about agents, pins, tunings or releases said no."""
-
-
-class NameTakenError(DesignerError):
+class NameTakenError(DomainError):
     """Two tools of one agent would have one name. `proposal` is free; a person says whether to take it."""
 
     def __init__(self, code: str, message: str, proposal: str) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 
-from designer.errors import DesignerError
+from core.errors import DomainError
 from designer.models import Agent, KeyAgent
 from people import audit, tokens
 from people.models import CALLS_AT_ONCE, ApiToken, User
@@ -29,7 +29,7 @@ def issue(
     named = list(dict.fromkeys(agents))
     if len(named) > MOST_AGENTS:
         message = f"Name at most {MOST_AGENTS} agents."
-        raise DesignerError("invalid", message, fields={"agents": message})
+        raise DomainError("invalid", message, fields={"agents": message})
     key, plain = tokens.issue(
         owner,
         actor=actor,
@@ -46,12 +46,12 @@ def issue(
 
 
 def choose(owner: User, slugs: Iterable[str]) -> list[Agent]:
-    """The agents by their addresses. Raises DesignerError for one that `owner` does not see."""
+    """The agents by their addresses. Raises DomainError for one that `owner` does not see."""
     wanted = list(dict.fromkeys(slugs))
     found = {agent.slug: agent for agent in Agent.objects.live().visible_to(owner).filter(slug__in=wanted)}
     if missing := [slug for slug in wanted if slug not in found]:
         message = f"There is no agent “{missing[0]}”."
-        raise DesignerError("invalid", message, fields={"agents": message})
+        raise DomainError("invalid", message, fields={"agents": message})
     return [found[slug] for slug in wanted]
 
 

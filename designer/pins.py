@@ -11,11 +11,11 @@ from catalog import holds, inspecting, versions
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from core.outbound.errors import printable
 from core.errors import DomainError
+from core.outbound.errors import printable
 from designer import names
 from designer.agents import locked
-from designer.errors import DesignerError, NameTakenError
+from designer.errors import NameTakenError
 from designer.models import Agent, Pin
 from people import audit, late_edits
 from people.models import User
@@ -37,7 +37,7 @@ def pin_tool(
     _check_offered(tool)
     if agent.pins.live().filter(tool=tool).exists():
         message = f"“{agent}” has “{tool}” already. Move that pin to change its version."
-        raise DesignerError("already_pinned", message, fields={"tool": message}, status=409)
+        raise DomainError("already_pinned", message, fields={"tool": message}, status=409)
     chosen = _version(tool, version, ordinal)
     alias = alias.strip()
     name = _name(agent, tool, chosen, alias)
@@ -146,7 +146,7 @@ def _locked(pin: Pin) -> Pin:
     agent = locked(pin.agent)
     found = agent.pins.live().select_related("tool__endpoint__vendor", "version").filter(pk=pin.pk).first()
     if found is None:
-        raise DesignerError("pin_removed", f"“{pin.name}” is not pinned any more.", status=409)
+        raise DomainError("pin_removed", f"“{pin.name}” is not pinned any more.", status=409)
     found.agent = agent
     return found
 
@@ -159,14 +159,14 @@ def _check_offered(tool: Tool) -> None:
         message = f"The vendor has withdrawn “{tool}”. Choose another tool."
     else:
         return
-    raise DesignerError("tool_withdrawn", message, fields={"tool": message}, status=409)
+    raise DomainError("tool_withdrawn", message, fields={"tool": message}, status=409)
 
 
 def _version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
     found = versions.named(tool, version=version, ordinal=ordinal)
     if found is None:
         message = versions.says_unknown(tool, version=version, ordinal=ordinal)
-        raise DesignerError("unknown_version", message, fields={"version": message})
+        raise DomainError("unknown_version", message, fields={"version": message})
     _check_standing(tool, found)
     return found
 
@@ -182,7 +182,7 @@ def _check_standing(tool: Tool, version: ToolVersion) -> None:
         case _:
             code, why = "version_held", "waits for review. Choose another version, or ask an administrator."
     message = f"Version {printable(version.name, 60)} of “{tool}” {why}"
-    raise DesignerError(code, message, fields={"version": message}, status=409)
+    raise DomainError(code, message, fields={"version": message}, status=409)
 
 
 def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides: Pin | None = None) -> str:
@@ -197,7 +197,7 @@ def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides
             "A name starts with a letter or an underscore and goes on with letters, digits, underscores "
             f"and hyphens, 64 at most. Try “{proposal}”."
         )
-        raise DesignerError("alias_illegal", message, fields={"alias": message})
+        raise DomainError("alias_illegal", message, fields={"alias": message})
     if proposal != wanted:
         asks = "" if alias else " Say what this one is called:"
         message = f"Another tool of “{agent}” is called “{wanted}”.{asks} “{proposal}” is free."

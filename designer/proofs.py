@@ -13,10 +13,9 @@ from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
 
-from catalog.errors import CatalogError
 from core import encryption
 from core.encryption import Secret
-from designer.errors import DesignerError
+from core.errors import DomainError
 from designer.models import PUBLISHING_KEY, PublishingKey
 
 FIELD = "designer.publishingkey.sealed"
@@ -42,15 +41,15 @@ def _proof(key: bytes, *facts: object) -> str:
 
 
 def key() -> bytes:
-    """Raises DesignerError (publishing_locked) while there is none that opens and none can be made."""
+    """Raises DomainError (publishing_locked) while there is none that opens and none can be made."""
     try:
         return _kept() or make_key()
-    except CatalogError as exc:
-        raise DesignerError("publishing_locked", LOCKED, status=503) from exc
+    except DomainError as exc:
+        raise DomainError("publishing_locked", LOCKED, status=503) from exc
     except DatabaseError as exc:
         if connection.needs_rollback:
             raise
-        raise DesignerError("publishing_locked", LOCKED, status=503) from exc
+        raise DomainError("publishing_locked", LOCKED, status=503) from exc
 
 
 def make_key() -> bytes:

@@ -17,11 +17,11 @@ from catalog import holds
 from catalog.models import Endpoint, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
+from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import addresses, exports, names, proofs, sealed
 from designer.agents import locked
 from designer.effective import Effective, Misfit, Words, effective, merged, misfits
-from designer.errors import DesignerError
 from designer.exports.base import Carried, Format, carried
 from designer.models import NAMED_FOR, Agent, Export, Pin, Release
 from designer.sealed import Sealed, SealedAgent, SealedTool, SealedVersion
@@ -53,7 +53,7 @@ _NAMED = f"AND agent.id IN ({NAMED_FOR})"
 
 @transaction.atomic
 def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Release:
-    """Seals the agent as it stands. Raises DesignerError when there is nothing (new) to publish.
+    """Seals the agent as it stands. Raises DomainError when there is nothing (new) to publish.
 
     `seen` is the digest of the draft that the person looked at; another draft by now is not published.
     """
@@ -62,18 +62,18 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
     pins = list(pinned([agent]))
     if not pins:
         message = f"“{agent}” has no tools. Pin one, then publish."
-        raise DesignerError("nothing_to_publish", message, status=409)
+        raise DomainError("nothing_to_publish", message, status=409)
     _check_fit(pins)
     last = agent.releases.order_by("-number").first()
     document = _draft(agent, pins, number=last.number + 1 if last else 1)
     if last and is_same(document, sealed.decode(last.document)):
         message = f"Nothing has changed since release {last.number}."
-        raise DesignerError("nothing_changed", message, status=409)
+        raise DomainError("nothing_changed", message, status=409)
     text = sealed.encode(document)
     digest, key = sealed.digest(text), proofs.key()
     if seen not in ("", digest):
         message = f"“{agent}” has changed since this page was opened. Look at what differs now, then publish."
-        raise DesignerError("draft_changed", message, status=409)
+        raise DomainError("draft_changed", message, status=409)
     release = Release.objects.create(
         agent=agent,
         number=document.number,
@@ -171,7 +171,7 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
     """The release in one format and the name it is kept under: the same bytes each time, written when it was
     published. `is_partial`: without the tools that the format cannot carry, if there are any.
 
-    A format that was added later is written on first request and kept. Raises DesignerError for a
+    A format that was added later is written on first request and kept. Raises DomainError for a
     format that is not there, or that cannot carry what is asked for.
     """
     format_ = find_format(name)
@@ -181,7 +181,7 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
         return bytes(rows[found]), found
     judged = carried(sealed.decode(release.document), format_.limits)
     if not judged.is_whole and not (is_partial and judged.is_partial):
-        raise DesignerError("format_cannot_carry", _refusal(name, judged), status=409)
+        raise DomainError("format_cannot_carry", _refusal(name, judged), status=409)
     # Two first requests write the same bytes; the row of whoever came first is what both answer.
     row = _written(release, format_, judged, proofs.key())
     kept, _ = Export.objects.get_or_create(
@@ -211,7 +211,7 @@ def find_format(name: str) -> Format:
     except KeyError:
         known = ", ".join(format_.name for format_ in exports.FORMATS)
         message = f"The formats are: {known}."
-        raise DesignerError("unknown_format", message, fields={"format": message}) from None
+        raise DomainError("unknown_format", message, fields={"format": message}) from None
 
 
 def verify(release: Release) -> list[str]:
@@ -274,10 +274,10 @@ def _check_fit(pins: list[Pin]) -> None:
         for misfit in misfits_of(pin):
             if misfit.exposes:
                 message = f"“{pin.name}”: {misfit.message}"
-                raise DesignerError("tuning_does_not_fit", message, status=409)
+                raise DomainError("tuning_does_not_fit", message, status=409)
     for state, message in kept_out(pins).values():
         code = "version_blocked" if state == FindingState.BLOCKED else "version_held"
-        raise DesignerError(code, message, status=409)
+        raise DomainError(code, message, status=409)
 
 
 def kept_out(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:

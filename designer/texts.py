@@ -1,13 +1,13 @@
 """What a person may type where we keep words."""
 
-from designer.errors import DesignerError
+from core.errors import DomainError
 
 
 def checked(text: str, *, field: str, limit: int) -> str:
-    """`text` without the white space around it. Raises DesignerError for what the database cannot keep."""
+    """`text` without the white space around it. Raises DomainError for what the database cannot keep."""
     text = text.strip()
     if why := why_not(text, limit):
-        raise DesignerError("invalid", f"The {field} cannot be kept: {why}", fields={field: why})
+        raise DomainError("invalid", f"The {field} cannot be kept: {why}", fields={field: why})
     return text
 
 

@@ -18,10 +18,10 @@ from catalog import wording
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.base import canonical
 from catalog.protocols.signature import Signature
+from core.errors import DomainError
 from designer import budget
 from designer.agents import locked
 from designer.effective import NOTHING, ParameterWords, Words, effective, merged, misfits
-from designer.errors import DesignerError
 from designer.models import Pin, Tuning
 from designer.texts import why_not
 from people import audit, late_edits
@@ -126,12 +126,12 @@ def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
             .get(pk=target.pk)
         )
         if tool.current is None:
-            raise DesignerError("no_version", f"“{tool}” has no version yet.", status=409)
+            raise DomainError("no_version", f"“{tool}” has no version yet.", status=409)
         return tool, tool.current
     agent = locked(target.agent)
     pin = agent.pins.live().select_related("version", "tool").filter(pk=target.pk).first()
     if pin is None:
-        raise DesignerError("pin_removed", f"“{target.name}” is not pinned any more.", status=409)
+        raise DomainError("pin_removed", f"“{target.name}” is not pinned any more.", status=409)
     pin.agent = agent
     return pin, pin.version
 
@@ -142,7 +142,7 @@ def _checked(
     parameters: Mapping[str, Mapping[str, Any]],
     below: Words,
 ) -> Words:
-    """Raises DesignerError that names each field that cannot be kept."""
+    """Raises DomainError that names each field that cannot be kept."""
     wrong: dict[str, str] = {}
     if description is not None and (why := _why_not_words(description)):
         wrong["description"] = why
@@ -163,7 +163,7 @@ def _checked(
         found = misfits(version.decoded(), merged(below, words))
         wrong = {f"parameters.{m.parameter}": m.message for m in found if m.parameter in parameters}
     if wrong:
-        raise DesignerError("invalid_tuning", next(iter(wrong.values())), fields=wrong)
+        raise DomainError("invalid_tuning", next(iter(wrong.values())), fields=wrong)
     return words
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from core.outbound.policy import outbound_policy
 from core import encryption
 from core.encryption import KeyringError
+from core.outbound.policy import outbound_policy
 
 SHORTEST_SECRET_KEY = 32
 KNOWN_TO_EVERYBODY = ("unsafe-", "django-insecure-")  # the first one is our own default

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import ANY
 
-from catalog.protocols.base import Reply
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.reply import Reply
 
 
 @dataclass

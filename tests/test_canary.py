@@ -28,15 +28,15 @@ from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
 from catalog import credentials, custody, enumeration, invocation, reading
-from core.outbound import secret_echo
 from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
 from catalog.notifications.models import Webhook
-from core.outbound.connection import DEFAULT_LIMITS
 from core import redis_client
+from core.errors import DomainError
+from core.outbound import secret_echo
+from core.outbound.connection import DEFAULT_LIMITS
 from designer import releases
-from designer.errors import DesignerError
 from designer.exports import FORMATS
 from designer.models import Agent
 from pegboard import backups, logs
@@ -416,7 +416,7 @@ def publish(planted: Planted) -> None:
         make_pin(agent, tool, name=f"tool_{tool.pk}")
     release = releases.publish(agent, actor=User.objects.get(username="root-admin"))
     for format_ in FORMATS:
-        with suppress(DesignerError):
+        with suppress(DomainError):
             body, _ = releases.export(release, format_.name, is_partial=True)
             planted.put_out(f"export {format_.name}", body)
 

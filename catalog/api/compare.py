@@ -9,9 +9,9 @@ from rest_framework.response import Response
 
 from catalog import comparison
 from catalog.comparison import Comparison, Line
-from catalog.errors import invalid
 from catalog.models.tools import ToolStatus
 from catalog.wording import ShownInput
+from core.errors import invalid
 from people.api.generics import APIView
 
 LARGEST_KEY = 2**63 - 1

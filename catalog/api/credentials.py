@@ -11,10 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import credentials, custody, protocols, standing
-from core.outbound.addresses import LONGEST_URL
 from catalog.api.vendors import Address
 from catalog.credentials import LONGEST_LIFE
-from catalog.errors import invalid
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
@@ -22,6 +20,8 @@ from catalog.oauth import clients, discovery, registering, sign_in
 from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.replies import words_of
 from catalog.oauth.states import Remedy, Standing, State
+from core.errors import invalid
+from core.outbound.addresses import LONGEST_URL
 from core.outbound.errors import RefusedError
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView

@@ -10,10 +10,10 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from catalog import protocols
-from catalog.errors import invalid
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, search
 from catalog.search.listing import LONGEST_QUESTION, SORT_NAMES
+from core.errors import invalid
 from people.api.generics import APIView
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200

@@ -8,9 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import connections, report_card
-from core.outbound.addresses import LONGEST_URL
 from catalog.models import Vendor
 from catalog.promises import PROMISES
+from core.outbound.addresses import LONGEST_URL
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected

@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import diff, versions
-from catalog.errors import CatalogError
 from catalog.holds import Standing, with_standing
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.losses import Loss
+from core.errors import DomainError
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 
@@ -234,7 +234,7 @@ class VersionDiff(GenericAPIView[ToolVersion]):
             old = found(tool, version=asked.get("from", ""), ordinal=asked.get("from_ordinal"))
         elif (old := versions.predecessor(new)) is None:
             message = f"Version {new.name} is the first of “{tool}”. Say with `from` what to compare it with."
-            raise CatalogError("unknown_version", message, status=404)
+            raise DomainError("unknown_version", message, status=404)
         return Response(comparison_document(diff.compare(old.decoded(), new.decoded())))
 
 
@@ -244,9 +244,9 @@ def comparison_document(comparison: diff.Comparison) -> dict[str, Any]:
 
 
 def found(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion:
-    """See `versions.named`. Raises CatalogError when there is no such version."""
+    """See `versions.named`. Raises DomainError when there is no such version."""
     row = versions.named(tool, version=version, ordinal=ordinal)
     if row is None:
         message = versions.says_unknown(tool, version=version, ordinal=ordinal)
-        raise CatalogError("unknown_version", message, fields={"version": message}, status=404)
+        raise DomainError("unknown_version", message, fields={"version": message}, status=404)
     return row

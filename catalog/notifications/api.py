@@ -9,9 +9,9 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.outbound.addresses import LONGEST_URL
 from catalog.notifications import reports, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, SendingState, Subscription, Webhook
+from core.outbound.addresses import LONGEST_URL
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected

@@ -8,9 +8,9 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog.errors import CatalogError
 from catalog.notifications import mail
 from catalog.notifications.models import Event, Mail, MailAddress, Subscription
+from core.errors import DomainError
 from people import audit
 from people.models import User
 
@@ -25,7 +25,7 @@ def choose(user: User, events: Iterable[str]) -> None:
     """Exactly these from now on."""
     wanted = set(events)
     if unknown := wanted - set(Event.values):
-        raise CatalogError("invalid", f"There is no event “{sorted(unknown)[0][:60]}”.")
+        raise DomainError("invalid", f"There is no event “{sorted(unknown)[0][:60]}”.")
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     had = set(user.subscriptions.values_list("event", flat=True))
     for event in sorted(wanted - had):
@@ -61,12 +61,12 @@ def set_address(user: User, address: str, pause_minutes: int) -> MailAddress:
     """A new address is asked first whether it is theirs."""
     address = address.strip()
     if pause_minutes not in PAUSES:
-        raise CatalogError("invalid", "Choose one of the pauses.", fields={"pause_minutes": "Choose one."})
+        raise DomainError("invalid", "Choose one of the pauses.", fields={"pause_minutes": "Choose one."})
     try:
         validate_email(address)
     except ValidationError as exc:
         says = "Enter a mail address, such as name@example.com."
-        raise CatalogError("invalid", says, fields={"address": says}) from exc
+        raise DomainError("invalid", says, fields={"address": says}) from exc
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     row = MailAddress.objects.filter(user=user).first() or MailAddress(user=user)
     before = {} if row._state.adding else _facts(row)
@@ -90,7 +90,7 @@ def ask_to_confirm(user: User) -> None:
         says = (
             f"{MOST_QUESTIONS} such mails went out within an hour. Look for one of them, or try again later."
         )
-        raise CatalogError("too_many_mails", says, status=429)
+        raise DomainError("too_many_mails", says, status=429)
     Mail.objects.create(user=user, confirms=row.address)
 
 
@@ -99,7 +99,7 @@ def confirm(user: User, token: str) -> MailAddress:
     address = mail.address_in(token, user.pk)
     row = MailAddress.objects.select_for_update().filter(user=user, address=address).first()
     if not address or row is None:
-        raise CatalogError(
+        raise DomainError(
             "link_expired",
             "This link is too old, or was sent to somebody else. Ask for a new one.",
             status=409,

@@ -1,8 +1,8 @@
 """Webhooks: what administrators change about them, and signed deliveries in order.
 
 Signed as Standard Webhooks has it (https://github.com/standard-webhooks/standard-webhooks): HMAC-SHA256 over
-"<webhook-id>.<webhook-timestamp>.<body>". Requests go through core/outbound/session.py, like all that leads to an
-address that a person typed.
+"<webhook-id>.<webhook-timestamp>.<body>". Requests go through core/outbound, like all that leads
+to an address that a person typed.
 """
 
 import base64
@@ -24,18 +24,18 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from core.outbound.addresses import LONGEST_URL
-from catalog.errors import CatalogError
-from core.outbound.policy import origin_of, outbound_policy
 from catalog.notifications import events, outbox
 from catalog.notifications.mail import SENT
 from catalog.notifications.models import TEST, Delivery, Event, Notice, SendingState, Webhook
-from core.outbound.session import Exchange, Session
-from core.outbound.errors import ProtocolError, printable
-from core.outbound.connection import DEFAULT_LIMITS
 from core import display_names, encryption
 from core.encryption import Secret, UndecryptableError
+from core.errors import DomainError
 from core.failpoints import crashpoint
+from core.outbound.addresses import LONGEST_URL
+from core.outbound.connection import DEFAULT_LIMITS
+from core.outbound.errors import ProtocolError, printable
+from core.outbound.policy import origin_of, outbound_policy
+from core.outbound.session import Exchange, Session
 from people import audit, late_edits
 from people.models import User
 
@@ -63,7 +63,7 @@ def live() -> QuerySet[Webhook]:
 def create(*, actor: User | None, name: str, url: str, events: Iterable[str]) -> tuple[Webhook, Secret]:
     """With the secret that signs its deliveries, which is shown this once."""
     if live().count() >= MOST_WEBHOOKS:
-        raise CatalogError("too_many_webhooks", f"There are {MOST_WEBHOOKS} webhooks. Remove one first.")
+        raise DomainError("too_many_webhooks", f"There are {MOST_WEBHOOKS} webhooks. Remove one first.")
     webhook = Webhook(name=name.strip(), events=_in_order(events))
     _check(webhook, url.strip())
     _encrypt(webhook, url.strip())
@@ -204,7 +204,7 @@ def _post(delivery: Delivery) -> tuple[str, int, float | None]:
         headers = {"Content-Type": "application/json", "User-Agent": "Pegboard", **signed(delivery, content)}
         with Session(url, policy=outbound_policy(), limits=LIMITS, exchanges=exchanges) as session:
             session.request("POST", "", content=content, headers=headers, accept=TAKEN)
-    except (ProtocolError, CatalogError) as exc:
+    except (ProtocolError, DomainError) as exc:
         status = exchanges[-1].status if exchanges else 0
         if status in TAKEN:
             return "", status, None  # it was taken; what else was said makes no difference
@@ -288,7 +288,7 @@ def _pause(webhook: Webhook, actor: User | None, why: str) -> None:
 def _locked(webhook: Webhook) -> Webhook:
     found = live().select_for_update().filter(pk=webhook.pk).first()
     if found is None:
-        raise CatalogError("not_found", "This webhook was removed meanwhile.", status=404)
+        raise DomainError("not_found", "This webhook was removed meanwhile.", status=404)
     return found
 
 
@@ -311,7 +311,7 @@ def _check(webhook: Webhook, url: str) -> None:
     if not webhook.events or not set(webhook.events) <= set(Event.values):
         fields["events"] = "Choose at least one of the events."
     if fields:
-        raise CatalogError("invalid", next(iter(fields.values())), fields=fields)
+        raise DomainError("invalid", next(iter(fields.values())), fields=fields)
 
 
 def _encrypt(webhook: Webhook, url: str) -> None:

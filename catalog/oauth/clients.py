@@ -11,18 +11,18 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from core.outbound.addresses import check_url
-from catalog.errors import invalid
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
-from core.outbound.policy import origin_of, outbound_policy
 from catalog.notifications import outbox
 from catalog.oauth import asking
 from catalog.oauth.metadata import origin
 from catalog.oauth.registration import Registered
 from catalog.oauth.tokens import LONGEST_SCOPE, NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
+from core.errors import invalid
+from core.outbound.addresses import check_url
 from core.outbound.errors import RefusedError
+from core.outbound.policy import origin_of, outbound_policy
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
 # What `custody.create_credential` and `update_credential` take for these kinds.
@@ -54,7 +54,7 @@ def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant
     """The grant of a credential that is not saved yet, checked; `credential.grant` is it from now on.
 
     `resource` is what the token shall be good for (RFC 8707): when it is not given, a sign-in asks for
-    `url`, the address of the vendor. Raises CatalogError "invalid" with a sentence for each field.
+    `url`, the address of the vendor. Raises DomainError "invalid" with a sentence for each field.
     """
     given = {name: details[name] for name in DETAILS if details.get(name) is not None}
     if credential.kind == CredentialKind.OAUTH_CODE:

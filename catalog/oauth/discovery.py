@@ -13,12 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from catalog import protocols
-from core.outbound.addresses import check_url
-from core.outbound.policy import outbound_policy
 from catalog.oauth import clients, http, metadata
 from catalog.oauth.findings import Discovery, Server, Step
-from core.outbound.session import Session
-from catalog.protocols.base import NothingKnown, Protocol, Reply
+from catalog.protocols.base import NothingKnown, Protocol
+from core import strict_json
+from core.outbound.addresses import check_url
 from core.outbound.challenges import challenged, scope_asked
 from core.outbound.errors import (
     ProtocolError,
@@ -27,7 +26,9 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from core import strict_json
+from core.outbound.policy import outbound_policy
+from core.outbound.reply import Reply
+from core.outbound.session import Session
 
 SECONDS = 20.0
 ANY_STATUS = tuple(status for status in range(200, 600) if not 300 <= status < 400)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from core.outbound.policy import outbound_policy
 from catalog.oauth.asking import Form
-from core.outbound.session import Session
-from catalog.protocols.base import Reply
 from core.outbound.connection import DEFAULT_LIMITS, KIB, Limits
+from core.outbound.policy import outbound_policy
+from core.outbound.reply import Reply
+from core.outbound.session import Session
 
 SECONDS = 30.0  # shorter than the lease under which a token is renewed
 LIMITS = replace(

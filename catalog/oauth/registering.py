@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
-from catalog.errors import CatalogError
 from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import discovery, registration
 from catalog.oauth.registration import Registered
+from core.errors import DomainError
 from core.outbound.errors import ProtocolError
 
 # In the place of what a registration will say, so that the rest can be tried before anybody is asked.
@@ -19,7 +19,7 @@ NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
 def registered(
     offer: Mapping[str, Any], *, redirect_uri: str, save: Callable[[Registered], object]
 ) -> Registered:
-    """What the server of `offer` made of us. Raises CatalogError with what it says against that.
+    """What the server of `offer` made of us. Raises DomainError with what it says against that.
 
     `save` is tried before: only what could be saved with it leads to a client there, as nobody would look
     after that one.
@@ -37,7 +37,7 @@ def registered(
             scope=str(offer.get("scope", "")),
         )
     except ProtocolError as error:
-        raise CatalogError(error.code, error.message) from None
+        raise DomainError(error.code, error.message) from None
 
 
 def _check_server(offer: Mapping[str, Any]) -> None:
@@ -47,7 +47,7 @@ def _check_server(offer: Mapping[str, Any]) -> None:
     offered = tuple(offer.get(name) for name in ("token_url", "authorization_url", "registration_url"))
     host = urlsplit(server.issuer).netloc or "The server"
     if server.problem:
-        raise CatalogError("server_problem", f"Nothing was registered at {host}. {server.problem}")
+        raise DomainError("server_problem", f"Nothing was registered at {host}. {server.problem}")
     if told != offered:
         changed = "describes itself in another way than when it was looked up. Look it up again."
-        raise CatalogError("server_changed", f"Nothing was registered: {host} {changed}", status=409)
+        raise DomainError("server_changed", f"Nothing was registered: {host} {changed}", status=409)

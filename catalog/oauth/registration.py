@@ -16,10 +16,10 @@ from django.utils import timezone
 from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import http
 from catalog.oauth.replies import OAuthError, is_number
-from catalog.protocols.base import Reply
-from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from core import strict_json
 from core.encryption import Secret
+from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
+from core.outbound.reply import Reply
 
 STATUSES = (200, 201, 400, 401, 403)
 GRANT_TYPES = ["authorization_code", "refresh_token"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
-from core.outbound.secret_echo import STRUCK_OUT, Echoes
-from catalog.protocols.base import Reply
+from core import strict_json
+from core.encryption import Secret
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -21,8 +21,8 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from core import strict_json
-from core.encryption import Secret
+from core.outbound.reply import Reply
+from core.outbound.secret_echo import STRUCK_OUT, Echoes
 
 LONGEST_TOKEN = 16_000
 LONGEST_SCOPE = 4_000

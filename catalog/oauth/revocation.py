@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
-from catalog.errors import CatalogError
 from catalog.models import Credential, Grant
 from catalog.oauth import asking, http, replies, tokens
 from catalog.oauth.asking import Form
-from core.outbound.errors import ProtocolError
 from core.encryption import Secret
+from core.errors import DomainError
+from core.outbound.errors import ProtocolError
 from people import audit
 from people.models import User
 
@@ -82,7 +82,7 @@ def prepare(grant: Grant) -> Farewell:
     try:
         secret = tokens.client_secret(grant.credential, grant)
         opened = list(_opened(grant))
-    except CatalogError as error:  # UndecryptableError is one
+    except DomainError as error:  # UndecryptableError is one
         farewell.why_not = error.message
         return farewell
     farewell.sent = [*([secret] if secret else []), *(token for _, token in opened)]

@@ -13,20 +13,20 @@ from urllib.parse import urlsplit
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog.errors import CatalogError
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import asking, replies, tokens
 from catalog.oauth.clients import WHOSE_TOKENS
 from catalog.oauth.replies import Answer, Tokens
-from core.outbound.errors import ProtocolError, printable
 from core import encryption
 from core.encryption import Secret
+from core.errors import DomainError
+from core.outbound.errors import ProtocolError, printable
 from people import audit
 from people.models import User
 
 
-class SignInError(CatalogError):
+class SignInError(DomainError):
     """A sign-in of `credential` that came to nothing."""
 
     def __init__(self, credential: Credential, code: str, message: str, status: int = 400) -> None:
@@ -45,11 +45,11 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
 
     `session_key` is the login session's; None for a program that acts for the person, who then may come back
     in any login session of theirs. `redirect_uri` is the exact address of our own page that the server sends
-    the browser back to. Raises CatalogError.
+    the browser back to. Raises DomainError.
     """
     grant = _grant_of(credential)
     if session_key == "":
-        raise CatalogError("sign_in_session", "Sign in to Pegboard in this browser first.", status=409)
+        raise DomainError("sign_in_session", "Sign in to Pegboard in this browser first.", status=409)
     tokens.client_secret(grant.credential, grant)  # a sign-in that cannot be completed is not begun
     state, verifier = asking.new_secret(), asking.new_secret()
     grant.scope = tokens.widest(grant.scope, grant.wanted_scope)
@@ -76,19 +76,19 @@ def complete(
     """Trades what the browser brought back for tokens, and keeps them.
 
     `query` holds every value of every parameter (`dict(request.GET.lists())`); `redirect_uri` is the address
-    that was called, without its query. Raises CatalogError with a sentence for the person: nothing is kept
+    that was called, without its query. Raises DomainError with a sentence for the person: nothing is kept
     then, and the credential's earlier tokens stay.
     """
     answer = replies.read_answer(query)
     row = _taken(answer, actor, session_key) if answer else None
     if answer is None or row is None:
-        raise CatalogError(
+        raise DomainError(
             "sign_in_unknown",
             "This sign-in was not begun here, is over, or was used before. Begin again from the credential.",
         )
     try:
         return _completed(row, answer, actor, redirect_uri)
-    except CatalogError as error:
+    except DomainError as error:
         raise SignInError(row.credential, error.code, error.message, error.status) from None
 
 
@@ -96,14 +96,14 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
     grant = _grant_of(row.credential)
     grant.scope = row.scope or grant.scope
     if redirect_uri != row.redirect_uri:
-        raise CatalogError("sign_in_address", "The sign-in came back to another address. Begin again.")
+        raise DomainError("sign_in_address", "The sign-in came back to another address. Begin again.")
     _check_issuer(grant, answer)
     if answer.error:
         host = urlsplit(grant.authorization_url).netloc
         said = replies.in_words(host, answer.error, answer.words)
-        raise CatalogError("sign_in_refused", said.message)
+        raise DomainError("sign_in_refused", said.message)
     if not answer.code:
-        raise CatalogError("sign_in_code", "The server sent no code back. Begin again.")
+        raise DomainError("sign_in_code", "The server sent no code back. Begin again.")
     _trade(grant, row, answer.code, actor)
     return row.credential
 
@@ -113,7 +113,7 @@ def _grant_of(credential: Credential) -> Grant:
     rows = Grant.objects.filter(credential_id=credential.pk, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
     if grant is None or credential.kind != CredentialKind.OAUTH_CODE:
-        raise CatalogError("sign_in_kind", "This credential does not take a sign-in.", status=409)
+        raise DomainError("sign_in_kind", "This credential does not take a sign-in.", status=409)
     return grant
 
 
@@ -146,7 +146,7 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
         )
     else:
         why = f"The answer comes from “{printable(answer.issuer, 200)}” and not from “{grant.issuer}”"
-    raise CatalogError("sign_in_issuer", f"{why}. Nothing was kept. Begin again.")
+    raise DomainError("sign_in_issuer", f"{why}. Nothing was kept. Begin again.")
 
 
 def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
@@ -158,7 +158,7 @@ def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
     try:
         got = tokens.request(grant, asking.token_form(grant, secret, fields), sent)
     except ProtocolError as error:
-        raise CatalogError("sign_in_failed", f"The sign-in was not completed: {error.message}") from None
+        raise DomainError("sign_in_failed", f"The sign-in was not completed: {error.message}") from None
     _keep(grant, got, time.monotonic() - began, actor)
 
 
@@ -169,7 +169,7 @@ def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
     with transaction.atomic():
         now = Grant.objects.select_for_update(of=("self",)).filter(pk=grant.pk).first()
         if now is None or any(getattr(now, name) != getattr(grant, name) for name in WHOSE_TOKENS):
-            raise CatalogError(
+            raise DomainError(
                 "sign_in_changed", "The credential was changed meanwhile. Begin again.", status=409
             )
         rows = Grant.objects.filter(pk=grant.pk)

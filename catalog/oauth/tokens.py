@@ -22,7 +22,6 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from catalog.errors import CatalogError
 from catalog.models import Credential, Grant
 from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
@@ -31,11 +30,12 @@ from catalog.oauth import asking, http, replies
 from catalog.oauth.asking import Form
 from catalog.oauth.errors import BusyError, NeedsSignInError
 from catalog.oauth.replies import OAuthError, Tokens
-from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core import encryption
 from core.encryption import Secret
+from core.errors import DomainError
 from core.failpoints import crashpoint
 from core.metrics import Counter
+from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from people import audit
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
 
     May wait for the authorization server or for another process, some 35 s each; never inside a transaction.
     A credential that is not saved yet gets one that is kept nowhere. Raises NeedsSignInError, BusyError,
-    other ProtocolErrors, CatalogError.
+    other ProtocolErrors, DomainError.
     """
     if credential._state.adding:
         return _passing_token(credential)
@@ -169,11 +169,11 @@ def _tried(grant: Grant, token: Token | None) -> Token | None:
 
 
 def read(credential_id: uuid.UUID) -> Grant:
-    """The grant with `now`; that it is used is noted. Raises CatalogError when the credential is gone."""
+    """The grant with `now`; that it is used is noted. Raises DomainError when the credential is gone."""
     rows = Grant.objects.filter(credential_id=credential_id, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
     if grant is None:
-        raise CatalogError("credential_removed", "This credential has been removed.", status=409)
+        raise DomainError("credential_removed", "This credential has been removed.", status=409)
     if grant.used_at is None or grant.used_at < grant.now - NOTE_USE_EVERY:
         Grant.objects.filter(pk=grant.pk).update(used_at=Now())
     return grant
@@ -314,7 +314,7 @@ def client_secret(credential: Credential, grant: Grant) -> Secret | None:
     if grant.client_authentication == ClientAuthentication.NONE:
         return None
     if not credential.sealed:
-        raise CatalogError("CLIENT_SECRET", f"Enter the client secret of “{credential}” again.")
+        raise DomainError("CLIENT_SECRET", f"Enter the client secret of “{credential}” again.")
     return encryption.unseal(
         credential.sealed, row=credential.pk, field="catalog.credential.sealed", name=credential.name
     )
@@ -569,7 +569,7 @@ def renew_early(credential_id: uuid.UUID) -> None:
     grant = rows.select_related("credential").timed().first()
     if grant is None or not grant.access_token or not _may_try(grant):
         return
-    with suppress(ProtocolError, CatalogError):
+    with suppress(ProtocolError, DomainError):
         renew(grant)
 
 

@@ -26,14 +26,14 @@ from catalog.protocols.base import (
     Page,
     Protocol,
     Rejected,
-    Reply,
     Session,
     Setting,
     UnreadableItemError,
 )
-from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.reply import Reply
 
 LARGEST_VERSION = 2**53 - 1  # beyond it, JSON readers disagree about integers
 LONGEST_TOOL_ID = 255

@@ -31,6 +31,8 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
+from catalog.protocols.signature import Parameter, Signature
+from core import strict_json
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -38,8 +40,6 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from catalog.protocols.signature import Parameter, Signature
-from core import strict_json
 
 LONGEST_ID = 255
 LONGEST_VERSION = 100

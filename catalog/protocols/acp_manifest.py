@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.protocols.base import Note, Session
-from core.outbound.errors import ProtocolError, printable
 from core import strict_json
+from core.outbound.errors import ProtocolError, printable
 
 EXTENSION = "runtime/manifest"
 MOST_OPTIONS = 20

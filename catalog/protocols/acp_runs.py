@@ -13,16 +13,17 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from catalog.protocols import events, outcomes
-from catalog.protocols.base import Ask, Outcome, Reply, Session, canonical
+from catalog.protocols.base import Ask, Outcome, Session, canonical
+from catalog.protocols.events import Event
+from catalog.protocols.signature import Signature
+from core import strict_json
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     UnavailableError,
     printable,
 )
-from catalog.protocols.events import Event
-from catalog.protocols.signature import Signature
-from core import strict_json
+from core.outbound.reply import Reply
 
 # 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those. A
 # server that does not offer a call answers 404, 405 or 501.

@@ -8,7 +8,7 @@ other protocol. How to add one: docs/protocols.md.
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -17,25 +17,13 @@ from typing import Protocol as Interface
 import msgspec
 
 from catalog.protocols import spelling
-from core.outbound.errors import printable
 from catalog.protocols.signature import Signature
+from core.outbound.errors import printable
+from core.outbound.reply import IsEnough, Reply
 
 OutcomeKind = Literal[
     "ok", "tool_error", "invalid_arguments", "needs_authorization", "needs_input", "unavailable", "refused"
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One HTTP reply, read whole. Header names are lower case; `body` is decoded from its transfer coding."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    url: str
-
-
-IsEnough = Callable[[bytes], bool]
 
 
 class Session(Interface):

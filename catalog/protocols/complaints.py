@@ -6,8 +6,8 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
-from core.outbound.errors import printable
 from catalog.protocols.members import shown
+from core.outbound.errors import printable
 
 MOST_NAMED = 20
 

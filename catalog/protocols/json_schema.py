@@ -22,8 +22,8 @@ import msgspec
 
 from catalog.protocols import members, subschemas
 from catalog.protocols.base import UnreadableItemError, canonical
-from core.outbound.errors import printable
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
+from core.outbound.errors import printable
 
 DEEPEST = 64
 MOST_NODES = 20_000

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from catalog.protocols.base import canonical
-from core.outbound.errors import printable
 from catalog.protocols.members import shown
+from core.outbound.errors import printable
 
 _ABSENT = object()
 

@@ -26,7 +26,6 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
-from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
 from catalog.protocols.mcp_wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -38,6 +37,7 @@ from catalog.protocols.mcp_wire import (
 )
 from catalog.protocols.signature import Annotations, Signature
 from core import strict_json
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
 
 LONGEST_TOOL_ID = 255
 NAME_LIMIT = 128  # what the protocol recommends; a vendor that goes further is taken and noted

@@ -7,7 +7,6 @@ from typing import Any
 from catalog.protocols import complaints, json_schema, mcp_headers, members, outcomes, validation
 from catalog.protocols.arguments import given
 from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError, canonical
-from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.mcp_wire import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -20,6 +19,7 @@ from catalog.protocols.mcp_wire import (
 )
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 
 MOST_ASKS = 20
 MOST_TURNS = 5  # without a question, before a person has to say that it shall go on

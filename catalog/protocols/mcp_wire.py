@@ -17,8 +17,9 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from catalog.protocols import events, mcp_headers, members
+from catalog.protocols.base import Page, Session
+from core import strict_json
 from core.outbound import challenges
-from catalog.protocols.base import Page, Reply, Session
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -26,7 +27,7 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from core import strict_json
+from core.outbound.reply import Reply
 
 MODERN = ("2026-07-28",)
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")

@@ -20,16 +20,16 @@ from catalog.protocols.base import (
     Page,
     Protocol,
     Rejected,
-    Reply,
     Session,
     Setting,
     UnreadableItemError,
     digest,
 )
-from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from catalog.protocols.openapi_document import LEFT_OUT, Document, Operation
 from catalog.protocols.openapi_request import UnusableArgumentError
 from catalog.protocols.signature import Signature
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.reply import Reply
 
 PAGE_SIZE = 100
 USUAL_LARGEST = 32 * 1024 * 1024

@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 from catalog.protocols import openapi_schema, paging, strict_yaml
 from catalog.protocols.base import Note, UnreadableItemError, canonical
-from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from catalog.protocols.openapi_schema import COMPONENT, Schema
 from core import strict_json
+from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 NAME = "x-tool-name"  # what an operation is called, where its own words do not say it

@@ -12,11 +12,12 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from catalog.protocols import arguments as judged
 from catalog.protocols import openapi_signature
-from catalog.protocols.base import Note, Reply
-from core.outbound.errors import RefusedError, printable
+from catalog.protocols.base import Note
 from catalog.protocols.openapi_signature import Cut, bare, contents, is_form, is_json, is_text
 from catalog.protocols.signature import Signature
 from core import strict_json
+from core.outbound.errors import RefusedError, printable
+from core.outbound.reply import Reply
 
 # What `allowReserved` lets through. Four are left out: unescaped, they would end the value.
 _RESERVED = ":/?@!$'()*,;[]"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.outbound.errors import printable
 from catalog.protocols.signature import Requirements
+from core.outbound.errors import printable
 
 
 def requirements(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Requirements:

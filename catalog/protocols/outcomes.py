@@ -7,7 +7,9 @@ from typing import Any
 
 from catalog.protocols import members
 from catalog.protocols.arguments import problems
-from catalog.protocols.base import Note, Outcome, OutcomeKind, Reply
+from catalog.protocols.base import Note, Outcome, OutcomeKind
+from catalog.protocols.signature import Parameter, Signature
+from core import strict_json
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -15,9 +17,8 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
+from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY, retry_after
-from catalog.protocols.signature import Parameter, Signature
-from core import strict_json
 
 LONGEST_EXPLANATION = 500
 MOST_FAULTS = 50

@@ -26,12 +26,13 @@ from catalog.protocols.base import (
     Page,
     Protocol,
     Rejected,
-    Reply,
     Session,
     Setting,
     UnreadableItemError,
     canonical,
 )
+from catalog.protocols.signature import Requirements, Signature
+from core import strict_json
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -39,8 +40,7 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from catalog.protocols.signature import Requirements, Signature
-from core import strict_json
+from core.outbound.reply import Reply
 
 LONGEST_TOOL_ID = 255
 MOST_SHOWN = 10

@@ -10,11 +10,12 @@ from typing import Any
 
 from catalog.protocols import arguments as judged
 from catalog.protocols import outcomes
-from catalog.protocols.base import Ask, Outcome, Reply, Session
-from core.outbound.errors import ProtocolViolationError, printable
-from core.outbound.retry_after import DAY
+from catalog.protocols.base import Ask, Outcome, Session
 from catalog.protocols.signature import Signature
 from core import strict_json
+from core.outbound.errors import ProtocolViolationError, printable
+from core.outbound.reply import Reply
+from core.outbound.retry_after import DAY
 
 VERSION_HEADER = {"OXP-Version": "1.0"}
 LONGEST_HINT = 4000

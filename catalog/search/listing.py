@@ -14,7 +14,6 @@ from django.core import signing
 from django.db.models import Case, F, When
 
 from catalog import protocols
-from catalog.errors import invalid
 from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.search_index import SearchLexeme
 from catalog.models.tools import ToolStatus
@@ -23,7 +22,7 @@ from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
 from catalog.version_names import version_name
 from core.consistent_read import one_moment
-from core.errors import DomainError
+from core.errors import DomainError, invalid
 
 RELEVANCE = "relevance"
 SORT_NAMES = (RELEVANCE, *orders.SORTS)

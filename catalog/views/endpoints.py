@@ -13,7 +13,6 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from catalog import connecting, connections, custody, enumeration, pacing, protocols, second_look
-from core.outbound.addresses import in_ascii
 from catalog.client_fields import ClientForm
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.models import Credential, Endpoint, Vendor
@@ -27,6 +26,7 @@ from catalog.twins import twins_of
 from catalog.views import offers
 from catalog.views.credentials import refuse
 from core.errors import DomainError
+from core.outbound.addresses import in_ascii
 from core.pagination import Keyset
 from people.models import Role, User
 from people.permissions import person, requires

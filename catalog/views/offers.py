@@ -16,9 +16,9 @@ from catalog.oauth import discovery, registering, sign_in
 from catalog.oauth.findings import Discovery, Server
 from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.registration import Registered
-from core.outbound.errors import ProtocolError, RefusedError
 from core import strict_json
 from core.errors import DomainError
+from core.outbound.errors import ProtocolError, RefusedError
 from people.permissions import person
 
 # Buttons: to look, to fill the form in, to register us there, and to come as the document about us.

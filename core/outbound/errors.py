@@ -45,11 +45,6 @@ class ProtocolViolationError(ProtocolError):
     """The vendor answered, and the answer breaks the protocol it claims to speak."""
 
 
-def is_about_token(error: ProtocolError) -> bool:
-    """Whether it came up while a token was asked for, at somebody else than the vendor."""
-    return error.code.startswith("TOKEN_") or error.code == "NEEDS_SIGN_IN"
-
-
 def printable(text: str, longest: int = 100) -> str:
     """A vendor's text made fit for a message: no control or invisible character, and cut."""
     if len(text) <= longest and text.isprintable():

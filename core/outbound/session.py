@@ -1,8 +1,8 @@
 """The only way out to a URL that a person typed.
 
 A `Session` speaks to one origin: it carries that origin's credential, keeps one connection, dials
-only judged addresses (core/outbound/addresses.py), ends every wait (core/outbound/connection.py) and turns whatever
-goes wrong into one of three errors (core/outbound/errors.py). One session belongs to one thread.
+only judged addresses (addresses.py), ends every wait (connection.py) and turns whatever goes wrong into one
+of three errors (errors.py). One session belongs to one thread.
 """
 
 import json as jsonlib
@@ -23,17 +23,7 @@ from urllib3 import HTTPHeaderDict
 from urllib3.response import BaseHTTPResponse
 
 from core.outbound.addresses import Policy, check_url
-from core.outbound.secret_echo import STRUCK_OUT, Echoes
-from catalog.protocols.base import IsEnough, Reply
 from core.outbound.challenges import scope_asked, wants_more_scope
-from core.outbound.errors import (
-    ProtocolError,
-    ProtocolViolationError,
-    RefusedError,
-    UnavailableError,
-    printable,
-)
-from core.outbound.retry_after import DAY, retry_after
 from core.outbound.connection import (
     DEFAULT_LIMITS,
     Budget,
@@ -46,6 +36,16 @@ from core.outbound.connection import (
     system_resolver,
     too_much_in_all,
 )
+from core.outbound.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
+from core.outbound.reply import IsEnough, Reply
+from core.outbound.retry_after import DAY, retry_after
+from core.outbound.secret_echo import STRUCK_OUT, Echoes
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
 _REDIRECTS = {300, 301, 302, 303, 305, 307, 308}

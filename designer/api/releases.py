@@ -11,10 +11,10 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.errors import DomainError
 from core.serializers import Input
 from designer import exports, release_changes, releases, sealed
 from designer.api.agents import chosen_agent, moved
-from designer.errors import DesignerError
 from designer.models import Release
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -224,7 +224,7 @@ class ReleaseDiff(GenericAPIView[Release]):
         other = chosen_release(found, asked) if asked else releases.before(release)
         if other is None:
             message = "There is no release before this one. Name another."
-            raise DesignerError("nothing_to_compare", message, fields={"against": message})
+            raise DomainError("nothing_to_compare", message, fields={"against": message})
         old, new = sealed.decode(other.document), sealed.decode(release.document)
         answer = {
             "number": release.number,
@@ -302,7 +302,7 @@ class ReleaseTools(SealedView):
         is_partial = request.query_params.get("partial", "0")
         if is_partial not in ("0", "1"):
             message = "Give 1 to leave out the tools that the format cannot carry, or 0."
-            raise DesignerError("invalid", message, fields={"partial": message})
+            raise DomainError("invalid", message, fields={"partial": message})
         name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
         wanted = releases.kept_as(name, is_partial=leaves_out)
         release = self.found(request, slug, number, wanted)

@@ -5,10 +5,10 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from core.outbound.errors import printable
 from catalog.tokens import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
+from core.outbound.errors import printable
 from designer import budget, names, pins, releases, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms import AliasForm, WordsForm, version_choices

@@ -19,10 +19,10 @@ from catalog import call_results, examples, invocation, pacing, protocols
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
 from catalog.protocols.base import Note
-from core.outbound.errors import printable
 from catalog.protocols.signature import Signature
 from catalog.views.asked import number
 from core.errors import DomainError
+from core.outbound.errors import printable
 from core.pagination import Keyset, Page
 from designer.argument_forms import ArgumentsForm
 from designer.forms import version_choices

@@ -5,9 +5,9 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import JSONRenderer
 
-from core.outbound.errors import ProtocolViolationError
 from core import strict_json
 from core.errors import DomainError
+from core.outbound.errors import ProtocolViolationError
 
 TOO_DEEP = "JSON_DEPTH"
 SENTENCES = {

@@ -15,9 +15,9 @@ from django.conf import settings
 from catalog.models import Grant
 from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import asking, http
-from core.outbound.errors import ProtocolError, UnavailableError
 from core import strict_json
 from core.encryption import Secret
+from core.outbound.errors import ProtocolError, UnavailableError
 from pegboard.sso.errors import SignInError
 from people.models import Role
 

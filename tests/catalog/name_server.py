@@ -76,8 +76,8 @@ def point_the_resolver_here() -> None:
 
 def main() -> None:
     from core.outbound.addresses import Policy
-    from core.outbound.session import Session
     from core.outbound.errors import ProtocolError
+    from core.outbound.session import Session
     from tests.hostile_vendor import HostileVendor, reply
 
     bring_loopback_up()

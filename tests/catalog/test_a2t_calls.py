@@ -4,10 +4,10 @@ from threading import Thread
 
 import pytest
 
-from core.outbound.addresses import Policy
-from core.outbound.session import Session
 from catalog.protocols.a2t import A2T
 from catalog.protocols.signature import AllowedValue, Parameter, Signature
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
 from tests.scripted import Exchange, ScriptedSession
 
 CALL = "/tools/t/versions/2:invoke"

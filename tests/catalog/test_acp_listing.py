@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from catalog.protocols import signature
 from catalog.protocols.acp import ACP
 from catalog.protocols.base import NothingKnown, UnreadableItemError
-from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from catalog.protocols.losses import losses
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from tests.catalog import schemas
 from tests.scripted import Exchange, ScriptedSession
 

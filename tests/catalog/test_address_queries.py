@@ -3,11 +3,11 @@
 import pytest
 
 from catalog import enumeration, history, invocation
-from core.outbound.addresses import Policy, check_url, keys_in, without_keys
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
-from core.outbound.session import Session
+from core.outbound.addresses import Policy, check_url, keys_in, without_keys
 from core.outbound.errors import RefusedError
+from core.outbound.session import Session
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile.dialects import DIALECTS
 from tests.hostile.shop import Shop

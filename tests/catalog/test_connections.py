@@ -6,11 +6,11 @@ from django.db import connection
 from django.utils import timezone
 
 from catalog import connections, custody, enumeration, protocols
-from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Run, Tool, ToolVersion, Vendor
 from catalog.models.runs import Trigger
 from catalog.protocols.a2t import A2T
 from catalog.protocols.base import Setting
+from core.errors import DomainError
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_pin, make_tool, make_user, make_vendor
 
@@ -69,7 +69,7 @@ def test_name_without_a_latin_letter_is_no_dead_end(admin):
     ],
 )
 def test_what_is_wrong_with_a_vendor_is_said_at_its_field(admin, field, value):
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         connections.create_vendor(actor=admin, **{"name": "Acme", field: value})
 
     assert (refused.value.code, refused.value.status) == ("invalid", 400)
@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_vendor_is_said_at_its_field(admin, field, value):
 
 def test_short_name_is_taken_while_its_vendor_lives(admin):
     first = connections.create_vendor(actor=admin, name="Acme")
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         connections.create_vendor(actor=admin, name="ACME")
     assert (refused.value.code, refused.value.status) == ("slug_taken", 409)
 
@@ -171,7 +171,7 @@ def test_what_somebody_removed_meanwhile_is_neither_edited_nor_revived(admin, ed
     custody.remove_credential(credential, actor=admin)
     trail = AuditEntry.objects.count()
 
-    with pytest.raises(CatalogError) as late:
+    with pytest.raises(DomainError) as late:
         EDITS[edit](*stale)
 
     assert late.value.status == 409
@@ -225,7 +225,7 @@ def test_removed_vendor_takes_its_endpoints_along_and_nothing_that_was_pinned(ad
 def test_what_is_wrong_with_an_endpoint_is_said_at_its_field(admin, given, field):
     vendor = make_vendor()
 
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         connections.create_endpoint(
             actor=admin, vendor=vendor, **{"protocol": "a2t", "url": "http://127.0.0.1/", **given}
         )
@@ -258,7 +258,7 @@ def test_setting_that_a_protocol_needs_is_asked_for(admin, monkeypatch):
         ({"region": "eu", "depth": 0}, "from 1 up"),
         ({"region": "eu", "deep": "yes"}, "yes or no"),
     ]:
-        with pytest.raises(CatalogError) as refused:
+        with pytest.raises(DomainError) as refused:
             connect(**settings)
         assert part in refused.value.fields["settings"]
     assert connect(region="eu", depth=99, deep=None).settings == {"region": "eu", "depth": 99}
@@ -267,7 +267,7 @@ def test_setting_that_a_protocol_needs_is_asked_for(admin, monkeypatch):
 def test_credential_goes_with_its_own_origin_only(admin):
     elsewhere = make_credential("http://127.0.0.1:9200/")
 
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         connections.create_endpoint(
             actor=admin, vendor=make_vendor(), protocol="a2t", url=URL, credential=elsewhere
         )
@@ -280,7 +280,7 @@ def test_removed_credential_is_not_bound_again(admin):
     stale = Credential.objects.get(pk=credential.pk)
     custody.remove_credential(credential, actor=admin)
 
-    with pytest.raises(CatalogError, match="has been removed"):
+    with pytest.raises(DomainError, match="has been removed"):
         connections.update_endpoint(make_endpoint(url=URL), actor=admin, credential=stale)
 
 
@@ -311,7 +311,7 @@ def test_moving_and_keeping_the_credential_is_refused(admin):
     credential = make_credential()
     endpoint = make_endpoint(url=URL, credential=credential)
 
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         connections.update_endpoint(
             endpoint, actor=admin, url="http://127.0.0.1:9101/", credential=credential
         )
@@ -385,7 +385,7 @@ def test_paused_endpoint_is_not_due_until_it_is_resumed(admin):
     ],
 )
 def test_what_is_wrong_with_a_credential_is_said_at_its_field(admin, given, field):
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         make_credential(**given)
 
     assert list(refused.value.fields) == [field]
@@ -408,7 +408,7 @@ def test_credential_in_use_is_not_removed(admin):
     credential = make_credential()
     endpoint = make_endpoint(url=URL, credential=credential, name="Main")
 
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         custody.remove_credential(credential, actor=admin)
     assert (refused.value.code, refused.value.status) == ("credential_in_use", 409)
     assert "“Main”" in refused.value.message
@@ -461,7 +461,7 @@ def test_change_that_is_refused_leaves_no_row(admin):
             actor=admin, vendor=Vendor.objects.get(), protocol="a2t", url="nope"
         ),
     ):
-        with pytest.raises(CatalogError):
+        with pytest.raises(DomainError):
             refused()
 
     assert AuditEntry.objects.count() == trail

@@ -13,11 +13,11 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from catalog import connections, credentials, custody, enumeration
-from catalog.errors import CatalogError
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
-from core.outbound.errors import RefusedError
 from core.encryption import Secret
+from core.errors import DomainError
+from core.outbound.errors import RefusedError
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, raw, reply
 from tests.vendor import Vendor, serving, tool, tools
@@ -95,7 +95,7 @@ def test_missing_or_wrong_key_locks_the_secret(settings, keys):
     credential = make_credential()
     settings.KEYS = keys
 
-    with pytest.raises(CatalogError) as locked:
+    with pytest.raises(DomainError) as locked:
         credentials.unseal(credential)
 
     assert locked.value.code == "CREDENTIAL_LOCKED"
@@ -107,7 +107,7 @@ def test_missing_or_wrong_key_locks_the_secret(settings, keys):
 def test_nothing_is_sealed_without_a_usable_key(settings, keys):
     settings.KEYS = keys
 
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         make_credential()
 
     assert refused.value.code == "no_key"
@@ -150,7 +150,7 @@ def test_no_session_takes_a_credential_to_another_origin(settings, url):
     settings.OUTBOUND_ALLOW = "127.0.0.0/8 ::1/128"
     endpoint = make_endpoint(url=url, credential=make_credential())
 
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         credentials.open_session(endpoint)
 
     assert refused.value.code == "CREDENTIAL_ELSEWHERE"
@@ -163,7 +163,7 @@ def test_removed_credential_is_not_sent(admin_api):
     Credential.objects.update(removed_at="2026-01-01T00:00Z")
     endpoint = Endpoint.objects.select_related("credential").get(pk=endpoint.pk)
 
-    with pytest.raises(CatalogError):
+    with pytest.raises(DomainError):
         credentials.open_session(endpoint)
 
 

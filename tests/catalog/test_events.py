@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.protocols import events
-from core.outbound.errors import ProtocolViolationError
 from catalog.protocols.events import Event
+from core.outbound.errors import ProtocolViolationError
 
 
 def test_events_end_at_blank_lines():

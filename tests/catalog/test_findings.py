@@ -1,8 +1,8 @@
 import pytest
 
 from catalog import findings
-from catalog.errors import CatalogError
 from catalog.models import Finding
+from core.errors import DomainError
 from people.models import AuditEntry
 from tests.factories import make_tool, make_user
 
@@ -60,7 +60,7 @@ def test_same_decision_twice_is_one_decision():
 def test_what_is_no_decision_changes_nothing(given, field):
     finding = make_finding()
 
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(DomainError) as refused:
         findings.resolve(finding, actor=make_user(), **given)
 
     assert list(refused.value.fields) == [field]

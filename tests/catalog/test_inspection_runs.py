@@ -6,8 +6,8 @@ from django.conf import settings
 from catalog import enumeration, history, holds, inspecting, tasks
 from catalog.models import Endpoint, Finding, Run, Tool
 from catalog.models.runs import Trigger
+from core.errors import DomainError
 from designer import pins
-from designer.errors import DesignerError
 from tests.factories import make_agent, make_endpoint, make_pin, make_user, make_vendor
 from tests.vendor import tool, tools
 
@@ -74,7 +74,7 @@ def test_new_rules_raise_findings_and_hold_nothing_that_was_let_through(endpoint
 def test_whoever_pins_before_the_inspection_has_it_done(endpoint):
     sneaky = Tool.objects.order_by("tool_id").first()
 
-    with pytest.raises(DesignerError) as refused:
+    with pytest.raises(DomainError) as refused:
         pins.pin_tool(make_agent(), actor=make_user(), tool=sneaky)
 
     assert refused.value.code == "version_held"

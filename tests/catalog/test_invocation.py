@@ -8,12 +8,12 @@ import pytest
 from django.utils import timezone
 
 from catalog import connections, custody, invocation
-from catalog.errors import CatalogError
 from catalog.invocation import ArgumentsError, ConfirmationError
 from catalog.models import Call, Credential, Finding, ToolVersion
 from catalog.models.calls import CallStatus
 from catalog.models.findings import HELD
 from catalog.protocols.signature import Annotations
+from core.errors import DomainError
 from people.models import CALLS_AT_ONCE, AuditEntry
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply, reply
@@ -70,7 +70,7 @@ def test_arguments_that_do_not_fit_leave_no_call(arguments, fields):
 
 
 def test_arguments_beyond_the_limit_are_refused():
-    with pytest.raises(CatalogError, match="larger than 256 kB"):
+    with pytest.raises(DomainError, match="larger than 256 kB"):
         ask_for(make_version(), {"city": "x" * 300_000})
 
 
@@ -78,7 +78,7 @@ def test_a_tool_of_a_removed_vendor_is_not_called():
     version = make_version()
     connections.remove_endpoint(version.tool.endpoint, actor=make_user())
 
-    with pytest.raises(CatalogError, match="vendor was removed"):
+    with pytest.raises(DomainError, match="vendor was removed"):
         ask_for(ToolVersion.objects.get(pk=version.pk))
 
 
@@ -128,7 +128,7 @@ def test_one_person_has_few_calls_under_way():
     for _ in range(CALLS_AT_ONCE):
         ask_for(version, actor=actor)
 
-    with pytest.raises(CatalogError, match="10 calls of yours are under way"):
+    with pytest.raises(DomainError, match="10 calls of yours are under way"):
         ask_for(version, actor=actor)
     assert ask_for(version).status == "queued"
 
@@ -402,7 +402,7 @@ def stand(version: ToolVersion, state: str) -> ToolVersion:
 def test_a_blocked_version_is_not_run():
     version = stand(make_version(), "blocked")
 
-    with pytest.raises(CatalogError, match="blocked in review"):
+    with pytest.raises(DomainError, match="blocked in review"):
         ask_for(version, is_confirmed=True)
 
 
@@ -422,5 +422,5 @@ def test_a_vendor_without_versions_runs_what_it_lists_so_that_counts():
     version.tool.stopped = stand(listed, "blocked")
     version.tool.save()
 
-    with pytest.raises(CatalogError, match="blocked in review"):
+    with pytest.raises(DomainError, match="blocked in review"):
         ask_for(chosen)

@@ -3,10 +3,10 @@
 import pytest
 
 from catalog import invocation
-from catalog.errors import CatalogError
 from catalog.invocation import ArgumentsError
 from catalog.models import Call
 from catalog.protocols.signature import Annotations, Requirements
+from core.errors import DomainError
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
@@ -75,7 +75,7 @@ def test_a_finished_call_has_nothing_to_continue():
     with HostileVendor(DONE) as vendor:
         call = run(vendor.url)
 
-    with pytest.raises(CatalogError, match="cannot be continued"):
+    with pytest.raises(DomainError, match="cannot be continued"):
         invocation.continue_call(call, actor=make_user(), answers={})
 
 

@@ -8,13 +8,13 @@ from functools import cached_property
 import pytest
 
 from catalog import enumeration
-from core.outbound.addresses import Policy
 from catalog.models import Tool
 from catalog.models.runs import Trigger
-from core.outbound.session import Session
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.mcp import MCP
 from catalog.protocols.signature import Annotations
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
 from tests.factories import make_endpoint
 
 WAYS = {

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from core.outbound.addresses import Policy
-from core.outbound.session import Session
 from catalog.protocols.base import NothingKnown
-from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
 from catalog.protocols.mcp import MCP
+from core.outbound.addresses import Policy
 from core.outbound.connection import KIB, Limits
+from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
+from core.outbound.session import Session
 from tests.hostile_vendor import HostileVendor, drips, floods, in_turn, raw, then_waits
 
 QUICK = Limits(backoff=(), request=0.6, body=64 * KIB)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from catalog.protocols import mcp_wire
 from catalog.protocols.base import NothingKnown, UnreadableItemError
+from catalog.protocols.mcp import MCP
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     RefusedError,
     UnavailableError,
 )
-from catalog.protocols.mcp import MCP
 from tests.catalog import schemas
 from tests.scripted import Exchange, ScriptedSession
 

@@ -10,8 +10,8 @@ from django.utils import timezone
 from catalog import custody
 from catalog.models import Grant
 from catalog.oauth import registration
-from core.outbound.errors import ProtocolError
 from core.encryption import Secret
+from core.outbound.errors import ProtocolError
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import REDIRECT, make_client, standing

@@ -120,7 +120,7 @@ def test_credential_without_tokens_has_nothing_to_end(server, committed):
 
 @pytest.mark.parametrize("elsewhere", ["https://evil.example/revoke", "http://127.0.0.1:1/revoke", "nowhere"])
 def test_secret_goes_to_no_other_origin_than_the_token_address(server, elsewhere):
-    with pytest.raises(custody.CatalogError) as raised:
+    with pytest.raises(custody.DomainError) as raised:
         make_client(server, revocation_url=elsewhere)
     assert "revocation_url" in raised.value.fields
     credential = with_door(server)

@@ -8,10 +8,10 @@ import pytest
 from django.db.models.functions import Now
 
 from catalog import custody
-from catalog.errors import CatalogError
 from catalog.models import Grant, SignIn
 from catalog.oauth import asking, sign_in, states
 from core import encryption
+from core.errors import DomainError
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import (
@@ -50,7 +50,7 @@ def query_of(address: str) -> dict[str, str]:
 
 
 def refused(query, actor, code: str, **given) -> str:
-    with pytest.raises(CatalogError) as raised:
+    with pytest.raises(DomainError) as raised:
         complete(query, actor, **given)
     assert raised.value.code == code
     return raised.value.message
@@ -193,7 +193,7 @@ def test_attack_6_another_redirect_address(server, credential, ada):
     back = server.visit(begin(credential, ada))
 
     for wrong in (f"{REDIRECT}extra/", REDIRECT.rstrip("/"), REDIRECT.replace("https", "http")):
-        with pytest.raises(CatalogError) as raised:
+        with pytest.raises(DomainError) as raised:
             sign_in.complete(back, actor=ada, session_key="the key of a login session", redirect_uri=wrong)
         assert raised.value.code in ("sign_in_address", "sign_in_unknown")
     assert server.forms == []
@@ -284,7 +284,7 @@ def test_failed_sign_in_leaves_the_old_tokens(server, ada):
 
 
 def test_client_that_asks_for_itself_takes_no_sign_in(server, ada):
-    with pytest.raises(CatalogError, match="does not take a sign-in"):
+    with pytest.raises(DomainError, match="does not take a sign-in"):
         begin(make_client(server), ada)
 
 
@@ -297,7 +297,7 @@ def test_answer_that_comes_twice_at_once_counts_once(server, credential, ada):
     def work():
         try:
             ended.append(complete(back, ada) and "")
-        except CatalogError as error:
+        except DomainError as error:
             ended.append(error.code)
         finally:
             connection.close()

@@ -160,7 +160,7 @@ def test_code_that_is_sent_twice_by_somebody_else_ends_ours():
         credential = entered(server, ada)
         back = server.visit(begin(credential, ada))
         complete(back, ada)
-        with pytest.raises(sign_in.CatalogError, match="not begun here, is over, or was used before"):
+        with pytest.raises(sign_in.DomainError, match="not begun here, is over, or was used before"):
             complete(back, ada)
         assert read(server, credential) == "1 tool", "the second try did not reach the server"
 

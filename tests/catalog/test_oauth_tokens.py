@@ -10,10 +10,10 @@ import pytest
 from django.db.models.functions import Now
 
 from catalog import credentials, custody
-from catalog.errors import CatalogError
 from catalog.models import Grant
 from catalog.oauth import states, tokens
 from catalog.oauth.errors import BusyError, NeedsSignInError
+from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
 from people.models import AuditEntry
 from tests.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer, scripted
@@ -391,7 +391,7 @@ def test_removed_credential_leaves_no_token():
     with AuthorizationServer() as server:
         credential = signed_in(server)
         custody.remove_credential(credential, actor=make_user())
-        with pytest.raises(CatalogError, match="removed"):
+        with pytest.raises(DomainError, match="removed"):
             tokens.token_for(credential)
 
     assert not Grant.objects.exists()
@@ -454,14 +454,14 @@ WRONG = {
     ("field", "value"), [(field, value) for field, values in WRONG.items() for value in values]
 )
 def test_wrong_setting_is_marked(field, value):
-    with AuthorizationServer() as server, pytest.raises(CatalogError) as refused:
+    with AuthorizationServer() as server, pytest.raises(DomainError) as refused:
         make_client(server, "oauth_code", **{field: value})
 
     assert list(refused.value.fields) == [field]
 
 
 def test_client_without_a_secret_cannot_ask_for_itself():
-    with AuthorizationServer() as server, pytest.raises(CatalogError) as refused:
+    with AuthorizationServer() as server, pytest.raises(DomainError) as refused:
         make_client(server, client_authentication="none", secret="")
 
     assert "client_authentication" in refused.value.fields

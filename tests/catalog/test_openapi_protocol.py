@@ -7,15 +7,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from catalog import connections, custody, enumeration
-from core.outbound.addresses import Policy
 from catalog.models import Endpoint, Rejection, Tool
 from catalog.models.runs import Trigger
-from core.outbound.session import Session
 from catalog.protocols import openapi_signature
 from catalog.protocols.base import NothingKnown
-from core.outbound.errors import ProtocolViolationError, RefusedError
 from catalog.protocols.openapi import OpenApi
 from core import strict_json
+from core.outbound.addresses import Policy
+from core.outbound.errors import ProtocolViolationError, RefusedError
+from core.outbound.session import Session
 from tests.catalog.openapi_documents import answers, cut, document, operation, parsed, takes
 from tests.factories import make_endpoint, make_user
 from tests.scripted import Exchange, ScriptedSession

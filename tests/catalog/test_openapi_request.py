@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.protocols import openapi_request
-from catalog.protocols.base import Reply
-from core.outbound.errors import ProtocolViolationError, RefusedError
 from catalog.protocols.openapi_request import UnusableArgumentError
+from core.outbound.errors import ProtocolViolationError, RefusedError
+from core.outbound.reply import Reply
 from tests.catalog.openapi_documents import answers, operation, read, takes
 
 COLORS = ["blue", "black", "brown"]

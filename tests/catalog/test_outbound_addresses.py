@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from catalog import enumeration
-from core.outbound.addresses import Policy, in_ascii
 from catalog.models.runs import Trigger
-from core.outbound.session import Session
-from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.addresses import Policy, in_ascii
 from core.outbound.connection import Limits
+from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.session import Session
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 

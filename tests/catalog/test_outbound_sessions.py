@@ -11,9 +11,9 @@ import pytest
 
 from catalog import credentials
 from core.outbound.addresses import Policy
-from core.outbound.session import LONGEST_RECORDED, Session
-from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.connection import Limits
+from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.session import LONGEST_RECORDED, Session
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, raw, reply, resets
 

@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from catalog import enumeration
-from core.outbound.addresses import Policy
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
-from core.outbound.session import Session
-from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.addresses import Policy
 from core.outbound.connection import Limits, tls_context
+from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.session import Session
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_vendor
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, reply

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from catalog.protocols import signature
 from catalog.protocols.base import NothingKnown, UnreadableItemError
-from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from catalog.protocols.losses import losses
 from catalog.protocols.oxp import OXP
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from tests.catalog import schemas
 from tests.scripted import Exchange, ScriptedSession
 

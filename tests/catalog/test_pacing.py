@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog import connections, enumeration, invocation, pacing
-from core.outbound.addresses import Policy
 from catalog.models import Call, Endpoint, Run, Tool, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
-from core.outbound.session import Session
 from catalog.pacing import Pace, back_off, take, turn
 from catalog.protocols.base import Outcome
-from core.outbound.errors import RefusedError, UnavailableError
 from core import redis_client
+from core.outbound.addresses import Policy
+from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.session import Session
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
 

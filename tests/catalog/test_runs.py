@@ -362,11 +362,11 @@ def test_failures_in_a_row_wait_longer_and_a_vendors_wish_is_heard(endpoint, ven
 
 
 def test_a_removed_endpoint_is_not_read(endpoint):
-    from catalog.errors import CatalogError
+    from core.errors import DomainError
 
     Endpoint.objects.update(removed_at=timezone.now())
     endpoint.refresh_from_db()
-    with pytest.raises(CatalogError, match="removed"):
+    with pytest.raises(DomainError, match="removed"):
         enumeration.request_run(endpoint, trigger=Trigger.PERSON)
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catalog.protocols.base import Reply
 from core.outbound.errors import ProtocolViolationError
+from core.outbound.reply import Reply
 from core.strict_json import loads, may_hold_unstorable, require_json, unstorable
 
 UNSTORABLE_CODES = {"JSON_NUL", "JSON_SURROGATE", "JSON_NUMBER"}

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from core.outbound.addresses import Policy
-from core.outbound.session import Session
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.openapi import OpenApi
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
 from demo import VENDORS
 from demo.openapi_server import DOCUMENT_PATH, OpenApiServer
 from demo.workshop import KEY, Workshop

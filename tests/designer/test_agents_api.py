@@ -3,8 +3,8 @@ import threading
 import pytest
 from django.db import connection
 
+from core.errors import DomainError
 from designer import agents
-from designer.errors import DesignerError
 from designer.models import Agent
 from people.models import AuditEntry
 from tests.factories import make_agent, make_pin, make_user
@@ -146,7 +146,7 @@ def test_two_moves_cannot_close_a_circle_together():
         try:
             agents.update_agent(agent, actor=actor, parent=parent)
             outcomes.append("moved")
-        except DesignerError as error:
+        except DomainError as error:
             outcomes.append(error.code)
         finally:
             connection.close()

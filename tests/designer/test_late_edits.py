@@ -1,8 +1,8 @@
 import pytest
 from rest_framework.test import APIClient
 
+from core.errors import DomainError
 from designer import agents, pins, releases, tunings
-from designer.errors import DesignerError
 from people import tokens
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_tool, make_version
@@ -29,7 +29,7 @@ def test_pin_that_somebody_removed_meanwhile_is_not_edited(edit, alice, bob):
     pin = make_pin()
     pins.remove_pin(pin, actor=bob)
 
-    with pytest.raises(DesignerError) as late:
+    with pytest.raises(DomainError) as late:
         PIN_EDITS[edit](pin, alice)
 
     assert (late.value.code, late.value.status) == ("pin_removed", 409)
@@ -40,7 +40,7 @@ def test_agent_that_somebody_removed_meanwhile_is_not_edited(edit, alice, bob):
     agent = make_agent()
     agents.remove_agent(agent, actor=bob)
 
-    with pytest.raises(DesignerError) as late:
+    with pytest.raises(DomainError) as late:
         AGENT_EDITS[edit](agent, alice)
 
     assert late.value.code in ("agent_removed", "parent_removed")
@@ -51,7 +51,7 @@ def test_removed_agents_pins_are_not_edited(alice):
     pin = make_pin()
     agents.remove_agent(pin.agent, actor=alice)
 
-    with pytest.raises(DesignerError, match="has been removed"):
+    with pytest.raises(DomainError, match="has been removed"):
         pins.set_alias(pin, actor=alice, alias="other")
 
 
@@ -72,7 +72,7 @@ def test_tool_without_a_version_is_neither_pinned_nor_tuned(alice):
         lambda: pins.pin_tool(make_agent(), actor=alice, tool=tool),
         lambda: tunings.tune(tool, actor=alice, description="Ours"),
     ):
-        with pytest.raises(DesignerError):
+        with pytest.raises(DomainError):
             edit()
 
 

@@ -6,8 +6,8 @@ from django.db import connection
 from catalog.models import Finding
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
+from core.errors import DomainError
 from designer import pins
-from designer.errors import DesignerError
 from designer.models import Pin
 from people.models import AuditEntry
 from tests.factories import (
@@ -251,7 +251,7 @@ def test_two_designers_cannot_take_one_name():
         try:
             pins.pin_tool(agent, actor=actor, tool=tool, alias="search")
             outcomes.append("pinned")
-        except DesignerError as error:
+        except DomainError as error:
             outcomes.append(error.code)
         finally:
             connection.close()

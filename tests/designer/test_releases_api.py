@@ -8,8 +8,8 @@ from django.db.utils import IntegrityError
 
 from catalog.models import Finding
 from catalog.models.findings import FindingState
+from core.errors import DomainError
 from designer import exports, releases
-from designer.errors import DesignerError
 from designer.exports.base import Format, Limits
 from designer.models import Export, Pin, Release
 from people.models import AuditEntry
@@ -414,7 +414,7 @@ def test_two_publishers_make_one_release():
     def publish():
         try:
             outcomes.append(releases.publish(agent, actor=actor).number)
-        except DesignerError as error:
+        except DomainError as error:
             outcomes.append(error.code)
         finally:
             connection.close()

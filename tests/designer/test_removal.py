@@ -110,7 +110,7 @@ def test_nothing_reads_a_removed_endpoint(shop, admin):
     enumeration.tick()
     assert not shop.runs.exists()
     shop.refresh_from_db()
-    with pytest.raises(enumeration.CatalogError, match="was removed"):
+    with pytest.raises(enumeration.DomainError, match="was removed"):
         enumeration.request_run(shop, trigger=Trigger.PERSON, actor=admin)
 
 

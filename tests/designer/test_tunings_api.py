@@ -176,7 +176,7 @@ def test_nul_is_refused_everywhere(api, url, words):
 
 def test_operation_itself_refuses_what_the_database_cannot_keep(pin, alice):
     for description in ("a\0b", "\ud800"):
-        with pytest.raises(tunings.DesignerError):
+        with pytest.raises(tunings.DomainError):
             tunings.tune(pin, actor=alice, description=description)
 
 

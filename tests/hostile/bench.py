@@ -12,8 +12,8 @@ from catalog import credentials, custody, enumeration, inspecting, protocols
 from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion, Withdrawal
 from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
-from core.outbound.errors import ProtocolError
 from core.outbound.connection import DEFAULT_LIMITS, KIB, Limits
+from core.outbound.errors import ProtocolError
 from designer import pins
 from designer.models import Pin
 from people.models import Role, User

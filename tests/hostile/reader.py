@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from catalog import protocols
-from core.outbound.addresses import Policy
-from core.outbound.session import Session
 from catalog.protocols.base import NothingKnown, UnreadableItemError
+from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
+from core.outbound.session import Session
 
 
 def largest_mb() -> int:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.protocols import base
-from core.outbound.errors import ProtocolViolationError
 from core import strict_json
+from core.outbound.errors import ProtocolViolationError
 
 EXAMPLES = int(os.environ.get("PEGBOARD_MUTATIONS", "100"))
 

@@ -8,12 +8,12 @@ import pytest
 from django.db import connection, transaction
 
 from catalog import enumeration
-from core.outbound.addresses import Policy
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
-from core.outbound.session import Session
 from catalog.protocols import openapi_document, paging
+from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
+from core.outbound.session import Session
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, raw
 

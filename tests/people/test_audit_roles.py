@@ -9,8 +9,8 @@ from django.db import DatabaseError, connection, connections, transaction
 from catalog import enumeration, holds, rotation
 from catalog.models import ToolVersion
 from catalog.models.runs import RunStatus, Trigger
+from core.errors import DomainError
 from designer import agents, pins, releases
-from designer.errors import DesignerError
 from people import verification
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_tool, make_user
@@ -164,7 +164,7 @@ def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_
     settings.KEYS = ["k9:" + base64.b64encode(bytes(32)).decode()]
     assert rotation.forget(lost) >= 1
     pins.set_alias(pin, actor=actor, alias="forecast")
-    with pytest.raises(DesignerError, match=r"runs manage\.py database_role"):
+    with pytest.raises(DomainError, match=r"runs manage\.py database_role"):
         releases.publish(agent, actor=actor)
 
     as_role()

@@ -6,10 +6,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from catalog import rotation
-from catalog.errors import CatalogError
 from catalog.rotation import Progress
 from core import encryption
 from core.encryption import Keyring, KeyringError
+from core.errors import DomainError
 
 
 class Command(BaseCommand):
@@ -28,7 +28,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"{_secrets(rotation.forget(forget))} forgotten.")
             ring = encryption.keyring()
             progress = rotation.rotate(self.show)
-        except (KeyringError, CatalogError) as exc:
+        except (KeyringError, DomainError) as exc:
             raise CommandError(str(exc)) from exc
         self.stdout.write(f"{_secrets(progress.sealed)} sealed again under “{ring.first}”.")
         counts = encryption.secrets_by_key()
