@@ -14,7 +14,7 @@ from benchmarks.frame import Figure, percentile, samples
 from catalog.models import Tool
 from designer import agents, exports, pins, releases
 from designer.models import Release
-from people import tokens
+from people import api_keys
 from people.models import Scope, User
 
 TOOLS = 1_000
@@ -49,7 +49,7 @@ class Server:
 def main() -> Iterator[Figure]:
     user = User.objects.create_superuser("benchmark", "no password is asked for here")
     release = publish(user)
-    _, token = tokens.issue(user, actor=user, name="benchmark", scopes=[Scope.RUNTIME])
+    _, token = api_keys.issue(user, actor=user, name="benchmark", scopes=[Scope.RUNTIME])
     server = Server(token)
     path = f"/api/v1/agents/{release.agent.slug}/releases/live/tools/?format="
     bare = percentile(samples(aggregated, READS), 50)

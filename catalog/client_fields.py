@@ -5,9 +5,9 @@ from typing import Any, cast
 from django import forms
 from django.http import QueryDict
 
-from catalog.models.oauth import ClientAuthentication
 from catalog.oauth.clients import DETAILS
 from catalog.setting_fields import LinesField
+from core.oauth.client import ClientAuthentication
 from people.forms import ExplainedChoiceField, OperationForm
 
 WAYS = [

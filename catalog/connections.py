@@ -32,7 +32,8 @@ from core import unique_violations
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
 from core.outbound.connection import complaint_about_authorities
-from people import audit, late_edits
+from people import audit
+from people.audit import edit_conflicts
 from people.models import User
 
 LONGEST_INTERVAL = 7 * 24 * 60
@@ -70,15 +71,15 @@ def _slug_for(name: str) -> str:
 
 @transaction.atomic
 def update_vendor(
-    vendor: Vendor, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: str
+    vendor: Vendor, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: str
 ) -> Vendor:
-    """`expected` is the state that the editor started from (people/late_edits.py); so it is below."""
+    """`expected` is the state that the editor started from, as `edit_conflicts` names it; so it is below."""
     vendor = locked(vendor, Vendor.objects.live())
     before = vendor_facts(vendor)
     for field in changes.keys() & {"name", "homepage"}:
         setattr(vendor, field, changes[field].strip())
     _check_vendor(vendor)
-    late_edits.check(vendor, expected, now=before, wanted=vendor_facts(vendor))
+    edit_conflicts.check(vendor, expected, now=before, wanted=vendor_facts(vendor))
     if (after := vendor_facts(vendor)) != before:
         vendor.save(update_fields=["name", "homepage"])
         audit.record(actor, "edit", vendor, before=before, after=after)
@@ -197,7 +198,7 @@ def update_endpoint(
     endpoint: Endpoint,
     *,
     actor: User,
-    expected: str = late_edits.ANY_STATE,
+    expected: str = edit_conflicts.ANY_STATE,
     again: bool = False,
     **changes: Any,
 ) -> Endpoint:
@@ -220,7 +221,7 @@ def update_endpoint(
     if endpoint.url != before["url"]:
         _check_twins(endpoint, again=again)
     after = endpoint_facts(endpoint)
-    late_edits.check(endpoint, expected, now=before, wanted=after)
+    edit_conflicts.check(endpoint, expected, now=before, wanted=after)
     if after == before:
         return endpoint
     if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:

@@ -20,7 +20,8 @@ from catalog.oauth.revocation import Farewell
 from core.encryption import Secret
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
-from people import audit, late_edits
+from people import audit
+from people.audit import edit_conflicts
 from people.models import User
 
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -79,7 +80,7 @@ def update_credential(
     actor: User,
     secret: str = "",
     registered: Registered | None = None,
-    expected: str = late_edits.ANY_STATE,
+    expected: str = edit_conflicts.ANY_STATE,
     **changes: Any,
 ) -> Credential:
     """Changes the name and what `details_of` lists, and the secret when one is given.
@@ -100,7 +101,7 @@ def update_credential(
         _enter(credential, secret, actor)
     _check_credential(credential)
     after = credentials.facts(credential)
-    late_edits.check(credential, expected, now=before, wanted=after)
+    edit_conflicts.check(credential, expected, now=before, wanted=after)
     if after != before:
         credential.save(update_fields=[*("name", "used_at", "refused_at"), *_columns_of(credential)])
         audit.record(actor, "edit", credential, before=before, after=after)

@@ -17,8 +17,8 @@ from catalog.protocols.base import Protocol
 from catalog.reach_fields import ReachForm
 from catalog.setting_fields import DocumentField, setting_field
 from core.outbound.addresses import without_keys
+from people.audit.edit_conflicts import Difference
 from people.forms import OperationForm
-from people.late_edits import Difference
 
 INTERVALS = {
     5: "Every 5 minutes",

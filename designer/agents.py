@@ -12,7 +12,8 @@ from core.errors import DomainError
 from designer import addresses
 from designer.models import Agent
 from designer.texts import checked
-from people import audit, late_edits, teams
+from people import audit, teams
+from people.audit import edit_conflicts
 from people.models import Team, User
 
 LONGEST_NAME = 120
@@ -56,9 +57,9 @@ def create_agent(
 
 @transaction.atomic
 def update_agent(
-    agent: Agent, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: Unpack[Changes]
+    agent: Agent, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: Unpack[Changes]
 ) -> Agent:
-    """A change of the team takes the sub-agents along. `expected`: people/late_edits.py."""
+    """A change of the team takes the sub-agents along. `expected`: people/audit/edit_conflicts.py."""
     if "parent" in changes or "team" in changes:
         _lock_tree()
     agent = locked(agent)
@@ -67,7 +68,7 @@ def update_agent(
     _settle_team(agent, changes.get("team"))
     if "slug" in changes:
         agent.slug = _checked_slug(changes["slug"])
-    late_edits.check(agent, expected, now=before, wanted=facts(agent))
+    edit_conflicts.check(agent, expected, now=before, wanted=facts(agent))
     if facts(agent) != before:
         _save(agent)
         if agent.slug != before["slug"]:

@@ -28,8 +28,8 @@ from designer.models import Agent
 from designer.releases import LONGEST_NOTE
 from designer.removal import Use
 from people import teams
+from people.audit.edit_conflicts import LateEditError
 from people.forms import ExplainedChoiceField, OperationForm
-from people.late_edits import LateEditError
 from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, Scope, Team, User
 
 LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}

@@ -8,7 +8,7 @@ from django.db.models import Prefetch, QuerySet
 
 from core.errors import DomainError
 from designer.models import Agent, KeyAgent
-from people import audit, tokens
+from people import api_keys, audit
 from people.models import CALLS_AT_ONCE, ApiToken, User
 
 MOST_AGENTS = 50
@@ -30,7 +30,7 @@ def issue(
     if len(named) > MOST_AGENTS:
         message = f"Name at most {MOST_AGENTS} agents."
         raise DomainError("invalid", message, fields={"agents": message})
-    key, plain = tokens.issue(
+    key, plain = api_keys.issue(
         owner,
         actor=actor,
         name=name,
@@ -59,7 +59,7 @@ def visible_to(reader: User) -> QuerySet[ApiToken]:
     """Each with `shown`: its named agents that `reader` may know of."""
     agents = Agent.objects.live().visible_to(reader)
     named = KeyAgent.objects.filter(agent__in=agents).select_related("agent").order_by("agent__name", "pk")
-    return tokens.visible_to(reader).prefetch_related(Prefetch("named", named, to_attr="shown"))
+    return api_keys.visible_to(reader).prefetch_related(Prefetch("named", named, to_attr="shown"))
 
 
 def agents_of(key: ApiToken) -> list[Agent]:

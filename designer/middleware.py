@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from designer import addresses, exports, releases
 from designer.models import NAMED_FOR
-from people import tokens
+from people import api_keys
 from people.authentication import WRITE_LAST_USE_EVERY
 from people.models import TEAMS_OF, ApiToken, Role, Scope, User
 from people.throttling import is_within_limit
@@ -97,7 +97,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
         return None
     found = _PATH.fullmatch(request.path_info)
     token = given.strip()
-    if found is None or not tokens.is_well_formed(token):
+    if found is None or not api_keys.is_well_formed(token):
         return None
     slug, name, kind = found.groups()
     which, query = releases.named(name), request.META.get("QUERY_STRING", "")

@@ -17,7 +17,8 @@ from designer import names
 from designer.agents import locked
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin
-from people import audit, late_edits
+from people import audit
+from people.audit import edit_conflicts
 from people.models import User
 
 
@@ -84,7 +85,7 @@ def move_pin(
     version: str = "",
     ordinal: int | None = None,
     alias: str | None = None,
-    expected: str = late_edits.ANY_STATE,
+    expected: str = edit_conflicts.ANY_STATE,
 ) -> Pin:
     """To a newer or an older version. A name that follows the vendor's follows it here too; an `alias` goes
     along, for a version whose own name is taken.
@@ -94,7 +95,7 @@ def move_pin(
     chosen = _version(pin.tool, version, ordinal)
     alias = pin.alias if alias is None else alias.strip()
     wanted = {"version": chosen.name, "ordinal": chosen.ordinal, "alias": alias}
-    late_edits.check(pin, expected, now=before, wanted=before | wanted)
+    edit_conflicts.check(pin, expected, now=before, wanted=before | wanted)
     if chosen == pin.version:
         return set_alias(pin, actor=actor, alias=alias)
     is_renamed = chosen.decoded().name != pin.version.decoded().name
@@ -107,12 +108,12 @@ def move_pin(
 
 
 @transaction.atomic
-def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = late_edits.ANY_STATE) -> Pin:
+def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = edit_conflicts.ANY_STATE) -> Pin:
     """An empty alias goes back to the name derived from the vendor's."""
     pin = _locked(pin)
     before = facts(pin)
     alias = alias.strip()
-    late_edits.check(pin, expected, now=before, wanted=before | {"alias": alias})
+    edit_conflicts.check(pin, expected, now=before, wanted=before | {"alias": alias})
     if alias == pin.alias:
         return pin
     pin.name = _name(pin.agent, pin.tool, pin.version, alias, besides=pin)

@@ -24,7 +24,8 @@ from designer.agents import locked
 from designer.effective import NOTHING, ParameterWords, Words, effective, merged, misfits
 from designer.models import Pin, Tuning
 from designer.texts import why_not
-from people import audit, late_edits
+from people import audit
+from people.audit import edit_conflicts
 from people.models import AuditEntry, User
 
 LONGEST_DESCRIPTION = 4_000
@@ -38,17 +39,17 @@ def tune(
     actor: User,
     description: str | None = None,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
-    expected: str = late_edits.ANY_STATE,
+    expected: str = edit_conflicts.ANY_STATE,
 ) -> Tuning | None:
     """Replaces the tuning of `target`; None when nothing is left that differs from the text below it.
 
-    `expected` is the state that the editor started from (people/late_edits.py).
+    `expected` is the state that the editor started from (people/audit/edit_conflicts.py).
     """
     target, version = _locked(target)
     old = of(target)
     below = words_of(of(target.tool)) if isinstance(target, Pin) else NOTHING
     words = _only_ours(_checked(version, description, parameters or {}, below), version.decoded(), below)
-    late_edits.check(target, expected, now=facts(old), wanted=_wanted(words, version))
+    edit_conflicts.check(target, expected, now=facts(old), wanted=_wanted(words, version))
     new = _saved(target, version, words, actor, old) if words != NOTHING else None
     if new is None and old:
         old.delete()
@@ -60,11 +61,11 @@ def tune(
 
 
 @transaction.atomic
-def revert(target: Pin | Tool, *, actor: User, expected: str = late_edits.ANY_STATE) -> None:
+def revert(target: Pin | Tool, *, actor: User, expected: str = edit_conflicts.ANY_STATE) -> None:
     """Back to the vendor's words (for a pin: to the catalog-wide tuning, where there is one)."""
     target, _ = _locked(target)
     old = of(target)
-    late_edits.check(target, expected, now=facts(old), wanted=facts(None))
+    edit_conflicts.check(target, expected, now=facts(old), wanted=facts(None))
     if old:
         old.delete()
         if isinstance(target, Tool):

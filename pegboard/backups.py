@@ -16,7 +16,7 @@ from django.db import connection
 from catalog import invariants
 from core import encryption
 from pegboard.embedded import EmbeddedError, embedded_programs
-from people import verification
+from people.audit import verify
 
 # Whoever was signed in signs in again.
 LEFT_OUT = ("django_session",)
@@ -86,7 +86,7 @@ def _problems() -> Iterator[str]:
             yield f"{count:,} secrets need the key “{key_id}”. Put it back into PEGBOARD_KEYS."
     wanted = [claim.name for claim in invariants.claims() if claim.name != "secret_keys"]
     yield from map(str, invariants.check(only=wanted))
-    if broken := verification.verify().broken:
+    if broken := verify.verify().broken:
         yield f"The audit trail is broken. {broken}"
 
 

@@ -27,7 +27,7 @@ DATABASE_PATIENCE = 3.5 if SERVES_PAGES else None
 
 
 def _oidc() -> dict[str, Any] | None:
-    """Single sign-on, which an issuer switches on; None without. pegboard/sso/ reads it."""
+    """Single sign-on, which an issuer switches on; None without. people/sso/ reads it."""
     issuer = os.environ.get("PEGBOARD_OIDC_ISSUER", "")
     if not issuer:
         return None

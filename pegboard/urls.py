@@ -3,7 +3,7 @@ from django.urls import include, path, re_path
 
 from pegboard import views
 from pegboard.metrics import Metrics
-from pegboard.sso import views as sign_on
+from people.sso import views as sign_on
 
 # Django's admin has no door of its own: there is one sign-in page and one audited change of a password.
 urlpatterns = [

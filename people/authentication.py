@@ -6,8 +6,8 @@ from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from people.api_keys import is_well_formed
 from people.models import ApiToken, User
-from people.tokens import is_well_formed
 
 WRITE_LAST_USE_EVERY = timedelta(hours=1)
 _TOKEN = [field.attname for field in ApiToken._meta.concrete_fields]

@@ -8,9 +8,9 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, QueryDict
 
 from core.errors import DomainError
-from people import signin
+from people import login_lockout
 from people.audit import Doer
-from people.late_edits import ANY_STATE, Difference, Facts, LateEditError, etag
+from people.audit.edit_conflicts import ANY_STATE, Difference, Facts, LateEditError, etag
 from people.models import Role, User
 from people.permissions import person
 
@@ -163,10 +163,10 @@ class LinkForm(OperationForm):
 
     def clean_old(self) -> str:
         old: str = self.cleaned_data["old"]
-        if signin.must_wait(self.request, self.user.username):
-            raise forms.ValidationError(signin.WAIT)
+        if login_lockout.must_wait(self.request, self.user.username):
+            raise forms.ValidationError(login_lockout.WAIT)
         if not self.user.check_password(old):
-            signin.note_failure(self.request, self.user.username)
+            login_lockout.note_failure(self.request, self.user.username)
             raise forms.ValidationError("This is not your password.")
         return old
 

@@ -298,7 +298,7 @@ class AuditEntry(models.Model):
     `agent` is the agent that a change is about, for those who may see it; no foreign key, because agents
     lie above people. `why` is what a person noted, or the run or rule that made a worker do it.
     `digest` names the content. `position`, `previous` and `hash` are the chain, which the database writes
-    when the transaction commits (people.chain).
+    when the transaction commits (people.audit.hash_chain).
     """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)

@@ -10,7 +10,8 @@ from django.utils.text import slugify
 
 from core import display_names, unique_violations
 from core.errors import DomainError
-from people import audit, late_edits
+from people import audit
+from people.audit import edit_conflicts
 from people.models import Membership, Team, User, everyone
 
 LONGEST_NAME = 120
@@ -40,12 +41,12 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
 
 
 @transaction.atomic
-def rename_team(team: Team, *, actor: User, name: str, expected: str = late_edits.ANY_STATE) -> Team:
+def rename_team(team: Team, *, actor: User, name: str, expected: str = edit_conflicts.ANY_STATE) -> Team:
     team = locked(team)
     before = facts(team)
     _check_name(name.strip())
     team.name = name.strip()
-    late_edits.check(team, expected, now=before, wanted=facts(team))
+    edit_conflicts.check(team, expected, now=before, wanted=facts(team))
     if facts(team) != before:
         team.save(update_fields=["name"])
         audit.record(actor, "rename", team, before=before, after=facts(team))

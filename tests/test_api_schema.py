@@ -11,7 +11,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from pegboard import reference
 from pegboard.wsgi import application
-from people import tokens
+from people import api_keys
 from people.models import Role, Scope
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_vendor
 
@@ -31,7 +31,8 @@ def callers(transactional_db) -> list[dict[str, str]]:
     """A few rows to find, and the header of each caller."""
     make_pin(make_agent(slug="weather"), make_tool(endpoint=make_endpoint(vendor=make_vendor(slug="acme"))))
     plain = [
-        tokens.issue(make_user(role), actor=None, name="fuzzer", scopes=[scope])[1] for role, scope in CALLERS
+        api_keys.issue(make_user(role), actor=None, name="fuzzer", scopes=[scope])[1]
+        for role, scope in CALLERS
     ]
     return [{"Authorization": f"Bearer {each}"} for each in plain]
 

@@ -38,7 +38,8 @@ from catalog.oauth import tokens as oauth_tokens
 from core.outbound.errors import ProtocolError
 from designer import agents, calls, keys, pins, releases, tunings
 from designer.models import Agent
-from people import directory, teams, tokens, verification
+from people import api_keys, teams, users
+from people.audit import verify
 from people.models import AuditEntry, Role, User
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import grant_of, make_client, sign, wear_out
@@ -179,18 +180,18 @@ def read(endpoint: Endpoint, status: str, **asked: object) -> None:
 
 
 def people_come_and_go(ada: User) -> User:
-    bob = directory.add_user(actor=ada, username="bob", password=PASSWORD, role=Role.DESIGNER)
-    directory.update_user(bob, actor=ada, name="Bob")
-    directory.set_password(bob, actor=ada, password="yet another sentence")
+    bob = users.add_user(actor=ada, username="bob", password=PASSWORD, role=Role.DESIGNER)
+    users.update_user(bob, actor=ada, name="Bob")
+    users.set_password(bob, actor=ada, password="yet another sentence")
     team = teams.create_team(actor=ada, name="Sales")
     teams.rename_team(team, actor=ada, name="Shop")
     teams.add_member(team, bob, actor=ada)
     teams.remove_member(team, bob, actor=ada)
     agents.remove_team(team, actor=ada)
-    key, _ = tokens.issue(bob, actor=bob, name="ci", scopes=["read"])
-    tokens.limit_calls(key, actor=bob, calls_at_once=3)
-    tokens.revoke(key, actor=bob)
-    tokens.issue(bob, actor=bob, name="left over", scopes=["read"])
+    key, _ = api_keys.issue(bob, actor=bob, name="ci", scopes=["read"])
+    api_keys.limit_calls(key, actor=bob, calls_at_once=3)
+    api_keys.revoke(key, actor=bob)
+    api_keys.issue(bob, actor=bob, name="left over", scopes=["read"])
     return bob
 
 
@@ -361,7 +362,7 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
     connections.remove_endpoint(endpoint, actor=ada)
     custody.remove_credential(endpoint.credential, actor=ada)
     connections.remove_vendor(endpoint.vendor, actor=ada)
-    directory.update_user(made["people"], actor=ada, is_active=False)
+    users.update_user(made["people"], actor=ada, is_active=False)
     assert silent() == []
 
     sys.setprofile(None)
@@ -374,7 +375,7 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
     assert not AuditEntry.objects.filter(actor=None, why="").exists()
     for kind in ("endpoint", "credential"):  # the second failure was the same
         assert AuditEntry.objects.filter(action="fail", kind=kind).count() == 1
-    assert verification.verify().broken == ""
+    assert verify.verify().broken == ""
 
 
 def test_what_is_left_out_of_the_watch_exists():

@@ -40,8 +40,8 @@ from designer import releases
 from designer.exports import FORMATS
 from designer.models import Agent
 from pegboard import backups, logs
-from pegboard.sso import provider
 from people.models import Role, User
+from people.sso import provider
 from tests import vendor as vendors
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import wear_out

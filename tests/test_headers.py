@@ -107,7 +107,7 @@ def test_crash_has_them_too(client, monkeypatch):
     def fail(*_):
         raise RuntimeError
 
-    monkeypatch.setattr("people.directory.update_user", fail)
+    monkeypatch.setattr("people.users.update_user", fail)
     admin = make_user()
     client.force_login(admin)
     client.raise_request_exception = False

@@ -14,7 +14,7 @@ from django.urls.resolvers import RoutePattern
 from rest_framework.permissions import AllowAny
 from rest_framework.views import APIView
 
-from people import tokens
+from people import api_keys
 from people.models import Role, Scope
 from people.permissions import needed_role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user
@@ -134,7 +134,7 @@ def answers_to_keys(path: str, methods: list[str], handler: ClientHandler) -> An
     owner, answers = make_user(Role.ADMIN), {}
     for scope in Scope.values:
         is_narrowed = scope == Scope.INVOKE
-        _, plain = tokens.issue(owner, actor=None, name=scope, scopes=[scope], is_narrowed=is_narrowed)
+        _, plain = api_keys.issue(owner, actor=None, name=scope, scopes=[scope], is_narrowed=is_narrowed)
         client = Client(headers={"Authorization": f"Bearer {plain}"})
         client.handler = handler
         for method in methods:
@@ -160,7 +160,7 @@ def test_only_the_scopes_of_the_table_get_through(route, handler):
 
 @pytest.mark.django_db
 def test_key_opens_no_page(handler):
-    _, plain = tokens.issue(make_user(Role.ADMIN), actor=None, name="page", scopes=["admin"])
+    _, plain = api_keys.issue(make_user(Role.ADMIN), actor=None, name="page", scopes=["admin"])
     client = Client(headers={"Authorization": f"Bearer {plain}"})
     client.handler = handler
     pages = [route for route in routes() if not hasattr(route.view, "cls")]

@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 from catalog.models import Call
 from designer import agents, calls, pins, releases, tunings
 from designer.models import Agent, Pin, Release, Tuning
-from people import teams, tokens
+from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
 from tests.factories import make_tool, make_user
 from tests.test_roles import METHODS, routes
@@ -113,7 +113,7 @@ def browser_of(user: User) -> Client:
 
 
 def program_of(user: User, scope: str) -> APIClient:
-    _, plain = tokens.issue(user, actor=user, name=scope, scopes=[scope])
+    _, plain = api_keys.issue(user, actor=user, name=scope, scopes=[scope])
     return APIClient(headers={"authorization": f"Bearer {plain}"})
 
 

@@ -14,13 +14,13 @@ from catalog import credentials, custody, protocols, standing
 from catalog.api.vendors import Address
 from catalog.credentials import LONGEST_LIFE
 from catalog.models import Credential, Endpoint, Grant
-from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, discovery, registering, sign_in
 from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.replies import words_of
 from catalog.oauth.states import Remedy, Standing, State
 from core.errors import invalid
+from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import LONGEST_URL
 from core.outbound.errors import RefusedError
 from core.serializers import Input

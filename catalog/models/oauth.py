@@ -11,14 +11,7 @@ from django.utils import timezone
 
 from catalog.models.vendors import Credential
 from core.encryption import KeyIdField, SealedField
-
-
-class ClientAuthentication(models.TextChoices):
-    """How we prove who we are at the token endpoint: RFC 6749 section 2.3.1, RFC 8414 section 2."""
-
-    BASIC = "basic", "In a header (client_secret_basic)"
-    POST = "post", "In the request's body (client_secret_post)"
-    NONE = "none", "Not at all: a public client without a secret"
+from core.oauth.client import ClientAuthentication
 
 
 class GrantQuerySet(models.QuerySet["Grant"]):

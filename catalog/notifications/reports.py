@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from catalog.notifications import outbox
 from core.outbound.errors import printable
-from people import tokens
+from people import api_keys
 from people.models import ApiToken
 
 LONGEST_PLACE = 300
@@ -16,15 +16,17 @@ LONGEST_PLACE = 300
 
 def report(plain: str, *, place: str = "") -> None:
     """Revokes the key, if there is one that still works. `place` is where it was found."""
-    if not tokens.is_well_formed(plain):
+    if not api_keys.is_well_formed(plain):
         return
     with transaction.atomic():
         rows = ApiToken.objects.select_for_update(of=("self",)).select_related("user")
         key = rows.filter(digest=ApiToken.digest_of(plain), revoked_at=None).first()
         if key is None:
             return
-        found = printable(tokens.SHAPE.sub("pgb_…", place.strip()), LONGEST_PLACE)
+        found = printable(api_keys.SHAPE.sub("pgb_…", place.strip()), LONGEST_PLACE)
         where = f" It was found at {found}" if found else ""
-        tokens.revoke(key, actor=None, why=f"Reported as leaked, by somebody who had the key itself.{where}")
+        api_keys.revoke(
+            key, actor=None, why=f"Reported as leaked, by somebody who had the key itself.{where}"
+        )
         ApiToken.objects.filter(pk=key.pk).update(reported_at=timezone.now())
         outbox.key_reported(key.pk)

@@ -36,7 +36,8 @@ from core.outbound.connection import DEFAULT_LIMITS
 from core.outbound.errors import ProtocolError, printable
 from core.outbound.policy import origin_of, outbound_policy
 from core.outbound.session import Exchange, Session
-from people import audit, late_edits
+from people import audit
+from people.audit import edit_conflicts
 from people.models import User
 
 logger = logging.getLogger(__name__)
@@ -74,7 +75,9 @@ def create(*, actor: User | None, name: str, url: str, events: Iterable[str]) ->
 
 
 @transaction.atomic
-def update(webhook: Webhook, *, actor: User, expected: str = late_edits.ANY_STATE, **changes: Any) -> Webhook:
+def update(
+    webhook: Webhook, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: Any
+) -> Webhook:
     """`name`, `url`, `events`. What waits goes to the new address; without one, the old one stays."""
     webhook = _locked(webhook)
     before, url = facts(webhook), changes.get("url", "").strip()
@@ -85,7 +88,7 @@ def update(webhook: Webhook, *, actor: User, expected: str = late_edits.ANY_STAT
     if url:
         _encrypt(webhook, url)
     after = facts(webhook)
-    late_edits.check(webhook, expected, now=before, wanted=after)
+    edit_conflicts.check(webhook, expected, now=before, wanted=after)
     if after == before:
         return webhook
     if after["address"] != before["address"]:

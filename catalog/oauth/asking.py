@@ -3,17 +3,14 @@
 RFC 6749 (the framework), 7636 (PKCE), 8707 (resource). A `Grant` says who we are and what we ask for.
 """
 
-import base64
-import hashlib
 import re
-import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote_plus, urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from catalog.models import Grant
-from catalog.models.oauth import ClientAuthentication
 from core.encryption import Secret
+from core.oauth import client
+from core.oauth.client import challenge_of
 
 # What a request says by itself. An extra parameter of one of these names would contradict it.
 OWNED = frozenset(
@@ -43,23 +40,7 @@ OWNED = frozenset(
         "username",
     }
 )
-FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
 PARAMETER_NAME = re.compile(r"[A-Za-z0-9._~-]{1,64}")
-
-
-def new_secret() -> str:
-    """For `state` and the PKCE verifier: 256 bits in 43 characters (RFC 7636 section 4.1)."""
-    return secrets.token_urlsafe(32)
-
-
-def digest_of(text: str) -> str:
-    """How what may not be guessed is kept: it can be compared and not be read."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def challenge_of(verifier: str) -> str:
-    """S256: RFC 7636 section 4.2."""
-    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
 def sign_in_address(grant: Grant, *, redirect_uri: str, state: str, verifier: str) -> str:
@@ -98,26 +79,8 @@ def refresh_fields(grant: Grant, refresh_token: Secret) -> dict[str, str]:
     return {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()} | _resource(grant)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A token request. It does not show itself, because there are secrets in it."""
-
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
-
-
-def token_form(grant: Grant, secret: Secret | None, fields: Mapping[str, str]) -> Form:
-    """With the proof of who we are: RFC 6749 section 2.3.1."""
-    headers, body = dict(FORM), dict(fields)
-    match grant.client_authentication:
-        case ClientAuthentication.BASIC:
-            pair = f"{quote_plus(grant.client_id)}:{quote_plus(_shown(secret))}"
-            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        case ClientAuthentication.POST:
-            body |= {"client_id": grant.client_id, "client_secret": _shown(secret)}
-        case _:
-            body["client_id"] = grant.client_id
-    return Form(headers, urlencode(body).encode())
+def token_form(grant: Grant, secret: Secret | None, fields: Mapping[str, str]) -> client.Form:
+    return client.token_form(grant.client_id, grant.client_authentication, secret, fields)
 
 
 def owned_in(address: str) -> str:
@@ -133,7 +96,3 @@ def _wishes(grant: Grant) -> dict[str, str]:
 
 def _resource(grant: Grant) -> dict[str, str]:
     return {"resource": grant.resource} if grant.resource else {}
-
-
-def _shown(secret: Secret | None) -> str:
-    return secret.reveal() if secret else ""

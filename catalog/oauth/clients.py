@@ -12,7 +12,6 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models import Credential, Grant, SignIn
-from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
 from catalog.oauth import asking
@@ -20,6 +19,7 @@ from catalog.oauth.metadata import origin
 from catalog.oauth.registration import Registered
 from catalog.oauth.tokens import LONGEST_SCOPE, NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
 from core.errors import invalid
+from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import check_url
 from core.outbound.errors import RefusedError
 from core.outbound.policy import origin_of, outbound_policy

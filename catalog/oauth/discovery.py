@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from catalog import protocols
-from catalog.oauth import clients, http, metadata
+from catalog.oauth import clients, metadata
 from catalog.oauth.findings import Discovery, Server, Step
 from catalog.protocols.base import NothingKnown, Protocol
 from core import strict_json
+from core.oauth import http
 from core.outbound.addresses import check_url
 from core.outbound.challenges import challenged, scope_asked
 from core.outbound.errors import (

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
-from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import discovery, registration
 from catalog.oauth.registration import Registered
 from core.errors import DomainError
+from core.oauth.client import ClientAuthentication
 from core.outbound.errors import ProtocolError
 
 # In the place of what a registration will say, so that the rest can be tried before anybody is asked.

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from django.utils import timezone
 
-from catalog.models.oauth import ClientAuthentication
-from catalog.oauth import http
 from catalog.oauth.replies import OAuthError, is_number
 from core import strict_json
 from core.encryption import Secret
+from core.oauth import http
+from core.oauth.client import ClientAuthentication
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from core.outbound.reply import Reply
 

@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 from django.db import transaction
 
 from catalog.models import Credential, Grant
-from catalog.oauth import asking, http, replies, tokens
-from catalog.oauth.asking import Form
+from catalog.oauth import asking, replies, tokens
 from core.encryption import Secret
 from core.errors import DomainError
+from core.oauth import http
+from core.oauth.client import Form
 from core.outbound.errors import ProtocolError
 from people import audit
 from people.models import User

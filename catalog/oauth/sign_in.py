@@ -21,6 +21,7 @@ from catalog.oauth.replies import Answer, Tokens
 from core import encryption
 from core.encryption import Secret
 from core.errors import DomainError
+from core.oauth.client import digest_of, new_secret
 from core.outbound.errors import ProtocolError, printable
 from people import audit
 from people.models import User
@@ -51,7 +52,7 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
     if session_key == "":
         raise DomainError("sign_in_session", "Sign in to Pegboard in this browser first.", status=409)
     tokens.client_secret(grant.credential, grant)  # a sign-in that cannot be completed is not begun
-    state, verifier = asking.new_secret(), asking.new_secret()
+    state, verifier = new_secret(), new_secret()
     grant.scope = tokens.widest(grant.scope, grant.wanted_scope)
     with transaction.atomic():
         SignIn.objects.filter(created_at__lte=Now() - LIFE).delete()
@@ -60,8 +61,8 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
         row = SignIn(
             credential=credential,
             user=actor,
-            session_digest=asking.digest_of(session_key) if session_key else ANY_SESSION,
-            state_digest=asking.digest_of(state),
+            session_digest=digest_of(session_key) if session_key else ANY_SESSION,
+            state_digest=digest_of(state),
             redirect_uri=redirect_uri,
             scope=grant.scope,
         )
@@ -120,8 +121,8 @@ def _grant_of(credential: Credential) -> Grant:
 def _taken(answer: Answer, actor: User, session_key: str) -> SignIn | None:
     """The sign-in that this answer belongs to; whoever takes it is the only one."""
     mine = SignIn.objects.filter(
-        state_digest=asking.digest_of(answer.state),
-        session_digest__in=[asking.digest_of(session_key), ANY_SESSION],
+        state_digest=digest_of(answer.state),
+        session_digest__in=[digest_of(session_key), ANY_SESSION],
         user=actor,
         created_at__gt=Now() - LIFE,
     )

@@ -23,11 +23,9 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from catalog.models import Credential, Grant
-from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
-from catalog.oauth import asking, http, replies
-from catalog.oauth.asking import Form
+from catalog.oauth import asking, replies
 from catalog.oauth.errors import BusyError, NeedsSignInError
 from catalog.oauth.replies import OAuthError, Tokens
 from core import encryption
@@ -35,6 +33,8 @@ from core.encryption import Secret
 from core.errors import DomainError
 from core.failpoints import crashpoint
 from core.metrics import Counter
+from core.oauth import http
+from core.oauth.client import ClientAuthentication, Form
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from people import audit
 

@@ -16,13 +16,13 @@ from catalog import connecting, credentials, custody, standing
 from catalog.client_fields import ClientChangeForm, ClientForm
 from catalog.forms import CredentialChangeForm, CredentialForm, SecretForm
 from catalog.models import Credential
-from catalog.models.oauth import ClientAuthentication
 from catalog.models.vendors import CredentialKind
 from catalog.oauth import clients, registration, sign_in
 from catalog.oauth.our_addresses import redirect_uri
 from catalog.oauth.revocation import Farewell
 from catalog.views import offers
 from core.errors import DomainError
+from core.oauth.client import ClientAuthentication
 from people.forms import OperationForm
 from people.models import Role
 from people.permissions import person, public, requires

@@ -11,13 +11,13 @@ from django.shortcuts import redirect, render
 
 from catalog import protocols
 from catalog.models import Credential
-from catalog.models.oauth import ClientAuthentication
 from catalog.oauth import discovery, registering, sign_in
 from catalog.oauth.findings import Discovery, Server
 from catalog.oauth.our_addresses import document_url, redirect_uri
 from catalog.oauth.registration import Registered
 from core import strict_json
 from core.errors import DomainError
+from core.oauth.client import ClientAuthentication
 from core.outbound.errors import ProtocolError, RefusedError
 from people.permissions import person
 

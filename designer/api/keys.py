@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from core.serializers import Input
 from designer import keys
 from designer.agents import LONGEST_SLUG
-from people import tokens
+from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, ApiToken, Role, Scope
 from people.permissions import person
@@ -116,11 +116,11 @@ class KeyDetail(GenericAPIView[ApiToken]):
         given = KeyLimit(data=request.data)
         given.is_valid(raise_exception=True)
         key = get_object_or_404(self.get_queryset(), pk=pk)
-        tokens.limit_calls(key, actor=person(request), calls_at_once=given.validated_data["calls_at_once"])
+        api_keys.limit_calls(key, actor=person(request), calls_at_once=given.validated_data["calls_at_once"])
         return Response(KeyOutput(key).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
         """Revokes the key: it stops working at once and stays in the list."""
-        tokens.revoke(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
+        api_keys.revoke(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
         return Response(status=204)

@@ -13,7 +13,7 @@ from designer.exports import FORMATS
 from designer.forms import KeyForm
 from designer.models import Agent
 from designer.views.agents import tree
-from people import tokens
+from people import api_keys
 from people.models import MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Role
 from people.permissions import person, requires
 
@@ -60,10 +60,10 @@ def _example(key: ApiToken, named: list[Agent]) -> str:
 @requires(write=Role.VIEWER)
 @require_POST
 def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
-    key = get_object_or_404(tokens.visible_to(person(request)), pk=pk)
+    key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     try:
         wanted = number(request.POST.get("calls_at_once", ""))
-        tokens.limit_calls(key, actor=person(request), calls_at_once=wanted)
+        api_keys.limit_calls(key, actor=person(request), calls_at_once=wanted)
     except DomainError as error:
         messages.error(request, error.fields["calls_at_once"])
     else:
@@ -74,7 +74,7 @@ def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(write=Role.VIEWER)
 @require_POST
 def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    key = get_object_or_404(tokens.visible_to(person(request)), pk=pk)
-    tokens.revoke(key, actor=person(request))
+    key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
+    api_keys.revoke(key, actor=person(request))
     messages.success(request, f"{key.name} is revoked. Whatever used it is refused from now on.")
     return redirect("key-list")

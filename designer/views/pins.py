@@ -13,9 +13,9 @@ from designer import budget, names, pins, releases, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms import AliasForm, WordsForm, version_choices
 from designer.models import Agent, Pin
-from people import late_edits
+from people.audit import edit_conflicts
+from people.audit.edit_conflicts import LateEditError
 from people.forms import OperationForm
-from people.late_edits import LateEditError
 from people.models import AuditEntry, Role
 from people.permissions import person, requires
 
@@ -62,7 +62,7 @@ def _about(row: Pin) -> dict[str, Any]:
     return {
         "agent": row.agent,
         "pin": row,
-        "pin_state": late_edits.etag(pins.facts(row)),
+        "pin_state": edit_conflicts.etag(pins.facts(row)),
         "shown": shown,
         "tokens": budget.tokens(shown),
         "vendors_tokens": tokens_of(row.version.decoded()),
@@ -111,7 +111,7 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 
 def _expected(request: HttpRequest) -> str:
-    return request.POST.get("expected", late_edits.ANY_STATE)
+    return request.POST.get("expected", edit_conflicts.ANY_STATE)
 
 
 def _refused(

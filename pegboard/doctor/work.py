@@ -19,7 +19,7 @@ from catalog.notifications.models import Notice, Subscription, Webhook
 from core import redis_client
 from pegboard.beat import ALIVE, ALIVE_SECONDS
 from pegboard.doctor.frame import Limits, Trouble, check
-from people import verification
+from people.audit import verify
 
 READY = ("database", "migrations")
 ANSWER_WITHIN = 3.0
@@ -177,7 +177,7 @@ def notices(limits: Limits) -> Iterator[Trouble]:
 
 @check("audit_chain", "the audit trail is as it was written", after=READY)
 def audit_chain(limits: Limits) -> Iterator[Trouble]:
-    if broken := verification.verify().broken:
+    if broken := verify.verify().broken:
         yield Trouble(
             broken,
             "Somebody with access to the database has changed what the trail says.",

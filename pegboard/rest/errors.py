@@ -16,7 +16,7 @@ from rest_framework.views import set_rollback
 
 from core.db_errors import RETRY_AFTER, outage
 from core.errors import DomainError
-from people.late_edits import LateEditError
+from people.audit.edit_conflicts import LateEditError
 
 CHECK_FIELDS = "Some of what was sent cannot be taken."
 

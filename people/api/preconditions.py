@@ -6,7 +6,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from core.errors import DomainError
-from people import late_edits
+from people.audit import edit_conflicts
 
 # The characters of an ETag in ASCII, apart from the star, which stands for any state.
 ONE_ETAG = '"[!#-)+-~]+"|[*]'
@@ -19,13 +19,13 @@ IF_MATCH = OpenApiParameter(
 
 
 def expected(request: Request) -> str:
-    """For `late_edits.check`. Without the header it is any state, and the last to write wins."""
-    given = request.headers.get("If-Match", late_edits.ANY_STATE).strip()
+    """For `edit_conflicts.check`. Without the header it is any state, and the last to write wins."""
+    given = request.headers.get("If-Match", edit_conflicts.ANY_STATE).strip()
     if not re.fullmatch(ONE_ETAG, given):
         raise DomainError("invalid_if_match", "If-Match takes one ETag in quotes, as GET answered it.")
     return given.strip('"')
 
 
-def etag_of(facts: late_edits.Facts) -> dict[str, str]:
+def etag_of(facts: edit_conflicts.Facts) -> dict[str, str]:
     """The header that goes with them."""
-    return {"ETag": f'"{late_edits.etag(facts)}"'}
+    return {"ETag": f'"{edit_conflicts.etag(facts)}"'}

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.serializers import Input
-from people import directory
+from people import users
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role, Team, User
@@ -61,7 +61,7 @@ class UserList(ListAPIView[User]):
     def post(self, request: Request) -> Response:
         given = UserInput(data=request.data)
         given.is_valid(raise_exception=True)
-        user = directory.add_user(actor=person(request), **given.validated_data)
+        user = users.add_user(actor=person(request), **given.validated_data)
         return Response(UserOutput(self.get_queryset().get(pk=user.pk)).data, status=201)
 
 
@@ -84,12 +84,12 @@ class UserDetail(GenericAPIView[User]):
         changes = dict(given.validated_data)
         password = changes.pop("password", None)
         with transaction.atomic():
-            directory.update_user(user, actor=person(request), expected=expected(request), **changes)
+            users.update_user(user, actor=person(request), expected=expected(request), **changes)
             if password is not None:
-                directory.set_password(user, actor=person(request), password=password)
+                users.set_password(user, actor=person(request), password=password)
         return _answer(request, pk)
 
 
 def _answer(request: Request, pk: int) -> Response:
     user = get_object_or_404(people_seen_by(person(request)), pk=pk)
-    return Response(UserOutput(user).data, headers=etag_of(directory.facts(user)))
+    return Response(UserOutput(user).data, headers=etag_of(users.facts(user)))

@@ -1,6 +1,6 @@
 from django.db import migrations
 
-from people.chain import CONTENT, GENESIS, digest_of, hash_of
+from people.audit.hash_chain import CONTENT, GENESIS, digest_of, hash_of
 
 # The database links an entry when its transaction commits, so that a chain has one order and none waits
 # for longer than a commit takes. It runs as the owner of the tables: the product's own role may add

@@ -1,7 +1,7 @@
 from django.db import migrations
 from django.utils import timezone
 
-from people.chain import NOTED_IDS, digest_of
+from people.audit.hash_chain import NOTED_IDS, digest_of
 
 # From here on the digest of an entry covers its id, too: by that others refer to it. Entries that were
 # written before are noted all at once, in an entry that says which id stands at which place.

@@ -14,12 +14,12 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
 
 from core.errors import DomainError
-from people import directory, signin
+from people import login_lockout, users
 from people.forms import OwnPasswordForm, SignInForm
 from people.models import Role
 from people.permissions import person, requires
 
-_WINDOW_SECONDS = str(int(signin.WINDOW.total_seconds()))
+_WINDOW_SECONDS = str(int(login_lockout.WINDOW.total_seconds()))
 
 
 @method_decorator(sensitive_post_parameters("password"), name="dispatch")
@@ -31,22 +31,22 @@ class SignIn(LoginView):
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not settings.LOCAL_SIGN_IN:
             raise PermissionDenied("Passwords are switched off here. Use single sign-on.")
-        if signin.must_wait(request, self._username()):
+        if login_lockout.must_wait(request, self._username()):
             form = SignInForm(request, initial={"username": self._username()})
-            context = self.get_context_data(form=form, must_wait=signin.WAIT)
+            context = self.get_context_data(form=form, must_wait=login_lockout.WAIT)
             return self.render_to_response(context, status=429, headers={"Retry-After": _WINDOW_SECONDS})
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        signin.forget(self.request, self._username())
-        signin.begin_session(self.request, form.get_user())
+        login_lockout.forget(self.request, self._username())
+        login_lockout.begin_session(self.request, form.get_user())
         response = redirect(self.get_success_url())
-        signin.remember_browser(response, person(self.request))
+        login_lockout.remember_browser(response, person(self.request))
         return response
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         if form.has_error("__all__", "invalid_login"):
-            signin.note_failure(self.request, self._username())
+            login_lockout.note_failure(self.request, self._username())
         return super().form_invalid(form)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def own_password(request: HttpRequest) -> HttpResponse:
     form = OwnPasswordForm(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            directory.set_password(user, actor=user, password=form.cleaned_data["password"])
+            users.set_password(user, actor=user, password=form.cleaned_data["password"])
         except DomainError as error:
             form.refuse(error)
         else:

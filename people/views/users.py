@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
 from core.pagination import Keyset
-from people import directory
+from people import users
 from people.forms import PasswordForm, PersonChangeForm, PersonForm
 from people.models import Role, Team, User
 from people.permissions import person, requires
@@ -28,7 +28,7 @@ def user_new(request: HttpRequest) -> HttpResponse:
     form = PersonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            user = directory.add_user(actor=person(request), **form.cleaned_data)
+            user = users.add_user(actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -42,10 +42,10 @@ def user(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(User, pk=pk)
     now = {"name": row.name, "role": row.role, "is_active": row.is_active}
     form = PersonChangeForm(request.POST or None, initial=now)
-    form.edits(directory.facts(row))
+    form.edits(users.facts(row))
     if request.method == "POST" and form.is_valid():
         try:
-            directory.update_user(row, actor=person(request), expected=form.expected, **form.cleaned_data)
+            users.update_user(row, actor=person(request), expected=form.expected, **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -62,7 +62,7 @@ def user_password(request: HttpRequest, pk: int) -> HttpResponse:
     form = PasswordForm(request.POST)
     if form.is_valid():
         try:
-            directory.set_password(row, actor=person(request), **form.cleaned_data)
+            users.set_password(row, actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -72,7 +72,7 @@ def user_password(request: HttpRequest, pk: int) -> HttpResponse:
             return redirect("user", row.pk)
     now = {"name": row.name, "role": row.role, "is_active": row.is_active}
     change_form = PersonChangeForm(initial=now)
-    change_form.edits(directory.facts(row))
+    change_form.edits(users.facts(row))
     return _user_page(request, row, change_form, form)
 
 

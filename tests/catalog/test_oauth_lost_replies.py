@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from catalog.models import Grant
-from catalog.oauth import http, states, tokens
+from catalog.oauth import states, tokens
 from catalog.oauth.errors import NeedsSignInError
+from core.oauth import http
 from core.outbound.errors import UnavailableError
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer

@@ -13,8 +13,8 @@ from rest_framework.test import APIClient
 from catalog import enumeration
 from catalog.models import Credential, Endpoint, Run, Tool
 from catalog.oauth import tokens
+from people.api_keys import issue
 from people.models import AuditEntry, Role, Scope
-from people.tokens import issue
 from tests.catalog.oauth_cases import grant_of, wear_out
 from tests.factories import make_user
 from tests.pages import signed_in

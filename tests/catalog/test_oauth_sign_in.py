@@ -9,9 +9,10 @@ from django.db.models.functions import Now
 
 from catalog import custody
 from catalog.models import Grant, SignIn
-from catalog.oauth import asking, sign_in, states
+from catalog.oauth import sign_in, states
 from core import encryption
 from core.errors import DomainError
+from core.oauth.client import challenge_of
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import (
@@ -78,7 +79,7 @@ def test_sign_in_asks_for_everything_and_keeps_what_comes(server, credential, ad
 
     assert complete(server.visit(address), ada) == credential
     form = server.forms[0]
-    assert asking.challenge_of(form["code_verifier"]) == asked["code_challenge"]
+    assert challenge_of(form["code_verifier"]) == asked["code_challenge"]
     assert (form["redirect_uri"], form["resource"]) == (REDIRECT, f"{server.url}/")
     stands = standing(credential)
     assert (stands.state, stands.signed_in_by) == (states.State.OK, str(ada))
@@ -115,7 +116,7 @@ def test_neither_state_nor_verifier_can_be_read_from_the_database(credential, ad
 
     row = SignIn.objects.get()
     verifier = encryption.unseal(row.verifier, row=row.pk, field=sign_in.VERIFIER_FIELD, name="").reveal()
-    assert asking.challenge_of(verifier) == asked["code_challenge"]
+    assert challenge_of(verifier) == asked["code_challenge"]
     written = repr(SignIn.objects.values().get())
     assert asked["state"] not in written
     assert verifier not in written

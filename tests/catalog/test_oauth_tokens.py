@@ -331,7 +331,7 @@ def test_whoever_waits_too_long_for_another_is_told(monkeypatch):
 def test_reply_that_does_not_come_ends_before_the_lease(monkeypatch):
     from dataclasses import replace
 
-    from catalog.oauth import http
+    from core.oauth import http
 
     assert timedelta(seconds=http.LIMITS.session) < tokens.LEASE
     monkeypatch.setattr(http, "LIMITS", replace(http.LIMITS, request=0.2))

@@ -1,7 +1,7 @@
 import pytest
 from rest_framework.test import APIClient
 
-from people import tokens
+from people import api_keys
 from people.models import Role, Scope
 from tests.factories import make_user
 
@@ -37,7 +37,7 @@ def bobs_api(bob):
 @pytest.fixture
 def runtime_api(alice):
     """An agent's runtime: a token that reads releases and nothing else."""
-    _, token = tokens.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
+    _, token = api_keys.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
     return client

@@ -5,7 +5,7 @@ from rest_framework.test import APIClient
 
 from designer import agents, pins, releases
 from designer.models import Agent
-from people import tokens
+from people import api_keys
 from people.models import Role, Scope
 from tests.factories import make_pin, make_user
 
@@ -15,7 +15,7 @@ URL = "/api/v1/agents/"
 
 @pytest.fixture
 def runtime(alice):
-    _, plain = tokens.issue(alice, actor=alice, name="Runtime", scopes=[Scope.RUNTIME])
+    _, plain = api_keys.issue(alice, actor=alice, name="Runtime", scopes=[Scope.RUNTIME])
     return APIClient(headers={"authorization": f"Bearer {plain}"})
 
 

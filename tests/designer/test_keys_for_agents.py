@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from core.errors import DomainError
 from designer import agents, keys, releases
 from designer.models import KeyAgent
-from people import directory, teams, tokens
+from people import api_keys, teams, users
 from people.models import ApiToken, AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_user
 from tests.pages import signed_in, text_of
@@ -109,7 +109,7 @@ def test_owner_who_leaves_the_team_takes_the_key_along(owner):
 def test_who_loses_their_role_or_their_account_is_heard_at_the_next_call(owner, desk):
     designer = make_user(Role.DESIGNER)
     client = program(designer, desk)
-    directory.update_user(designer, actor=owner, is_active=False)
+    users.update_user(designer, actor=owner, is_active=False)
     assert answers(client, "desk")[0] == 401
 
 
@@ -123,7 +123,7 @@ def test_wider_keys_cannot_name_agents(owner, desk, scopes):
 
 def test_key_that_runs_tools_names_its_agents(owner):
     with pytest.raises(DomainError) as refused:
-        tokens.issue(owner, actor=owner, name="ci", scopes=["invoke"])
+        api_keys.issue(owner, actor=owner, name="ci", scopes=["invoke"])
     assert "names the agents" in refused.value.fields["agents"]
 
 

@@ -3,7 +3,7 @@ from rest_framework.test import APIClient
 
 from core.errors import DomainError
 from designer import agents, pins, releases, tunings
-from people import tokens
+from people import api_keys
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_tool, make_version
 from tests.pages import signed_in, text_of
@@ -78,7 +78,7 @@ def test_tool_without_a_version_is_neither_pinned_nor_tuned(alice):
 
 @pytest.fixture
 def program(bob) -> APIClient:
-    _, plain = tokens.issue(bob, actor=None, name="program", scopes=["design"])
+    _, plain = api_keys.issue(bob, actor=None, name="program", scopes=["design"])
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
     return client

@@ -3,7 +3,7 @@ from django.utils import timezone
 
 from catalog.models import Finding
 from designer import pins, releases
-from people import teams, tokens
+from people import api_keys, teams
 from people.models import Role, Scope
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 from tests.pages import signed_in, text_of
@@ -47,7 +47,7 @@ def test_the_steps_end_with_the_first_fetch_of_a_runtime(admin, alice, client):
     agent = make_agent(slug="desk")
     pins.pin_tool(agent, actor=alice, tool=make_tool())
     releases.publish(agent, actor=alice)
-    _, token = tokens.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
+    _, token = api_keys.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
 
     client.get("/api/v1/agents/desk/releases/1/", headers={"Authorization": f"Bearer {token}"})
 

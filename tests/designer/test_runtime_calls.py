@@ -18,7 +18,7 @@ from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import Annotations, Requirements
 from catalog.tasks import forget_call_ids
 from designer import agents, calls, keys, pins, releases, tunings
-from people import directory, teams, tokens
+from people import api_keys, teams, users
 from people.models import ApiToken, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
@@ -416,14 +416,14 @@ def test_each_scope_opens_its_own_door(owner, vendor, desk, scopes, reads, runs)
 
 def test_key_runs_no_more_than_its_owner_may(owner, vendor, desk):
     client = runtime(owner, desk[0])
-    directory.update_user(owner, actor=make_user(), role=Role.VIEWER)
+    users.update_user(owner, actor=make_user(), role=Role.VIEWER)
     assert client.post(url(), GIVEN).json()["code"] == "role_required"
     assert vendor.requests == []
 
 
 def test_revoked_key_runs_nothing(owner, vendor, desk):
     client = runtime(owner, desk[0])
-    tokens.revoke(owner.tokens.get(), actor=owner)
+    api_keys.revoke(owner.tokens.get(), actor=owner)
     assert client.post(url(), GIVEN).status_code == 401
     assert vendor.requests == []
 

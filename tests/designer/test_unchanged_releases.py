@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from designer import agents, keys, pins, releases
-from people import directory, teams, tokens
+from people import api_keys, teams, users
 from people.models import ApiToken, Role
 from tests.factories import make_tool, make_user
 
@@ -149,7 +149,7 @@ def test_team_that_somebody_is_not_in_stays_unseen(owner, release, monkeypatch):
 
 def test_key_of_somebody_who_has_left_is_refused(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
-    directory.update_user(owner, actor=make_user(), is_active=False)
+    users.update_user(owner, actor=make_user(), is_active=False)
     assert asked(plain, address(), etag).json()["code"] == "inactive_owner"
 
 
@@ -195,5 +195,5 @@ def test_the_request_is_counted_and_told_by_its_route(owner, release, caplog):
 def test_a_revoked_key_is_refused_from_the_next_request_on(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
     assert asked(plain, address(), etag).status_code == 304
-    tokens.revoke(ApiToken.objects.get(digest=ApiToken.digest_of(plain)), actor=owner)
+    api_keys.revoke(ApiToken.objects.get(digest=ApiToken.digest_of(plain)), actor=owner)
     assert asked(plain, address(), etag).status_code == 401

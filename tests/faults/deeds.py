@@ -80,7 +80,7 @@ def found(url: str) -> dict[str, Any]:
     from designer.agents import create_agent
     from designer.pins import pin_tool
     from designer.releases import publish
-    from people import tokens
+    from people import api_keys
     from tests.factories import make_endpoint, make_user
 
     ada = make_user(username="ada")
@@ -89,7 +89,7 @@ def found(url: str) -> dict[str, Any]:
     agent = create_agent(actor=ada, name="Clerk")
     pin_tool(agent, actor=ada, tool=Tool.objects.get(name="tool_1"))
     publish(agent, actor=ada)
-    _, token = tokens.issue(ada, actor=ada, name="for tests", scopes=["admin"])
+    _, token = api_keys.issue(ada, actor=ada, name="for tests", scopes=["admin"])
     return {"endpoint": endpoint.pk, "ada": ada.pk, "token": token}
 
 

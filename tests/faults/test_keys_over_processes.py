@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from designer import keys, releases
-from people import tokens
+from people import api_keys
 from tests.factories import make_agent, make_pin, make_user
 from tests.faults.stand import NO_LIMITS, wait_for
 from tests.faults.warm import ROOT
@@ -102,7 +102,7 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
     for agent in (desk, other):
         make_pin(agent)
         releases.publish(agent, actor=owner)
-    _, admin = tokens.issue(owner, actor=owner, name="admin", scopes=["admin"])
+    _, admin = api_keys.issue(owner, actor=owner, name="admin", scopes=["admin"])
     with web.only(0):
         status, made = web.ask(
             "/api/v1/keys/",

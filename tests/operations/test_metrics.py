@@ -23,7 +23,7 @@ from catalog.models import Run
 from core import metrics, redis_client
 from core.metrics import Counter, Histogram
 from pegboard.tracing import TraceMiddleware
-from people import tokens
+from people import api_keys
 from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user
 from tests.vendor import Vendor, serving, tools
@@ -188,7 +188,7 @@ def web(environment: dict[str, str]) -> Iterator[str]:
 @pytest.mark.django_db(transaction=True)
 def test_counts_add_up_over_web_and_other_processes(process_environment):
     admin = make_user(Role.ADMIN)
-    _, key = tokens.issue(admin, actor=admin, name="scraper", scopes=["read"])
+    _, key = api_keys.issue(admin, actor=admin, name="scraper", scopes=["read"])
     vendor = Vendor(tools(3))
 
     def ask(_: int) -> None:

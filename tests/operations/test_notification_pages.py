@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from catalog.notifications import mail, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, Mail, MailAddress, Notice, Subscription, Webhook
-from people import tokens
+from people import api_keys
 from people.models import AuditEntry, Role
 from tests.factories import make_user
 from tests.operations.conftest import reader
@@ -42,7 +42,7 @@ def admin():
 @pytest.fixture
 def api():
     user = make_user(Role.ADMIN)
-    _, plain = tokens.issue(user, actor=user, name="test", scopes=["admin"])
+    _, plain = api_keys.issue(user, actor=user, name="test", scopes=["admin"])
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
     return client

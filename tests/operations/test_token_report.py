@@ -6,7 +6,7 @@ from rest_framework.test import APIClient
 from catalog.notifications import dispatch, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, Mail, MailAddress, Notice
 from core import rate_limits
-from people import tokens
+from people import api_keys
 from people.models import ApiToken, AuditEntry, Role
 from people.throttling import REPORTS_PER_MINUTE
 from tests.designer.conftest import client_of
@@ -19,7 +19,7 @@ URL = "/api/v1/token-report/"
 
 
 def issued(owner=None, **fields) -> tuple[ApiToken, str]:
-    return tokens.issue(owner or make_user(), actor=None, name="Leaky", scopes=["read"], **fields)
+    return api_keys.issue(owner or make_user(), actor=None, name="Leaky", scopes=["read"], **fields)
 
 
 def report(token: str, **more):
@@ -43,8 +43,8 @@ def test_whoever_sends_a_key_ends_it():
 def test_answer_is_the_same_whatever_there_is():
     _, known = issued()
     gone, revoked = issued()
-    tokens.revoke(gone, actor=None)
-    given = (known, known, revoked, tokens.generate(), "pgb_no", "x" * 200)
+    api_keys.revoke(gone, actor=None)
+    given = (known, known, revoked, api_keys.generate(), "pgb_no", "x" * 200)
     answers = [report(each) for each in given]
     assert {(answer.status_code, answer.content) for answer in answers} == {(202, answers[0].content)}
     assert {frozenset(answer.headers) for answer in answers} == {frozenset(answers[0].headers)}

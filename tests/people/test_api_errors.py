@@ -8,7 +8,7 @@ from rest_framework.exceptions import Throttled, ValidationError
 
 from core.errors import DomainError
 from pegboard.rest.errors import exception_handler
-from people import directory
+from people import users
 from people.models import Role, User
 from tests.factories import make_user
 
@@ -168,7 +168,7 @@ def test_crash_answers_json_and_leaks_nothing(program, monkeypatch):
     def fail(**_):
         raise RuntimeError("the secret word")
 
-    monkeypatch.setattr(directory, "add_user", fail)
+    monkeypatch.setattr(users, "add_user", fail)
     client = program(make_user())
     client.raise_request_exception = False
     answer = client.post("/api/v1/users/", PERSON)

@@ -7,8 +7,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from people import audit, directory, teams, verification
-from people.chain import GENESIS, digest_of, hash_of, with_id
+from people import audit, teams, users
+from people.audit import verify
+from people.audit.hash_chain import GENESIS, digest_of, hash_of, with_id
 from people.models import AuditEntry, AuditHead, Role
 from tests.factories import make_user
 
@@ -42,7 +43,7 @@ COPIED = "at, actor_name, action, kind, object_id, label, why, digest, position,
 def test_an_untouched_trail_is_good_from_the_first_entry_to_the_head():
     rows = write()
     head = AuditHead.objects.get()
-    assert verification.verify() == verification.Verified(6, f"6:{rows[-1].hash}", "", passed=True)
+    assert verify.verify() == verify.Verified(6, f"6:{rows[-1].hash}", "", passed=True)
     assert (head.position, head.hash) == (6, rows[-1].hash)
     assert [row.position for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[0].previous == GENESIS
@@ -72,7 +73,7 @@ CHANGES = {
 def test_a_changed_row_is_named_whatever_was_changed(column):
     rows = write()
     tamper(f"UPDATE people_auditentry SET {column} = {CHANGES[column]} WHERE position = 3")
-    found = verification.verify()
+    found = verify.verify()
     assert found.good == 2
     assert found.broken.startswith(f"Entry {rows[2].pk} ")
     assert "was changed" in found.broken
@@ -82,7 +83,7 @@ def test_a_changed_row_is_named_whatever_was_changed(column):
 def test_a_row_with_another_id_is_found():
     rows = write()
     tamper("UPDATE people_auditentry SET id = id + 1000 WHERE position = 3")
-    found = verification.verify()
+    found = verify.verify()
     assert (found.good, found.broken.startswith(f"Entry {rows[2].pk + 1000} ")) == (2, True)
     assert "was changed" in found.broken
 
@@ -95,7 +96,7 @@ def test_two_rows_that_changed_ids_are_found():
         "UPDATE people_auditentry e SET id = -o.id FROM people_auditentry o"
         " WHERE e.position IN (2, 3) AND o.position = 5 - e.position"
     )
-    assert verification.verify().good == 1
+    assert verify.verify().good == 1
 
 
 @pytest.mark.django_db
@@ -109,7 +110,7 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
         digest,
         hash_of(3, row.previous, digest),
     )
-    found = verification.verify()
+    found = verify.verify()
     assert (found.good, found.broken.startswith(f"Entry {rows[3].pk} ")) == (3, True)
 
 
@@ -144,7 +145,7 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
 def test_what_was_removed_inserted_or_moved_is_named(statement, good, says):
     write()
     tamper(statement)
-    found = verification.verify()
+    found = verify.verify()
     assert (found.good, says in found.broken) == (good, True), found.broken
 
 
@@ -152,13 +153,13 @@ def test_what_was_removed_inserted_or_moved_is_named(statement, good, says):
 def test_a_chain_that_was_written_anew_does_not_hold_a_head_that_was_kept():
     rows = write(4)
     kept = f"2:{rows[1].hash}"
-    assert verification.verify(kept).broken == ""
+    assert verify.verify(kept).broken == ""
     tamper("DELETE FROM people_auditentry")
     tamper("UPDATE people_audithead SET position = 0, hash = repeat('0', 64)")
     audit.record(None, "change", make_user())
     commit()
-    assert verification.verify().broken == ""
-    assert "written anew" in verification.verify(kept).broken
+    assert verify.verify().broken == ""
+    assert "written anew" in verify.verify(kept).broken
 
 
 @pytest.mark.django_db
@@ -208,7 +209,7 @@ def test_many_at_once_write_one_chain_and_none_waits_for_ever():
                 user, room = people[(number + turn) % 6], rooms[turn % 2]
                 with transaction.atomic():
                     teams.add_member(room, user, actor=admin)
-                    directory.update_user(user, actor=admin, name=f"N{number} {turn}")
+                    users.update_user(user, actor=admin, name=f"N{number} {turn}")
                     teams.remove_member(room, user, actor=admin)
                     if turn % 4 == 3:
                         transaction.set_rollback(True)
@@ -219,7 +220,7 @@ def test_many_at_once_write_one_chain_and_none_waits_for_ever():
         list(threads.map(work, range(4)))
 
     count = AuditEntry.objects.count()
-    found = verification.verify()
+    found = verify.verify()
     assert (found.broken, found.good) == ("", count)
     assert count >= 2 + 4 * 6  # at the very least the new names
     assert AuditHead.objects.get().position == count

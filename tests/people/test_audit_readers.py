@@ -4,7 +4,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from designer import agents, calls, keys
-from people import audit, teams, tokens
+from people import api_keys, audit, teams
 from people.models import AuditEntry, Role, Scope
 from tests.factories import make_user
 from tests.pages import text_of
@@ -34,7 +34,7 @@ def read(user, query: str = "") -> str:
 
 
 def test_a_refused_call_is_told_to_the_keys_owner_and_to_administrators(cast):
-    key, _ = tokens.issue(
+    key, _ = api_keys.issue(
         cast["outside"], actor=cast["outside"], name="Runner", scopes=[Scope.INVOKE], is_narrowed=True
     )
     calls.note_refusal(key, actor=cast["outside"], agent="zebra-desk", tool="zebra_tool")
@@ -53,15 +53,15 @@ def test_keys_are_told_to_their_owners_and_to_administrators(cast):
     key, _ = keys.issue(
         cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ], calls_at_once=3
     )
-    tokens.revoke(key, actor=None, why="It was found in public.")
+    api_keys.revoke(key, actor=None, why="It was found in public.")
     assert {key.prefix in read(cast[who]) for who in ("inside", "admin")} == {True}
     told = read(cast["outside"])
     assert (key.prefix in told, "Zebra key" in told) == (False, False)
 
 
 def test_an_administrators_deed_on_a_key_is_told_to_its_owner(cast):
-    key, _ = tokens.issue(cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ])
-    tokens.revoke(key, actor=cast["admin"], why="Too old.")
+    key, _ = api_keys.issue(cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ])
+    api_keys.revoke(key, actor=cast["admin"], why="Too old.")
     assert "Too old." in read(cast["inside"])
     assert "Too old." not in read(cast["outside"])
 
@@ -82,6 +82,6 @@ def test_the_page_says_what_is_left_out(client, cast):
 
 def test_a_trail_of_other_peoples_keys_is_read_quickly(cast, django_assert_max_num_queries):
     for number in range(60):
-        tokens.issue(cast["inside"], actor=cast["inside"], name=f"Key {number}", scopes=[Scope.READ])
+        api_keys.issue(cast["inside"], actor=cast["inside"], name=f"Key {number}", scopes=[Scope.READ])
     with django_assert_max_num_queries(1):
         assert len(list(audit.visible_to(cast["outside"])[:50])) <= 50

@@ -11,7 +11,7 @@ from catalog.models import ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from core.errors import DomainError
 from designer import agents, pins, releases
-from people import verification
+from people.audit import verify
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_tool, make_user
 from tests.vendor import Vendor, serving, tools
@@ -86,7 +86,7 @@ def test_the_role_runs_the_product_and_changes_nothing_that_was_sealed(as_role):
         refusal = pytest.raises(DatabaseError, match=r"permission denied|must be owner")
         with refusal, transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
-    found = verification.verify()
+    found = verify.verify()
     assert (found.broken, found.good) == ("", AuditEntry.objects.count())
 
 
@@ -116,7 +116,7 @@ def test_a_temporary_table_of_the_roles_own_does_not_make_it_the_owner(as_role):
     connection.close()  # and with it the table that shadows the real one
     release.refresh_from_db()
     assert release.note == ""
-    found = verification.verify()
+    found = verify.verify()
     assert (found.broken, found.good) == ("", AuditEntry.objects.count())
 
 

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from people import verification
+from people.audit import verify
 from people.models import AuditEntry
 
 BEFORE = [("people", "0004_teams_and_what_is_chained")]
@@ -31,19 +31,19 @@ def test_old_entries_are_chained_in_their_order():
         migrate(latest)
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE people_auditentry DISABLE TRIGGER people_auditentry_not_truncated")
-    found = verification.verify()
+    found = verify.verify()
     assert (found.broken, found.good) == ("", 1_201)  # and one that notes their ids
     with connection.cursor() as cursor:
         cursor.execute("SET session_replication_role = replica")
         cursor.execute("UPDATE people_auditentry SET id = -id WHERE position = 700")
-        assert "it has another id" in verification.verify().broken
+        assert "it has another id" in verify.verify().broken
         cursor.execute("UPDATE people_auditentry SET id = -id WHERE position = 700")
         cursor.execute("DELETE FROM people_auditentry WHERE position = 1201")
         cursor.execute(
             "UPDATE people_audithead h SET position = 1200, hash = e.hash"
             " FROM people_auditentry e WHERE e.position = 1200"
         )
-        assert "noted nowhere" in verification.verify().broken
+        assert "noted nowhere" in verify.verify().broken
         cursor.execute("SET session_replication_role = origin")
     assert list(AuditEntry.objects.order_by("position").values_list("pk")) == list(
         AuditEntry.objects.order_by("pk").values_list("pk")

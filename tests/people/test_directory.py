@@ -5,7 +5,7 @@ import pytest
 from django.db import connection
 
 from core.errors import DomainError
-from people import directory
+from people import users
 from people.models import AuditEntry, Role, User
 from tests.factories import make_user
 
@@ -66,7 +66,7 @@ def test_refused_password_takes_the_new_role_back(program):
 @pytest.mark.django_db
 def test_change_that_changes_nothing_is_not_written_down():
     user = make_user(Role.VIEWER)
-    directory.update_user(user, actor=None, role="viewer")
+    users.update_user(user, actor=None, role="viewer")
     assert not AuditEntry.objects.exists()
 
 
@@ -90,13 +90,13 @@ def test_one_of_two_administrators_may_go(program):
 
 @pytest.mark.django_db(transaction=True)
 def test_two_administrators_cannot_demote_each_other_at_once():
-    users = [make_user(), make_user()]
+    both = [make_user(), make_user()]
     together = Barrier(2)
 
     def demote(user: User) -> str:
         together.wait()
         try:
-            directory.update_user(User.objects.get(pk=user.pk), actor=None, role="viewer")
+            users.update_user(User.objects.get(pk=user.pk), actor=None, role="viewer")
         except DomainError as error:
             return error.code
         finally:
@@ -104,7 +104,7 @@ def test_two_administrators_cannot_demote_each_other_at_once():
         return "done"
 
     with ThreadPoolExecutor(2) as threads:
-        assert sorted(threads.map(demote, users)) == ["done", "last_administrator"]
+        assert sorted(threads.map(demote, both)) == ["done", "last_administrator"]
     assert User.objects.filter(role=Role.ADMIN).count() == 1
 
 

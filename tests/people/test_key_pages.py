@@ -1,6 +1,6 @@
 import pytest
 
-from people import tokens
+from people import api_keys
 from people.models import ApiToken, Role
 from tests.factories import make_user
 
@@ -27,7 +27,7 @@ def test_form_keeps_what_was_typed_and_says_what_is_missing(client):
 
 def test_revoked_key_stays_in_the_list(client):
     user = make_user(Role.VIEWER)
-    key, _ = tokens.issue(user, actor=user, name="Old runtime", scopes=["runtime"])
+    key, _ = api_keys.issue(user, actor=user, name="Old runtime", scopes=["runtime"])
     client.force_login(user)
     page = client.post(f"/keys/{key.pk}/revoke/", follow=True).content.decode()
     assert "Old runtime is revoked" in page
@@ -36,7 +36,7 @@ def test_revoked_key_stays_in_the_list(client):
 
 def test_list_holds_own_keys_and_for_an_administrator_all(client):
     owner, other, admin = make_user(Role.VIEWER), make_user(Role.DESIGNER), make_user()
-    key, _ = tokens.issue(owner, actor=owner, name="Mine", scopes=["read"])
+    key, _ = api_keys.issue(owner, actor=owner, name="Mine", scopes=["read"])
     rows = []
     for user in (owner, other, admin):
         client.force_login(user)

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from catalog import connections
 from catalog.models import Endpoint, Vendor
-from people import directory, teams, tokens
+from people import api_keys, teams, users
 from people.models import Role, User
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.pages import signed_in, text_of
@@ -92,7 +92,7 @@ def test_role_that_somebody_else_has_changed_is_not_changed_back(program, ada):
     user, client = make_user(Role.VIEWER), program(make_user())
     path = f"/api/v1/users/{user.pk}/"
     seen = client.get(path).headers["ETag"]
-    directory.update_user(user, actor=ada, role=Role.DESIGNER)
+    users.update_user(user, actor=ada, role=Role.DESIGNER)
     answer = client.patch(path, {"role": "viewer", "name": "Eve"}, headers={"If-Match": seen})
     assert answer.status_code == 409
     assert {each["path"] for each in answer.json()["changes"]} == {"name", "role"}
@@ -138,7 +138,7 @@ def test_page_of_a_person_keeps_a_box_that_somebody_else_unticked(ada):
     user, client = make_user(Role.VIEWER, name="Eve"), signed_in()
     form = client.get(f"/users/{user.pk}/").context["form"]
     sent = {"name": "Eva", "role": "viewer", "is_active": "on", "expected": form.expected}
-    directory.update_user(user, actor=ada, is_active=False)
+    users.update_user(user, actor=ada, is_active=False)
     late = client.post(f"/users/{user.pk}/", sent)
     assert late.status_code == 409
     assert not late.context["form"]["is_active"].value()
@@ -163,7 +163,7 @@ def test_team_renamed_meanwhile_is_told_over_rest_and_on_its_page(program, ada):
 @pytest.mark.django_db(transaction=True)
 def test_of_two_who_save_at_once_one_is_told_and_nothing_acknowledged_is_lost():
     make_vendor(slug="acme", name="Acme 0")
-    _, plain = tokens.issue(make_user(), actor=None, name="race", scopes=["admin"])
+    _, plain = api_keys.issue(make_user(), actor=None, name="race", scopes=["admin"])
 
     reader, left, right = APIClient(), APIClient(), APIClient()
     for client in (reader, left, right):

@@ -2,7 +2,7 @@ import pytest
 
 from core import display_names
 from core.errors import DomainError
-from people import tokens
+from people import api_keys
 from people.models import ApiToken
 from tests.factories import make_user
 
@@ -37,7 +37,7 @@ def test_nothing_to_read_is_no_name(name):
 @pytest.mark.django_db
 def test_key_cannot_carry_a_name_that_misleads():
     with pytest.raises(DomainError) as refused:
-        tokens.issue(make_user(), actor=None, name="ci\u202e", scopes=["read"])
+        api_keys.issue(make_user(), actor=None, name="ci\u202e", scopes=["read"])
     assert "U+202E" in refused.value.fields["name"]
     assert not ApiToken.objects.exists()
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from pegboard.celery import app
-from people import directory
+from people import users
 from people.models import Role
 from people.tasks import forget_sessions
 from tests.factories import PASSWORD, make_user
@@ -80,8 +80,8 @@ CHANGES = [
 def test_sessions_end_with_what_they_began_with(before, change):
     admin, user = make_user(), make_user(before)
     clients = [browser_of(user), browser_of(user)]
-    directory.update_user(user, actor=admin, **change)
-    directory.update_user(user, actor=admin, role=before, is_active=True)
+    users.update_user(user, actor=admin, **change)
+    users.update_user(user, actor=admin, role=before, is_active=True)
     assert [is_in(client) for client in clients] == [False, False]
     assert is_in(browser_of(user))
 
@@ -89,14 +89,14 @@ def test_sessions_end_with_what_they_began_with(before, change):
 def test_another_name_ends_no_session():
     user = make_user(Role.VIEWER)
     client = browser_of(user)
-    directory.update_user(user, actor=make_user(), name="Ada")
+    users.update_user(user, actor=make_user(), name="Ada")
     assert is_in(client)
 
 
 def test_password_set_by_an_administrator_ends_sessions():
     user = make_user(Role.VIEWER)
     client = browser_of(user)
-    directory.set_password(user, actor=make_user(), password="a wholly new sentence")
+    users.set_password(user, actor=make_user(), password="a wholly new sentence")
     assert not is_in(client)
 
 

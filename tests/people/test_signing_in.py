@@ -5,7 +5,7 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from people import signin
+from people import login_lockout
 from people.models import FailedSignIn, Role
 from tests.factories import PASSWORD, make_user
 from tests.people.test_limits import SPOOFS
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def few(monkeypatch):
     """So that a test need not guess 50 times."""
-    monkeypatch.setattr(signin, "MOST_OF_AN_ADDRESS", 15)
-    monkeypatch.setattr(signin, "MOST_ON_AN_ACCOUNT", 15)
+    monkeypatch.setattr(login_lockout, "MOST_OF_AN_ADDRESS", 15)
+    monkeypatch.setattr(login_lockout, "MOST_ON_AN_ACCOUNT", 15)
 
 
 def sign_in(client: Client, username: str, password: str = PASSWORD, **environ):

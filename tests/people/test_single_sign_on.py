@@ -12,8 +12,8 @@ import time_machine
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from pegboard.sso import provider
 from people.models import AuditEntry, Identity, Role, User
+from people.sso import provider
 from tests.factories import PASSWORD, make_user
 from tests.identity_provider import (
     CLIENT,

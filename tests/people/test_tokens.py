@@ -10,7 +10,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from core.errors import DomainError
-from people import directory, tokens
+from people import api_keys, users
 from people.models import ApiToken, AuditEntry, Role, Scope
 from tests.factories import make_user
 
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.django_db
 
 
 def test_token_has_the_published_shape_and_its_own_checksum():
-    token = tokens.generate()
+    token = api_keys.generate()
     assert re.fullmatch(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}", token)
-    assert tokens.is_well_formed(token)
-    assert not tokens.is_well_formed(token[:-1] + ("a" if token[-1] != "a" else "b"))
+    assert api_keys.is_well_formed(token)
+    assert not api_keys.is_well_formed(token[:-1] + ("a" if token[-1] != "a" else "b"))
 
 
 def test_only_the_digest_of_a_token_is_kept():
-    key, plain = tokens.issue(make_user(), actor=None, name="ci", scopes=["read"])
+    key, plain = api_keys.issue(make_user(), actor=None, name="ci", scopes=["read"])
     row = ApiToken.objects.filter(pk=key.pk).values().get()
     assert row["digest"] == ApiToken.digest_of(plain)
     assert not [value for value in row.values() if plain[20:] in str(value)]
@@ -55,7 +55,7 @@ def test_use_is_noted_at_most_once_an_hour(program):
         ("Bearer pgb_short", "malformed_token"),
         ("Bearer " + "x" * 5000, "malformed_token"),
         ("Bearer", "malformed_token"),
-        pytest.param(f"Bearer {tokens.generate()}", "unknown_token", id="never issued"),
+        pytest.param(f"Bearer {api_keys.generate()}", "unknown_token", id="never issued"),
         ("Basic YWRtaW46YWRtaW4=", "not_authenticated"),
         ("", "not_authenticated"),
     ],
@@ -69,7 +69,7 @@ def test_odd_header_is_refused_with_a_code(header, code):
 def test_revoked_token_is_refused_at_once(program):
     user = make_user()
     client = program(user)
-    tokens.revoke(ApiToken.objects.get(), actor=user)
+    api_keys.revoke(ApiToken.objects.get(), actor=user)
     assert client.get("/api/v1/keys/").json()["code"] == "revoked_token"
 
 
@@ -101,7 +101,7 @@ def test_key_may_at_its_next_call_what_its_owners_new_role_may(program, before, 
     admin, user = make_user(), make_user(before)
     client = program(user, "admin")
     answers = [client.post(path, {}).json()["code"]]
-    directory.update_user(user, actor=admin, role=after)
+    users.update_user(user, actor=admin, role=after)
     answers.append(client.post(path, {}).json()["code"])
     assert answers == ["invalid" if role in CALLS[path] else "role_required" for role in (before, after)]
 
@@ -138,7 +138,7 @@ def test_new_key_over_rest_shows_its_token_once(program):
     client = program(make_user(Role.VIEWER))
     made = client.post("/api/v1/keys/", {"name": "ci", "scopes": ["read"]})
     assert made.status_code == 201
-    assert tokens.is_well_formed(made.json()["token"])
+    assert api_keys.is_well_formed(made.json()["token"])
     assert made.headers["Cache-Control"] == "no-store"
     assert "token" not in client.get(f"/api/v1/keys/{made.json()['id']}/").json()
 
@@ -162,7 +162,7 @@ def test_impossible_key_is_refused_beside_its_field(program, change, field):
 
 def test_other_peoples_keys_are_not_there_unless_for_an_administrator(program):
     owner, other, admin = make_user(Role.VIEWER), make_user(Role.DESIGNER), make_user(Role.ADMIN)
-    key, _ = tokens.issue(owner, actor=owner, name="mine", scopes=["read"])
+    key, _ = api_keys.issue(owner, actor=owner, name="mine", scopes=["read"])
     assert program(other).get(f"/api/v1/keys/{key.pk}/").status_code == 404
     assert program(other).delete(f"/api/v1/keys/{key.pk}/").status_code == 404
     assert program(admin).delete(f"/api/v1/keys/{key.pk}/").status_code == 204
@@ -172,9 +172,9 @@ def test_other_peoples_keys_are_not_there_unless_for_an_administrator(program):
 
 def test_revoking_twice_is_written_down_once(program):
     user = make_user()
-    key, _ = tokens.issue(user, actor=user, name="ci", scopes=["read"])
-    tokens.revoke(key, actor=user)
-    tokens.revoke(ApiToken.objects.get(pk=key.pk), actor=user)
+    key, _ = api_keys.issue(user, actor=user, name="ci", scopes=["read"])
+    api_keys.revoke(key, actor=user)
+    api_keys.revoke(ApiToken.objects.get(pk=key.pk), actor=user)
     entry = AuditEntry.objects.get(action="revoke key")
     assert (entry.before, entry.after) == ({"state": "active"}, {"state": "revoked"})
 
@@ -197,11 +197,11 @@ def test_command_says_what_is_wrong(arguments):
 def test_nothing_is_issued_when_the_audit_row_cannot_be_written(monkeypatch):
     monkeypatch.setattr(AuditEntry, "save", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        tokens.issue(make_user(), actor=None, name="ci", scopes=["read"])
+        api_keys.issue(make_user(), actor=None, name="ci", scopes=["read"])
     assert not ApiToken.objects.exists()
 
 
 def test_issue_checks_what_every_edge_hands_it():
     with pytest.raises(DomainError) as refused:
-        tokens.issue(make_user(), actor=None, name="", scopes=["none"])
+        api_keys.issue(make_user(), actor=None, name="", scopes=["none"])
     assert set(refused.value.fields) == {"name", "scopes"}

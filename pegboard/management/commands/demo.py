@@ -14,7 +14,7 @@ from demo import Vendor as DemoVendor
 from designer.agents import create_agent
 from designer.models import Agent
 from designer.pins import pin_tool
-from people import audit, directory
+from people import audit, users
 from people.models import Role, User
 
 AGENT = "front-desk"
@@ -71,7 +71,7 @@ def demo_user(role: Role, password: str) -> User:
     """Whoever runs the demo chooses the password, however weak."""
     user = User.objects.filter(username=role.value).first()
     if user is None:
-        user = directory.add_user(
+        user = users.add_user(
             actor=None, username=role.value, password=None, name=role.label, role=role, why="For the demo."
         )
     if not user.check_password(password):

@@ -3,8 +3,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from core.errors import DomainError
-from pegboard.sso import accounts, provider
 from people.models import User
+from people.sso import accounts, provider
 
 
 class Command(BaseCommand):

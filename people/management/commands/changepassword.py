@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from core.errors import DomainError
 from core.terminal import FROM_THE_COMMAND_LINE, ask_for_password, sentences
-from people import directory
+from people import users
 from people.models import User
 
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"Nobody signs in as {username}.")
         try:
-            directory.set_password(user, actor=None, password=ask_for_password(), why=FROM_THE_COMMAND_LINE)
+            users.set_password(user, actor=None, password=ask_for_password(), why=FROM_THE_COMMAND_LINE)
         except DomainError as error:
             raise CommandError(sentences(error)) from error
         self.stdout.write(f"The password of {user} is set. Their sessions are over.")

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from core.errors import DomainError
 from core.terminal import FROM_THE_COMMAND_LINE, ask_for_password, ask_for_text, sentences
-from people import directory
+from people import users
 from people.models import Role
 
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         if not username:
             raise CommandError("Say who it is: --username NAME.")
         try:
-            user = directory.add_user(
+            user = users.add_user(
                 actor=None,
                 username=username,
                 password=password or None,

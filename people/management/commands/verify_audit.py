@@ -3,7 +3,7 @@ from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand, CommandError
 
-from people import verification
+from people.audit import verify
 
 HEAD = re.compile(r"\d+:[0-9a-f]{64}")
 
@@ -24,7 +24,7 @@ class Command(BaseCommand):
     def handle(self, *args: object, head: bool, kept: str, **options: object) -> None:
         if kept and not HEAD.fullmatch(kept):
             raise CommandError("A head reads POSITION:HASH, as --head printed it.")
-        found = verification.verify(kept)
+        found = verify.verify(kept)
         good = "One entry is" if found.good == 1 else f"{found.good:,} entries are"
         if found.broken:
             raise CommandError(f"{good} good. Then: {found.broken}")

@@ -27,7 +27,7 @@ WINDOW = timedelta(minutes=15)
 WAIT = "Too many wrong passwords. Wait 15 minutes, then try again."
 KNOWN_BROWSER = "known_browser"
 KNOWN_FOR = timedelta(days=180)
-_SALT = "people.signin.known_browser"
+_SALT = "people.login_lockout.known_browser"
 
 
 def must_wait(request: HttpRequest, username: str) -> bool:

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from people.audit import content_of
-from people.chain import GENESIS, NOTED_IDS, digest_of, hash_of, with_id
+from people.audit.hash_chain import GENESIS, NOTED_IDS, digest_of, hash_of, with_id
 from people.models import AuditEntry, AuditHead
 
 BATCH = 2_000

@@ -15,10 +15,10 @@ from django.db.models import F
 
 from core import unique_violations
 from core.errors import DomainError
-from pegboard.sso.errors import SignInError
-from pegboard.sso.provider import Provider
-from people import audit, directory
+from people import audit, users
 from people.models import Identity, Role, User
+from people.sso.errors import SignInError
+from people.sso.provider import Provider
 
 logger = logging.getLogger(__name__)
 LONGEST_NAME = 150
@@ -112,7 +112,7 @@ def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
         )
         raise SignInError("not_linked", message, status=403)
     with transaction.atomic():
-        user = directory.add_user(
+        user = users.add_user(
             actor=None, username=username, password=None, name=_name(claims), role=role, why=WHY
         )
         link(user, actor=None, issuer=claims["iss"], subject=claims["sub"])
@@ -123,7 +123,7 @@ def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
 def _give(user: User, role: Role) -> None:
     """The last administrator keeps that role, and the trail and the log say so."""
     try:
-        directory.update_user(user, actor=None, role=role, why=WHY)
+        users.update_user(user, actor=None, role=role, why=WHY)
     except DomainError as error:
         if error.code != "last_administrator":
             raise

@@ -8,7 +8,8 @@ from django.db import IntegrityError, transaction
 
 from core import display_names, unique_violations
 from core.errors import DomainError
-from people import audit, late_edits, tokens
+from people import api_keys, audit
+from people.audit import edit_conflicts
 from people.models import Role, User
 
 CHANGEABLE = ("name", "role", "is_active")
@@ -41,7 +42,7 @@ def add_user(
 
 
 def update_user(
-    user: User, *, actor: User | None, expected: str = late_edits.ANY_STATE, why: str = "", **changes: Any
+    user: User, *, actor: User | None, expected: str = edit_conflicts.ANY_STATE, why: str = "", **changes: Any
 ) -> None:
     """Changes `name`, `role` or `is_active`. The last active administrator stays one.
 
@@ -58,7 +59,7 @@ def update_user(
         for field in CHANGEABLE:
             setattr(user, field, changes.get(field, before[field]))
         _check(user)
-        late_edits.check(user, expected, now=before, wanted=facts(user))
+        edit_conflicts.check(user, expected, now=before, wanted=facts(user))
         if was_administrator and not user.can_administer and not others:
             raise DomainError("last_administrator", "Pegboard needs at least one administrator.", status=409)
         if facts(user) != before:
@@ -72,7 +73,7 @@ def update_user(
 
 def _revoke_keys(user: User, actor: User | None) -> None:
     for key in user.tokens.filter(revoked_at=None).order_by("pk"):
-        tokens.revoke(key, actor=actor, why=f"{user} was deactivated.")
+        api_keys.revoke(key, actor=actor, why=f"{user} was deactivated.")
 
 
 def set_password(user: User, *, actor: User | None, password: str, why: str = "") -> None:

@@ -8,7 +8,7 @@ from django.db.models import Model, Q, QuerySet, TextChoices, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from people.chain import CONTENT, digest_of
+from people.audit.hash_chain import CONTENT, digest_of
 from people.models import ApiToken, AuditEntry, User, kind_names
 
 # Kinds that administrators alone look after, so that they alone read about them.

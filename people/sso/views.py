@@ -20,14 +20,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_POST, require_safe
 
-from catalog.oauth.asking import challenge_of, new_secret
 from core.errors import DomainError
-from pegboard.sso import accounts, id_tokens, provider
-from pegboard.sso.errors import SignInError
-from people import signin
+from core.oauth.client import challenge_of, new_secret
+from people import login_lockout
 from people.forms import LinkForm
 from people.models import Role, User
 from people.permissions import person, public, requires
+from people.sso import accounts, id_tokens, provider
+from people.sso.errors import SignInError
 
 logger = logging.getLogger(__name__)
 PENDING = "single_sign_on"
@@ -176,7 +176,7 @@ def _claims(request: HttpRequest, chosen: provider.Provider, began: dict[str, An
 
 
 def _sign_in(request: HttpRequest, user: User, issuer: str, after: str) -> HttpResponse:
-    signin.begin_session(request, user, backend=BACKEND)
+    login_lockout.begin_session(request, user, backend=BACKEND)
     request.session.pop(PENDING, None)
     request.session[SIGNED_IN_BY] = issuer
     return redirect(after or settings.LOGIN_REDIRECT_URL)

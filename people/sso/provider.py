@@ -12,14 +12,13 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from catalog.models import Grant
-from catalog.models.oauth import ClientAuthentication
-from catalog.oauth import asking, http
 from core import strict_json
 from core.encryption import Secret
+from core.oauth import http
+from core.oauth.client import ClientAuthentication, token_form
 from core.outbound.errors import ProtocolError, UnavailableError
-from pegboard.sso.errors import SignInError
 from people.models import Role
+from people.sso.errors import SignInError
 
 WELL_KNOWN = "/.well-known/openid-configuration"
 KEEP_SECONDS = 600.0
@@ -111,8 +110,7 @@ def exchange(provider: Provider, *, code: str, redirect_uri: str, verifier: str)
         "code_verifier": verifier,
     }
     way = ClientAuthentication.BASIC if said.takes_basic else ClientAuthentication.POST
-    client = Grant(client_id=provider.client_id, client_authentication=way)
-    form = asking.token_form(client, Secret(provider.client_secret), fields)
+    form = token_form(provider.client_id, way, Secret(provider.client_secret), fields)
     try:
         reply = http.post_form(said.token, form)
         answer = strict_json.require_json(reply)

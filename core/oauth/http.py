@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from catalog.oauth.asking import Form
+from core.oauth.client import Form
 from core.outbound.connection import DEFAULT_LIMITS, KIB, Limits
 from core.outbound.policy import outbound_policy
 from core.outbound.reply import Reply

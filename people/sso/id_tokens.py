@@ -10,7 +10,7 @@ from typing import Any
 
 import jwt
 
-from pegboard.sso.errors import SignInError
+from people.sso.errors import SignInError
 
 KINDS = {"RS256": "RSA", "ES256": "EC"}
 CURVES = {"ES256": "P-256"}
