@@ -15,7 +15,7 @@ from django.core.management import call_command
 
 import benchmarks
 from benchmarks.frame import Figure
-from pegboard.embedded import Embedded
+from pegboard.local.embedded import Embedded
 
 ALONE = "--alone"
 MISSED = 3  # the exit status of a benchmark whose figures are there, not all of them as good as asked

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from benchmarks import rows
 from benchmarks.frame import Figure, seconds
-from pegboard.embedded import embedded_programs
+from pegboard.local.embedded import embedded_programs
 
 TOOLS = 100_000
 TEN_MINUTES = 600

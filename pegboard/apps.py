@@ -2,7 +2,7 @@ from celery import signals
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 
-from pegboard import checks, starting, sweeping
+from pegboard import checks, periodic, startup_checks
 
 
 class PegboardConfig(AppConfig):
@@ -12,5 +12,5 @@ class PegboardConfig(AppConfig):
         for check in (checks.crash_points, checks.open_networks, checks.keys):
             register(check, Tags.security, deploy=True)
         for signal in (signals.worker_init, signals.beat_init):
-            signal.connect(starting.refuse_with_problems, weak=False)
-        signals.worker_process_init.connect(sweeping.begin, weak=False)
+            signal.connect(startup_checks.refuse_with_problems, weak=False)
+        signals.worker_process_init.connect(periodic.begin, weak=False)

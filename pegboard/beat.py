@@ -8,7 +8,7 @@ import redis
 from celery.beat import ScheduleEntry, Scheduler
 
 from core import redis_client
-from pegboard import sweeping
+from pegboard import periodic
 
 ALIVE = "pegboard:scheduler"
 ALIVE_SECONDS = 60
@@ -28,7 +28,7 @@ class InProcessScheduler(Scheduler):
         return wait
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
-        if entry.task in sweeping.WORK:
-            sweeping.perform(entry.task)
+        if entry.task in periodic.WORK:
+            periodic.perform(entry.task)
         else:
             super().apply_entry(entry, producer)

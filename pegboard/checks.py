@@ -9,7 +9,7 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error
 
 from core.outbound.policy import outbound_policy
-from pegboard import starting
+from pegboard import startup_checks
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
@@ -36,7 +36,7 @@ def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> li
 
 
 def keys(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    return [Error(problem, id="pegboard.E003") for problem in starting.problems()]
+    return [Error(problem, id="pegboard.E003") for problem in startup_checks.problems()]
 
 
 def _touches(network: Any, other: Any) -> bool:

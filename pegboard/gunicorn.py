@@ -8,8 +8,9 @@ from typing import Any
 from gunicorn import util
 from gunicorn.glogging import Logger
 
-from pegboard import logs, starting
-from pegboard.headers import ON_EVERY_REPLY
+from pegboard import startup_checks
+from pegboard.ops import logs
+from pegboard.web.headers import ON_EVERY_REPLY
 
 
 class LoggerOfOurs(Logger):  # type: ignore[misc]  # gunicorn says nothing of its types
@@ -52,4 +53,4 @@ control_socket_disable = True
 
 
 def on_starting(server: object) -> None:
-    starting.refuse_with_problems()
+    startup_checks.refuse_with_problems()

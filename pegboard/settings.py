@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
-from pegboard import logs
+from pegboard.ops import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 TESTING = "pytest" in sys.modules
@@ -151,26 +151,26 @@ INSTALLED_APPS = [
     "pegboard",
 ]
 MIDDLEWARE = [
-    "pegboard.tracing.TraceMiddleware",
-    "pegboard.middleware.SecurityHeadersMiddleware",
-    "pegboard.patience.PatienceMiddleware",
+    "pegboard.web.tracing.TraceMiddleware",
+    "pegboard.web.middleware.SecurityHeadersMiddleware",
+    "pegboard.web.query_deadline.PatienceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     # Takes addresses of one form and reads no body, so that it needs no bounds before it.
     "designer.middleware.UnchangedReleaseMiddleware",
-    "pegboard.middleware.BoundsMiddleware",
-    "pegboard.middleware.RefuseNulMiddleware",
+    "pegboard.web.middleware.BoundsMiddleware",
+    "pegboard.web.middleware.RefuseNulMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "pegboard.middleware.MethodMiddleware",
+    "pegboard.web.middleware.MethodMiddleware",
     "people.middleware.RoleRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "designer.middleware.MovedAgentMiddleware",
-    "pegboard.middleware.DomainErrorMiddleware",
+    "pegboard.web.middleware.DomainErrorMiddleware",
 ]
 ROOT_URLCONF = "pegboard.urls"
 WSGI_APPLICATION = "pegboard.wsgi.application"
@@ -242,8 +242,8 @@ SESSION_COOKIE_AGE = 3600 * int(os.environ.get("PEGBOARD_SESSION_HOURS", "24"))
 # How many proxies of ours stand in front, each of which appends to X-Forwarded-For whom it heard.
 NUM_PROXIES = int(os.environ.get("PEGBOARD_PROXIES", "0"))
 X_FRAME_OPTIONS = "DENY"
-DEFAULT_EXCEPTION_REPORTER = "pegboard.error_reports.Reporter"
-DEFAULT_EXCEPTION_REPORTER_FILTER = "pegboard.error_reports.ReportFilter"
+DEFAULT_EXCEPTION_REPORTER = "pegboard.web.error_reports.Reporter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "pegboard.web.error_reports.ReportFilter"
 SECURE_REFERRER_POLICY = "same-origin"
 
 # For one key; all keys and browsers of one person together may make twice as many.
@@ -256,11 +256,11 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["people.permissions.RolePermission"],
     "DEFAULT_THROTTLE_CLASSES": ["people.throttling.CallLimit"],
-    "DEFAULT_PARSER_CLASSES": ["pegboard.rest.parsing.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["pegboard.api.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PAGINATION_CLASS": "pegboard.rest.paging.KeysetPagination",
-    "DEFAULT_SCHEMA_CLASS": "pegboard.rest.schema.Schema",
-    "EXCEPTION_HANDLER": "pegboard.rest.errors.exception_handler",
+    "DEFAULT_PAGINATION_CLASS": "pegboard.api.pagination.KeysetPagination",
+    "DEFAULT_SCHEMA_CLASS": "pegboard.api.schema.Schema",
+    "EXCEPTION_HANDLER": "pegboard.api.errors.exception_handler",
     "DEFAULT_METADATA_CLASS": None,
     "URL_FORMAT_OVERRIDE": None,
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",

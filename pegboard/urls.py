@@ -1,8 +1,8 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from pegboard import views
-from pegboard.metrics import Metrics
+from pegboard.ops.metrics import Metrics
+from pegboard.web import views
 from people.sso import views as sign_on
 
 # Django's admin has no door of its own: there is one sign-in page and one audited change of a password.

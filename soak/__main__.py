@@ -27,7 +27,7 @@ from django.core.management import call_command
 from django.db import connection
 
 import soak
-from pegboard.embedded import Embedded
+from pegboard.local.embedded import Embedded
 from soak import _summary
 from soak.frame import Field
 

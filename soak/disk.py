@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pegboard.embedded import Embedded
+from pegboard.local.embedded import Embedded
 from soak.frame import Field
 from tests.faults.stand import Stand, wait_for
 from tests.vendor import Vendor, serving, tools

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pegboard.embedded import Embedded
+from pegboard.local.embedded import Embedded
 
 
 @dataclass(frozen=True)

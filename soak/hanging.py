@@ -18,7 +18,7 @@ from typing import Any
 from catalog import enumeration
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, Trigger
-from pegboard.local import WORKER
+from pegboard.local.product import WORKER
 from soak.frame import Field, wait_for
 from tests.factories import make_endpoint
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import settings as hypothesis_settings
 
-from pegboard.embedded import Embedded
+from pegboard.local.embedded import Embedded
 from tests import emptying, one_door
 
 hypothesis_settings.register_profile("here", deadline=None)

@@ -33,7 +33,7 @@ EVENTS = {
 }
 DOOR = {("core/outbound/connection.py", "_dial_one"), ("core/outbound/connection.py", "system_resolver")}
 # “make run” looks whether its own page answers.
-ITSELF = {("pegboard/local.py", "_page_answers")}
+ITSELF = {("pegboard/local/product.py", "_page_answers")}
 # The deployment names its mail server, as it does its database: no person can lead it elsewhere.
 MAIL_SERVER = {("catalog/notifications/mail.py", "_hand_over")}
 OTHER_SIDE = ("tests/", "demo/", "benchmarks/")

@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from pegboard.embedded import database_url, redis_url, run_directory
+from pegboard.local.embedded import database_url, redis_url, run_directory
 
 if "DATABASE_URL" not in os.environ:
     os.environ["PEGBOARD_TEST_DATA"] = tempfile.mkdtemp(prefix="pegboard-test-")

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.test import APIClient
 
 from core.serializers import Input
-from pegboard import reference
+from pegboard.web import api_reference
 from people.api import generics
 from people.models import Team
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user
@@ -26,7 +26,7 @@ API_VIEWS = {
 
 
 def document() -> dict[str, Any]:
-    return json.loads(reference.document())
+    return json.loads(api_reference.document())
 
 
 def operations() -> list[tuple[str, str]]:

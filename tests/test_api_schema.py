@@ -9,13 +9,13 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from pegboard import reference
+from pegboard.web import api_reference
 from pegboard.wsgi import application
 from people import api_keys
 from people.models import Role, Scope
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_vendor
 
-schema = schemathesis.openapi.from_dict(json.loads(reference.document()))
+schema = schemathesis.openapi.from_dict(json.loads(api_reference.document()))
 schema.app = application
 # An administrator twice, because nobody else gets as far.
 CALLERS = (
@@ -53,5 +53,5 @@ def test_every_reply_is_one_that_the_schema_declares(case, callers):
 
 def test_what_stood_before_may_be_anything_null_too():
     """Under `oneOf` null is no value where every value is allowed."""
-    members = json.loads(reference.document())["components"]["schemas"]["Difference"]["properties"]
+    members = json.loads(api_reference.document())["components"]["schemas"]["Difference"]["properties"]
     assert {name for name, member in members.items() if member.keys() - {"description"}} == {"path"}

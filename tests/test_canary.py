@@ -39,7 +39,7 @@ from core.outbound.connection import DEFAULT_LIMITS
 from designer import releases
 from designer.exports import FORMATS
 from designer.models import Agent
-from pegboard import backups, logs
+from pegboard.ops import backups, logs
 from people.models import Role, User
 from people.sso import provider
 from tests import vendor as vendors

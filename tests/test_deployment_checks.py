@@ -1,7 +1,7 @@
 import pytest
 from django.core.checks.registry import registry
 
-from pegboard import starting
+from pegboard import startup_checks
 from pegboard.checks import crash_points, open_networks
 
 
@@ -36,4 +36,4 @@ def test_networks_that_cannot_be_read_stop_the_start(settings, allow, ports):
     settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS = allow, ports
     assert [error.id for error in open_networks(None)] == ["pegboard.E002"]
     said = "PEGBOARD_OUTBOUND_ALLOW" if allow else "PEGBOARD_OUTBOUND_PORTS"
-    assert any(problem.startswith(said) for problem in starting.problems())
+    assert any(problem.startswith(said) for problem in startup_checks.problems())

@@ -14,7 +14,7 @@ import psutil
 import psycopg
 import pytest
 
-from pegboard.local import (
+from pegboard.local.product import (
     STOP_SIGNALS,
     LocalError,
     LocalProduct,

@@ -10,9 +10,9 @@ import psutil
 import psycopg
 import pytest
 
-from pegboard.embedded import Embedded, EmbeddedError, lock
-from pegboard.local import plain, read_variables, write_private
-from pegboard.processes import Service, Supervisor, spawn
+from pegboard.local.embedded import Embedded, EmbeddedError, lock
+from pegboard.local.processes import Service, Supervisor, spawn
+from pegboard.local.product import plain, read_variables, write_private
 
 pytestmark = pytest.mark.faults
 
@@ -178,7 +178,7 @@ def test_a_child_that_keeps_crashing_is_started_ever_more_slowly(tmp_path):
 
 def test_a_child_dies_with_its_parent(tmp_path):
     code = (
-        "import os, sys; from pathlib import Path; from pegboard.processes import spawn;"
+        "import os, sys; from pathlib import Path; from pegboard.local.processes import spawn;"
         "p = spawn(['sleep', '60'], log=Path(sys.argv[1]), env=dict(os.environ), cwd='/');"
         "print(p.pid, flush=True); os.kill(os.getpid(), 9)"
     )

@@ -6,7 +6,7 @@ from core.outbound.addresses import Policy, check_url
 
 
 def outbound_policy() -> Policy:
-    """Raises ValueError for settings that cannot be read; pegboard/starting.py refuses those."""
+    """Raises ValueError for settings that cannot be read; pegboard/startup_checks.py refuses those."""
     return Policy.parse(settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS)
 
 

@@ -17,7 +17,7 @@ from catalog.notifications import events
 from catalog.notifications.models import Event, Notice
 from catalog.templatetags.display import shown
 from designer import agents, pins, releases, tunings
-from pegboard.logs import JsonFormatter, LineFormatter
+from pegboard.ops.logs import JsonFormatter, LineFormatter
 from people.models import Role
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.vendor import Vendor, serving

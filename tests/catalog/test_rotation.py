@@ -21,7 +21,8 @@ from catalog.models import Credential
 from catalog.oauth import tokens
 from core import encryption
 from core.encryption import KeyringError, Secret, UndecryptableError
-from pegboard import checks, local, starting
+from pegboard import checks, startup_checks
+from pegboard.local.product import product
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import begin, make_client, signed_in, wear_out
@@ -154,10 +155,12 @@ def test_lost_key_is_named_and_its_secrets_can_be_given_up(settings):
 
     with pytest.raises(CommandError, match="Not everything"):
         rotate()
-    assert [problem for problem in starting.problems() if "“k1”" in problem and "--forget k1" in problem]
+    assert [
+        problem for problem in startup_checks.problems() if "“k1”" in problem and "--forget k1" in problem
+    ]
     assert "2 secrets forgotten." in rotate("--forget", "k1")
 
-    assert list(starting.problems()) == []
+    assert list(startup_checks.problems()) == []
     credential.refresh_from_db()
     with pytest.raises(UndecryptableError, match="Enter it again"):
         credentials.unseal(credential)
@@ -283,7 +286,9 @@ def test_production_needs_a_secret_key_of_its_own(settings, key):
     settings.SECRET_KEY = key
 
     assert [
-        problem for problem in starting.problems() if problem.startswith("PEGBOARD_SECRET_KEY is missing")
+        problem
+        for problem in startup_checks.problems()
+        if problem.startswith("PEGBOARD_SECRET_KEY is missing")
     ]
 
 
@@ -385,7 +390,7 @@ def test_keys_of_an_older_run_are_taken_over(tmp_path, monkeypatch):
     path.write_text(f"PEGBOARD_SECRET_KEY=signs sessions\nPEGBOARD_CREDENTIAL_KEYS={OLD}\n")
 
     taken_over = {"PEGBOARD_SECRET_KEY": "signs sessions", "PEGBOARD_KEYS": OLD}
-    assert local.keys(tmp_path) == taken_over == local.read_variables(path)
+    assert product.keys(tmp_path) == taken_over == product.read_variables(path)
     assert path.stat().st_mode & 0o777 == 0o600
     monkeypatch.setenv("PEGBOARD_KEYS_FILE", "/somewhere/else")
-    assert local.keys(tmp_path) == {"PEGBOARD_SECRET_KEY": "signs sessions"}
+    assert product.keys(tmp_path) == {"PEGBOARD_SECRET_KEY": "signs sessions"}

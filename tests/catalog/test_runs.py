@@ -19,7 +19,7 @@ from catalog import connections, enumeration
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from pegboard.beat import InProcessScheduler
-from pegboard.sweeping import TICK
+from pegboard.periodic import TICK
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor

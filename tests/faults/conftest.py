@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rest_framework.test import APIClient
 
-from pegboard.embedded import Embedded
+from pegboard.local.embedded import Embedded
 from people.models import Role
 from tests.factories import make_user
 from tests.faults import tally

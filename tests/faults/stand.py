@@ -22,8 +22,8 @@ import psutil
 import psycopg
 import redis
 
-from pegboard.embedded import SOCKET, Embedded
-from pegboard.local import BEAT, WORKER
+from pegboard.local.embedded import SOCKET, Embedded
+from pegboard.local.product import BEAT, WORKER
 from tests.factories import PASSWORD
 from tests.faults import tally
 from tests.faults.warm import ROOT, Warm

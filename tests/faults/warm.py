@@ -105,7 +105,7 @@ def _fork(order: dict[str, Any]) -> tuple[int, IO[str]]:
 
 def _live(order: dict[str, Any], write: int) -> None:
     from core import failpoints
-    from pegboard.processes import die_with_parent
+    from pegboard.local.processes import die_with_parent
     from tests.faults import deeds
 
     die_with_parent(os.getppid(), signal.SIGKILL)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from catalog import enumeration, lanes
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
-from pegboard.local import WORKER
+from pegboard.local.product import WORKER
 from tests.factories import make_endpoint
 from tests.hostile.bench import SHORT, Bench, as_admin
 from tests.hostile.dialects import DIALECTS

@@ -25,9 +25,9 @@ from catalog.notifications.models import Event, Notice, Webhook
 from core import encryption, redis_client
 from core.encryption import Secret
 from pegboard.beat import ALIVE
-from pegboard.doctor import work
-from pegboard.doctor.frame import CHECKS, Limits
-from pegboard.embedded import Valkey, redis_url
+from pegboard.local.embedded import Valkey, redis_url
+from pegboard.ops.doctor import work
+from pegboard.ops.doctor.frame import CHECKS, Limits
 from people import audit
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
 
@@ -227,7 +227,7 @@ def test_a_broker_that_is_nearly_full_is_found(own_broker):
 
 def test_an_old_database_is_found(monkeypatch):
     """No such server is at hand; the figure that the driver reports is the edge."""
-    monkeypatch.setattr("pegboard.doctor.servers.OLDEST_POSTGRES", 990_000)
+    monkeypatch.setattr("pegboard.ops.doctor.servers.OLDEST_POSTGRES", 990_000)
     assert found() == ["postgres_version"]
 
 

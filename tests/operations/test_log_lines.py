@@ -16,7 +16,7 @@ from django.test import Client
 from catalog import custody
 from catalog.models import Credential, Run
 from core import log_context
-from pegboard.logs import JsonFormatter, LineFormatter
+from pegboard.ops.logs import JsonFormatter, LineFormatter
 from tests.factories import PASSWORD, make_endpoint, make_user
 from tests.vendor import Vendor, serving, tools
 

@@ -7,7 +7,7 @@ from django.test import Client
 from rest_framework.exceptions import Throttled, ValidationError
 
 from core.errors import DomainError
-from pegboard.rest.errors import exception_handler
+from pegboard.api.errors import exception_handler
 from people import users
 from people.models import Role, User
 from tests.factories import make_user

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from pegboard import reference
+from pegboard.web import api_reference
 from people.models import Role
 from tests.factories import make_user
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 def operations() -> dict[str, dict]:
-    paths = json.loads(reference.document())["paths"]
+    paths = json.loads(api_reference.document())["paths"]
     return {
         f"{method.upper()} {path}": operation
         for path, calls in paths.items()
@@ -63,7 +63,7 @@ def test_parameter_says_what_is_taken(call, name, says):
     ],
 )
 def test_member_with_a_form_says_so(component, member, taken, refused):
-    schema = json.loads(reference.document())["components"]["schemas"][component]["properties"][member]
+    schema = json.loads(api_reference.document())["components"]["schemas"][component]["properties"][member]
     assert len([choice for choice in schema.get("oneOf", [schema]) if fits(choice, taken)]) == 1
     assert not [choice for choice in schema.get("oneOf", [schema]) if fits(choice, refused)]
 
@@ -75,7 +75,7 @@ def fits(schema: dict, text: str) -> bool:
 
 
 def test_null_is_a_value_of_a_change_like_any_other():
-    change = json.loads(reference.document())["components"]["schemas"]["Change"]
+    change = json.loads(api_reference.document())["components"]["schemas"]["Change"]
     assert change["properties"]["before"] == change["properties"]["after"] == {}
     assert {"before", "after"} <= set(change["required"])
 
@@ -83,11 +83,11 @@ def test_null_is_a_value_of_a_change_like_any_other():
 def test_reference_holds_every_call_of_the_schema(client):
     client.force_login(make_user(Role.VIEWER))
     index = client.get("/api/docs/").content.decode()
-    for call in reference.calls():
+    for call in api_reference.calls():
         assert f"{call.group}/#{call.anchor}" in index
 
 
-@pytest.mark.parametrize("group", sorted(reference.groups()))
+@pytest.mark.parametrize("group", sorted(api_reference.groups()))
 def test_pages_of_the_reference_stay_small_and_have_copyable_examples(client, group):
     client.force_login(make_user(Role.VIEWER))
     answer = client.get(f"/api/docs/{group}/")
@@ -96,7 +96,9 @@ def test_pages_of_the_reference_stay_small_and_have_copyable_examples(client, gr
 
 
 def test_example_holds_what_a_call_requires():
-    make = next(call for call in reference.calls() if (call.method, call.path) == ("POST", "/api/v1/keys/"))
+    make = next(
+        call for call in api_reference.calls() if (call.method, call.path) == ("POST", "/api/v1/keys/")
+    )
     assert make.example == {"name": "…", "scopes": ["read"]}
     assert make.curl("https://pegboard.example").splitlines() == [
         "curl -X POST https://pegboard.example/api/v1/keys/ \\",
@@ -107,7 +109,9 @@ def test_example_holds_what_a_call_requires():
 
 
 def test_members_below_members_are_listed_by_their_path():
-    listing = next(call for call in reference.calls() if (call.method, call.path) == ("GET", "/api/v1/keys/"))
+    listing = next(
+        call for call in api_reference.calls() if (call.method, call.path) == ("GET", "/api/v1/keys/")
+    )
     names = [member.name for member in listing.successes[0].members]
     assert {"results", "results[].owner", "next"} <= set(names)
 

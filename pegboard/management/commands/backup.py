@@ -3,7 +3,7 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
-from pegboard.backups import BackupError, back_up
+from pegboard.ops.backups import BackupError, back_up
 
 
 class Command(BaseCommand):

@@ -5,8 +5,8 @@ from argparse import ArgumentParser
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from pegboard.doctor import servers, setup, work
-from pegboard.doctor.frame import CHECKS, Answer, Limits, examine
+from pegboard.ops.doctor import servers, setup, work
+from pegboard.ops.doctor.frame import CHECKS, Answer, Limits, examine
 
 SUBJECTS = (setup, servers, work)
 USUAL = Limits()

@@ -4,7 +4,7 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import pluralize
 
-from pegboard.backups import BackupError, restore
+from pegboard.ops.backups import BackupError, restore
 
 
 class Command(BaseCommand):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
-from pegboard.embedded import EmbeddedError
-from pegboard.local import LocalError, LocalProduct, Wishes
-from pegboard.processes import die_with_parent
+from pegboard.local.embedded import EmbeddedError
+from pegboard.local.processes import die_with_parent
+from pegboard.local.product import LocalError, LocalProduct, Wishes
 
 
 class Command(BaseCommand):

@@ -11,8 +11,8 @@ from django.contrib.staticfiles import finders
 
 from core import encryption
 from core.encryption import KeyringError
-from pegboard import checks, starting
-from pegboard.doctor.frame import Limits, Trouble, check
+from pegboard import checks, startup_checks
+from pegboard.ops.doctor.frame import Limits, Trouble, check
 
 LOOPBACK_NAMES = {"127.0.0.1", "localhost", "::1", "[::1]"}
 
@@ -20,7 +20,7 @@ LOOPBACK_NAMES = {"127.0.0.1", "localhost", "::1", "[::1]"}
 @check("secret_key", "sessions are signed with a key of this installation's own")
 def secret_key(limits: Limits) -> Iterator[Trouble]:
     key = settings.SECRET_KEY
-    if key.startswith(starting.KNOWN_TO_EVERYBODY) or len(key) < starting.SHORTEST_SECRET_KEY:
+    if key.startswith(startup_checks.KNOWN_TO_EVERYBODY) or len(key) < startup_checks.SHORTEST_SECRET_KEY:
         yield Trouble(
             "PEGBOARD_SECRET_KEY is missing, too short, or one that everybody knows.",
             "Whoever knows it can sign in as anybody.",

@@ -20,11 +20,11 @@ from types import FrameType
 import psycopg
 
 from demo import VENDORS
-from pegboard.embedded import Embedded, EmbeddedError, lock, own_directory
-from pegboard.processes import Service, Supervisor, how_it_ended, spawn
+from pegboard.local.embedded import Embedded, EmbeddedError, lock, own_directory
+from pegboard.local.processes import Service, Supervisor, how_it_ended, spawn
 
 HOST = "127.0.0.1"
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 120.0
 # As files of earlier versions call them.

@@ -11,7 +11,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from core import encryption, redis_client
-from pegboard.doctor.frame import Limits, Trouble, check
+from pegboard.ops.doctor.frame import Limits, Trouble, check
 
 OLDEST_POSTGRES = 150_000
 EXTENSIONS = ("pg_trgm",)

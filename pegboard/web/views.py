@@ -17,9 +17,9 @@ from rest_framework.views import APIView
 
 from core import log_context
 from core.db_errors import RETRY_AFTER, Outage, outage
-from pegboard import reference
+from pegboard.api.schema import ERRORS
 from pegboard.celery import app as celery_app
-from pegboard.rest.schema import ERRORS
+from pegboard.web import api_reference
 from people.models import Role
 from people.permissions import public, requires
 
@@ -123,17 +123,17 @@ class ApiSchema(APIView):
     schema = None
 
     def get(self, request: Request) -> HttpResponse:
-        return HttpResponse(reference.document(), content_type="application/json")
+        return HttpResponse(api_reference.document(), content_type="application/json")
 
 
 @requires(Role.VIEWER)
 def api_docs(request: HttpRequest) -> HttpResponse:
-    return render(request, "people/api_docs.html", {"groups": reference.groups(), "errors": ERRORS})
+    return render(request, "people/api_docs.html", {"groups": api_reference.groups(), "errors": ERRORS})
 
 
 @requires(Role.VIEWER)
 def api_docs_group(request: HttpRequest, group: str) -> HttpResponse:
-    groups = reference.groups()
+    groups = api_reference.groups()
     if group not in groups:
         raise Http404
     base = request.build_absolute_uri("/").rstrip("/")

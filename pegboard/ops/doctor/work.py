@@ -18,7 +18,7 @@ from catalog.models.tools import ToolStatus
 from catalog.notifications.models import Notice, Subscription, Webhook
 from core import redis_client
 from pegboard.beat import ALIVE, ALIVE_SECONDS
-from pegboard.doctor.frame import Limits, Trouble, check
+from pegboard.ops.doctor.frame import Limits, Trouble, check
 from people.audit import verify
 
 READY = ("database", "migrations")

@@ -22,7 +22,7 @@ CHECK_FIELDS = "Some of what was sent cannot be taken."
 
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:
-    """None is for what nobody foresaw: Django records it and `pegboard.views.server_error` answers."""
+    """None is for what nobody foresaw: Django records it and `pegboard.web.views.server_error` answers."""
     problem = _as_problem(exc)
     if problem is None:
         return None

@@ -28,8 +28,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from pegboard.processes import Service, StartError, how_it_ended, spawn
-from pegboard.rootless import become, enter_user_namespace, unprivileged_account, user_namespaces_work
+from pegboard.local.processes import Service, StartError, how_it_ended, spawn
+from pegboard.local.rootless import become, enter_user_namespace, unprivileged_account, user_namespaces_work
 
 # A socket's whole path must fit into 107 bytes, with what PostgreSQL appends to the directory.
 LONGEST_RUN_DIRECTORY = 80

@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
 from core import db_errors
 from core.errors import DomainError
-from pegboard import views
-from pegboard.headers import ON_EVERY_REPLY
+from pegboard.web import views
+from pegboard.web.headers import ON_EVERY_REPLY
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from django.db import connection
 
 from catalog import invariants
 from core import encryption
-from pegboard.embedded import EmbeddedError, embedded_programs
+from pegboard.local.embedded import EmbeddedError, embedded_programs
 from people.audit import verify
 
 # Whoever was signed in signs in again.
