@@ -16,11 +16,12 @@ from typing import Any
 from benchmarks.enumeration import endpoint_at, run, vendor
 from benchmarks.frame import Figure, seconds
 from benchmarks.vendor import COUNT
-from catalog import inspecting, inspection
-from catalog.inspection.mentions import mentioned
+from catalog import inspecting
 from catalog.models import ToolVersion
 from catalog.protocols import PROTOCOLS
 from catalog.protocols.signature import Parameter, Signature, to_json
+from catalog.rules import inspection
+from catalog.rules.inspection.mentions import mentioned
 
 # Of a hundred tools, one may ask a person to look; of a thousand, about one severely.
 ALARMING, SEVERE = 1.0, 0.125

@@ -5,11 +5,12 @@ from itertools import islice
 
 from django.db import connection
 
-from catalog import promises, protocols
+from catalog import protocols
 from catalog.models import Finding, Run, Tool
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from catalog.promises import Breach
+from catalog.rules import promises
+from catalog.rules.promises import Breach
 
 MOST_TOLD = 1_000
 

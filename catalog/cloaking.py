@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from catalog.diff import Comparison
-from catalog.diff.changes import Effect
-from catalog.inspection import Severity
-from catalog.inspection.texts import by_place
 from catalog.protocols.signature import Signature
+from catalog.rules.diff import Comparison
+from catalog.rules.diff.changes import Effect
+from catalog.rules.inspection import Severity
+from catalog.rules.inspection.texts import by_place
 from core.outbound.errors import ProtocolError, UnavailableError, printable
 
 CODE = "CLOAKING"

@@ -21,12 +21,12 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from catalog import bounds, custody, pacing, protocols, search, setting_values
-from catalog import policy as policies
 from catalog.editing import check_name, locked, origin_of
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
+from catalog.rules import policy as policies
 from catalog.twins import twins_of
 from core import unique_violations
 from core.errors import DomainError, invalid

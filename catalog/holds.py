@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from catalog import wording
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState, Severity
-from catalog.policy import Stop
+from catalog.rules.policy import Stop
 from catalog.versions import predecessor, stopping
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from catalog import causes
 from catalog.models import Finding, Vendor
 from catalog.models.findings import FindingQuerySet, FindingState, Severity
+from catalog.rules import causes
 
 PAGE_SIZE = 50
 AT_ONCE = 500  # decisions that one press about everything takes; another press takes the next

@@ -12,13 +12,8 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 
-from catalog import holds, inspection, policy, trail
+from catalog import holds, trail
 from catalog.holds import Caught
-from catalog.inspection import REVISION, Alarm, links
-from catalog.inspection.letters import skeleton, spelling
-from catalog.inspection.mentions import mentioned
-from catalog.inspection.neighbours import near
-from catalog.inspection.sinks import free_text
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
@@ -26,6 +21,12 @@ from catalog.models.tools import lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import signature as normal_form
 from catalog.protocols.signature import Signature
+from catalog.rules import inspection, policy
+from catalog.rules.inspection import REVISION, Alarm, links
+from catalog.rules.inspection.letters import skeleton, spelling
+from catalog.rules.inspection.mentions import mentioned
+from catalog.rules.inspection.neighbours import near
+from catalog.rules.inspection.sinks import free_text
 from catalog.twins import twins_of
 from catalog.version_names import version_name
 from catalog.versions import predecessors

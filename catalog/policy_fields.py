@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.forms import BoundField
 
-from catalog import policy
+from catalog.rules import policy
 from people.forms import OperationForm
 
 PREFIX = "policy-"

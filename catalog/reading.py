@@ -16,7 +16,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from catalog import bounds, breaches, diff, inspection, policy, promises, recording, remembering
+from catalog import bounds, breaches, recording, remembering
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
@@ -26,6 +26,7 @@ from catalog.protocols.signature import Signature
 from catalog.recording import Harvest, StagedTool, Stopped
 from catalog.remembering import FirstPage, RememberedPages
 from catalog.resuming import Replies
+from catalog.rules import diff, inspection, policy, promises
 from catalog.tokens import tokens_of
 from catalog.version_names import version_name
 from core.failpoints import crashpoint

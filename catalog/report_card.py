@@ -14,7 +14,7 @@ from django.db.models import Count, Max, OuterRef, QuerySet, Subquery
 from catalog import protocols
 from catalog.models import Endpoint, Finding, Run, Vendor
 from catalog.models.runs import RunStatus
-from catalog.promises import CODES, PROMISES
+from catalog.rules.promises import CODES, PROMISES
 
 NOTES_SHOWN = 6
 

@@ -23,7 +23,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
-from catalog import cloaking, credentials, diff, reading, trail
+from catalog import cloaking, credentials, reading, trail
 from catalog.cloaking import CODE, Sight
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
 from catalog.models.findings import FindingState
@@ -35,6 +35,7 @@ from catalog.protocols import base, signature
 from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
 from catalog.protocols.signature import Signature
 from catalog.recording import LostLeaseError
+from catalog.rules import diff
 from core import log_context, task_dispatch
 from core.errors import DomainError
 from core.failpoints import crashpoint

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from django.db.models import F, QuerySet
 
-from catalog import diff
 from catalog.models import ToolVersion
 from catalog.protocols.signature import Signature
+from catalog.rules import diff
 from designer import attention
 from designer.effective import Misfit, merged, misfits
 from designer.models import Agent, Pin

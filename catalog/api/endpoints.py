@@ -8,12 +8,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import bounds, connections, enumeration, previews, protocols, setting_values
-from catalog import policy as policies
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
+from catalog.rules import policy as policies
 from core.outbound.addresses import LONGEST_URL
 from core.outbound.connection import LARGEST_AUTHORITIES
 from core.serializers import Input

@@ -9,11 +9,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import causes, diff, findings
+from catalog import findings
 from catalog.api.versions import ComparisonOutput, comparison_document
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.second_looks import Guise
+from catalog.rules import causes, diff
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role

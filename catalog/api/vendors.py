@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog import connections, report_card
 from catalog.models import Vendor
-from catalog.promises import PROMISES
+from catalog.rules.promises import PROMISES
 from core.outbound.addresses import LONGEST_URL
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView

@@ -4,10 +4,10 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from catalog import causes
 from catalog.models.runs import Run
 from catalog.models.tools import Tool, ToolVersion
 from catalog.models.vendors import Endpoint
+from catalog.rules import causes
 
 
 class Severity(models.TextChoices):

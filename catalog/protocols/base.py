@@ -243,7 +243,7 @@ class Protocol(ABC):
     settings: ClassVar[tuple[Setting, ...]] = ()
     # Members of a reply that are meant for the vendor's own people: nothing that is kept shows their text.
     unshown: ClassVar[frozenset[str]] = frozenset()
-    # What vendors of this protocol promise about their tools; catalog/promises.py says which there are.
+    # What vendors of this protocol promise about their tools; catalog/rules/promises.py says which there are.
     promises: ClassVar[frozenset[str]] = frozenset()
     # Members of an item's document that may change inside a version, and are left out of its digest.
     outside_digest: ClassVar[frozenset[str]] = frozenset()

@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from catalog.diff import Change, Comparison
+from catalog.rules.diff import Change, Comparison
 from catalog.templatetags.display import plain, shown
 
 register = template.Library()

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from catalog.inspection.characters import HIDDEN, decoded_tags, hidden
+from catalog.rules.inspection.characters import HIDDEN, decoded_tags, hidden
 from catalog.tokens import estimate_tokens
 
 register = template.Library()

@@ -6,11 +6,12 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
-from catalog import diff, findings, inbox, versions
+from catalog import findings, inbox, versions
 from catalog.inbox import Question
-from catalog.inspection.texts import by_place
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import HELD, FindingQuerySet, Severity
+from catalog.rules import diff
+from catalog.rules.inspection.texts import by_place
 from catalog.views import review_list
 from catalog.views.asked import number, numbers
 from core.errors import DomainError

@@ -9,10 +9,11 @@ from urllib.parse import urlencode
 
 from django.http import QueryDict
 
-from catalog import causes, inbox
+from catalog import inbox
 from catalog.inbox import PAGE_SIZE, Question, Waiting
 from catalog.models import Finding
 from catalog.models.findings import FindingState, Severity
+from catalog.rules import causes
 from catalog.views.asked import number
 
 MOST_PAGES = 10_000  # of decided findings, which are not counted

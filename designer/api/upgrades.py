@@ -7,7 +7,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import diff
 from catalog.api.versions import (
     LABEL_HELP,
     LARGEST_ORDINAL,
@@ -17,6 +16,7 @@ from catalog.api.versions import (
     comparison_document,
     found,
 )
+from catalog.rules import diff
 from designer import upgrades
 from designer.api.agents import chosen_agent
 from designer.models import Pin

@@ -3,9 +3,9 @@
 import pytest
 from playwright.sync_api import expect
 
-from catalog import inspection
-from catalog.inspection.characters import hidden, name_of
 from catalog.models import Finding
+from catalog.rules import inspection
+from catalog.rules.inspection.characters import hidden, name_of
 from people.models import Role
 from tests.browser.conftest import PHONE
 from tests.factories import make_endpoint, make_signature, make_tool

@@ -2,9 +2,9 @@
 
 import pytest
 
-from catalog.diff import compare
 from catalog.protocols import json_schema
 from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements, Signature
+from catalog.rules.diff import compare
 
 BREAKS_CALLERS = ("breaks_callers", "breaking")
 BREAKS_READERS = ("breaks_readers", "breaking")

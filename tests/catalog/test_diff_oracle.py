@@ -6,7 +6,7 @@ import jsonschema_rs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from catalog.diff.schemas import Comparer
+from catalog.rules.diff.schemas import Comparer
 
 SAFE = {"compatible", "text", "cosmetic"}
 MOST = 150  # ten times as many find rarer mistakes

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog import inspection
-from catalog.inspection.characters import (
+from catalog.rules import inspection
+from catalog.rules.inspection.characters import (
     HIDDEN,
     PRIVATE,
     RANGES,
@@ -21,7 +21,7 @@ from catalog.inspection.characters import (
     name_of,
     spelled,
 )
-from catalog.inspection.unassigned import UNICODE
+from catalog.rules.inspection.unassigned import UNICODE
 from catalog.templatetags.display import shown
 from tests.factories import make_parameter, make_signature
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 from django.conf import settings
 
-from catalog.inspection.alarms import SIGNATURE_RULES, TEXT_RULES
-from catalog.inspection.characters import KINDS
-from catalog.policy import CLASSES, DEFAULT
+from catalog.rules.inspection.alarms import SIGNATURE_RULES, TEXT_RULES
+from catalog.rules.inspection.characters import KINDS
+from catalog.rules.policy import CLASSES, DEFAULT
 
 CODES = {each.code for each in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)} | {
     *("MIXED_SCRIPT", "LOOK_ALIKE", "COLLISION", "OTHER_TOOL", "FOREIGN_LINK", "NEAR_MISS", "FREE_TEXT")

@@ -1,6 +1,6 @@
 import pytest
 
-from catalog.inspection.links import domain, foreign
+from catalog.rules.inspection.links import domain, foreign
 from tests.factories import make_parameter, make_signature
 
 

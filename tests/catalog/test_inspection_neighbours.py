@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.inspection.neighbours import is_one_slip, near
+from catalog.rules.inspection.neighbours import is_one_slip, near
 
 words = st.text("abc", max_size=5)
 

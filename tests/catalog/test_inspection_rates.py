@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 
 from benchmarks.inspection import read
-from catalog import inspection
+from catalog.rules import inspection
 from tests.factories import make_signature
 
 FIXTURES = Path(settings.BASE_DIR) / "tests" / "fixtures" / "inspection"

@@ -1,9 +1,10 @@
 import pytest
 
-from catalog import enumeration, findings, inspecting, policy
-from catalog.inspection import Alarm
+from catalog import enumeration, findings, inspecting
 from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
+from catalog.rules import policy
+from catalog.rules.inspection import Alarm
 from tests.factories import make_endpoint, make_user
 from tests.vendor import tool, tools
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog import policy
 from catalog.models import Endpoint
+from catalog.rules import policy
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_vendor
 from tests.pages import signed_in, text_of

@@ -2,12 +2,13 @@ import json
 
 import pytest
 
-from catalog import diff, enumeration, history, promises
+from catalog import enumeration, history
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
-from catalog.promises import Update, broken
 from catalog.protocols import PROTOCOLS
 from catalog.protocols.signature import Annotations
+from catalog.rules import diff, promises
+from catalog.rules.promises import Update, broken
 from tests.factories import make_endpoint, make_parameter, make_signature
 from tests.vendor import Vendor, serving, tool
 

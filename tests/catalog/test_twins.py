@@ -5,10 +5,11 @@ import threading
 import pytest
 from django.db import connection
 
-from catalog import connections, enumeration, inspecting, policy, twins
-from catalog.inspection import Alarm
+from catalog import connections, enumeration, inspecting, twins
 from catalog.models import Credential, Endpoint, Finding, Vendor
 from catalog.models.runs import Trigger
+from catalog.rules import policy
+from catalog.rules.inspection import Alarm
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile_vendor import HostileVendor, json_reply
 from tests.pages import signed_in, text_of

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from catalog.inspection.alarms import Alarm
 from catalog.protocols.signature import Signature
+from catalog.rules.inspection.alarms import Alarm
 
 HOST = re.compile(r"https?://([A-Za-z0-9.-]{1,253})")
 # Under these, with a country's ending, anybody may have a name: example.co.uk.

@@ -8,9 +8,9 @@ well. It is compared in the form in which texts are read, so accents and look-al
 import re
 from collections.abc import Mapping
 
-from catalog.inspection.clauses import Clause, clause, gap
-from catalog.inspection.folding import folded
-from catalog.inspection.letters import legible
+from catalog.rules.inspection.clauses import Clause, clause, gap
+from catalog.rules.inspection.folding import folded
+from catalog.rules.inspection.letters import legible
 
 OVERRIDES = {
     "Spanish": (

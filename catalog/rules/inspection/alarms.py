@@ -31,7 +31,7 @@ class TextRule(NamedTuple):
 
     `says` goes on after the place, as in "The description tells the model ...". Texts come without
     hidden characters, in the letters that they look like, and in small letters unless `keeps_case`. With
-    `folds` they come without markup and with single blanks, too (catalog/inspection/folding.py).
+    `folds` they come without markup and with single blanks, too (catalog/rules/inspection/folding.py).
     """
 
     code: str

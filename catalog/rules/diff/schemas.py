@@ -8,9 +8,9 @@ cannot be decided is said to be so, and is never called compatible.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from catalog.diff import scalars, unions
-from catalog.diff.changes import EFFECTS, SAFE, Change, Kind, Side, change, on
-from catalog.diff.normal import (
+from catalog.rules.diff import scalars, unions
+from catalog.rules.diff.changes import EFFECTS, SAFE, Change, Kind, Side, change, on
+from catalog.rules.diff.normal import (
     ANNOTATIONS,
     APPLIES_TO,
     CONSTRAINING,

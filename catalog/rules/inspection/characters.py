@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from catalog.inspection.alarms import Severity
-from catalog.inspection.unassigned import UNASSIGNED as _UNASSIGNED
+from catalog.rules.inspection.alarms import Severity
+from catalog.rules.inspection.unassigned import UNASSIGNED as _UNASSIGNED
 
 
 class Kind(NamedTuple):

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from catalog.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, on
-from catalog.diff.normal import same_json
-from catalog.diff.scalars import moved
-from catalog.diff.schemas import Comparer
 from catalog.protocols import json_schema
 from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature
+from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, on
+from catalog.rules.diff.normal import same_json
+from catalog.rules.diff.scalars import moved
+from catalog.rules.diff.schemas import Comparer
 
 # From what is said to be harmless to what is said not to be; nothing said is between the two.
 _RISKS: dict[str, tuple[bool | None, ...]] = {

@@ -1,6 +1,6 @@
 """Rules on wording that steers a model instead of describing a tool.
 
-They find what is blatant, in whatever markup and spacing (catalog/inspection/folding.py). Polite English
+They find what is blatant, in whatever markup and spacing (catalog/rules/inspection/folding.py). Polite English
 passes all of them, which docs/inspection.md and the page of the review say. Gaps between words are bounded
 and end with a sentence, so no text can make a pattern slow.
 """
@@ -8,9 +8,9 @@ and end with a sentence, so no text can make a pattern slow.
 
 import re
 
-from catalog.inspection import phrases
-from catalog.inspection.alarms import Hit, text_rule
-from catalog.inspection.clauses import clause, first, gap
+from catalog.rules.inspection import phrases
+from catalog.rules.inspection.alarms import Hit, text_rule
+from catalog.rules.inspection.clauses import clause, first, gap
 
 # People as somebody speaks of them who addresses a model; “users” alone are what an interface is about.
 _USER = r"(?:end[- ]?)?(?:users?|humans?|operators?|customers?|persons?|clients?|owner|people)\b"

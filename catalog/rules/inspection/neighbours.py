@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from catalog.inspection.letters import spelling
+from catalog.rules.inspection.letters import spelling
 
 # Below this, words that mean different things are one letter apart: get and set, in and on.
 SHORTEST, LONGEST = 5, 128

@@ -1,7 +1,7 @@
 """What a finding is about, in one word for lists and filters, from its code. Pure.
 
-The codes are those of the rules in `catalog/inspection/`, of `catalog/promises.py`, of the second look, of
-refused calls and of the policy. The order is that in which causes of one vendor stand below each other.
+The codes are those of the rules in `inspection/`, of `promises.py`, of the second look, of refused calls and
+of the policy. The order is that in which causes of one vendor stand below each other.
 """
 
 from collections.abc import Collection

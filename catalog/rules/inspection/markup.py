@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from catalog.inspection.alarms import Hit, text_rule
+from catalog.rules.inspection.alarms import Hit, text_rule
 
 COMMENT = re.compile(r"<!--(?:[^-]|-(?!->)){0,300}(?:-->)?")
 STYLE = re.compile(

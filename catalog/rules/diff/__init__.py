@@ -7,7 +7,7 @@ something; `notice` when a person may want to know; `compatible` when it only ad
 whom it concerns and why.
 """
 
-from catalog.diff.changes import CLASSES, EFFECTS, Change, Class, Effect
-from catalog.diff.signatures import Comparison, compare, worst
+from catalog.rules.diff.changes import CLASSES, EFFECTS, Change, Class, Effect
+from catalog.rules.diff.signatures import Comparison, compare, worst
 
 __all__ = ["CLASSES", "EFFECTS", "Change", "Class", "Comparison", "Effect", "compare", "worst"]

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from catalog.diff.changes import SAFE, Change, Kind, change, on, undecided
-from catalog.diff.normal import CONSTRAINING, MOST_BRANCHES, Schema, is_schema, same_json, types
+from catalog.rules.diff.changes import SAFE, Change, Kind, change, on, undecided
+from catalog.rules.diff.normal import CONSTRAINING, MOST_BRANCHES, Schema, is_schema, same_json, types
 
 if TYPE_CHECKING:
-    from catalog.diff.schemas import Comparer, _Place
+    from catalog.rules.diff.schemas import Comparer, _Place
 
 MEMBERS = ("anyOf", "oneOf")
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from catalog.inspection.alarms import Hit
-from catalog.inspection.folding import BOUNDARY
+from catalog.rules.inspection.alarms import Hit
+from catalog.rules.inspection.folding import BOUNDARY
 
 
 class Clause(NamedTuple):

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catalog.diff.changes import Kind
-from catalog.diff.normal import APPLIES_TO, NUMBER, type_of, types
+from catalog.rules.diff.changes import Kind
+from catalog.rules.diff.normal import APPLIES_TO, NUMBER, type_of, types
 
 Difference = tuple[str, Kind, object, object]
 Bound = tuple[float, bool]

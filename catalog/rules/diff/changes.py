@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from catalog.diff import sentences
+from catalog.rules.diff import sentences
 
 Class = Literal["none", "compatible", "notice", "breaking"]
 Effect = Literal["breaks_callers", "breaks_readers", "widens_risk", "compatible", "text", "cosmetic"]

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from catalog.inspection import characters, markup, prose, shape
-from catalog.inspection.alarms import (
+from catalog.protocols.signature import Signature
+from catalog.rules.inspection import characters, markup, prose, shape
+from catalog.rules.inspection.alarms import (
     SEVERITIES,
     SIGNATURE_RULES,
     TEXT_RULES,
@@ -18,11 +19,10 @@ from catalog.inspection.alarms import (
     TextRule,
     worst,
 )
-from catalog.inspection.characters import HIDDEN, Found, decoded_tags, excerpt, hidden, spelled
-from catalog.inspection.folding import BOUNDARY, folded
-from catalog.inspection.letters import LOOKS_LIKE, MIXED, latin, legible
-from catalog.inspection.texts import Text, texts
-from catalog.protocols.signature import Signature
+from catalog.rules.inspection.characters import HIDDEN, Found, decoded_tags, excerpt, hidden, spelled
+from catalog.rules.inspection.folding import BOUNDARY, folded
+from catalog.rules.inspection.letters import LOOKS_LIKE, MIXED, latin, legible
+from catalog.rules.inspection.texts import Text, texts
 
 __all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
 

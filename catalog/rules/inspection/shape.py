@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from catalog.inspection.alarms import Hit, Severity, signature_rule, text_rule
-from catalog.inspection.characters import spelled
 from catalog.protocols.signature import Signature
+from catalog.rules.inspection.alarms import Hit, Severity, signature_rule, text_rule
+from catalog.rules.inspection.characters import spelled
 
 # From the drafts and from what the providers of models take.
 MODEL_NAME, LONGEST_NAME = 64, 254

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from catalog.diff import Effect
-from catalog.inspection import Alarm, Severity
+from catalog.rules.diff import Effect
+from catalog.rules.inspection import Alarm, Severity
 
 Action = Literal["accept", "hold", "block"]
 Class = Literal[
