@@ -1,11 +1,11 @@
-"""Form fields for an OAuth client: what `catalog.oauth.clients` takes, as a person types it."""
+"""Form fields for an OAuth client: what `catalog.credentials.oauth.clients` takes, as a person types it."""
 
 from typing import Any, cast
 
 from django import forms
 from django.http import QueryDict
 
-from catalog.oauth.clients import DETAILS
+from catalog.credentials.oauth.clients import DETAILS
 from catalog.setting_fields import LinesField
 from core.oauth.client import ClientAuthentication
 from people.forms import ExplainedChoiceField, OperationForm

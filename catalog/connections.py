@@ -1,4 +1,4 @@
-"""Connecting vendors: who they are and where they answer. With which credential: catalog/custody.py.
+"""Connecting vendors: who they are and where they answer. With which credential: catalog/credentials.
 
 Each function is one change by one person and writes its audit row in the same transaction. Removal
 hides; tools, versions and what was published stay.
@@ -20,7 +20,9 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import bounds, custody, pacing, protocols, search, setting_values
+from catalog import bounds, protocols, search, setting_values
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import pacing
 from catalog.editing import check_name, locked, origin_of
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
@@ -269,7 +271,7 @@ def remove_endpoint(
     audit.record(actor, "remove", endpoint, before=endpoint_facts(endpoint), why=why)
     credential = endpoint.credential
     if with_credentials and credential and not credential.endpoints.filter(removed_at=None).exists():
-        custody.remove_credential(credential, actor=actor, why=why)
+        credential_operations.remove_credential(credential, actor=actor, why=why)
 
 
 def _keep_documents(endpoint: Endpoint) -> None:

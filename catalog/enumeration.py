@@ -22,7 +22,8 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 
-from catalog import credentials, evidence, lanes, pacing, reading, recording, resuming, trail
+from catalog import evidence, lanes, reading, recording, resuming, trail
+from catalog.credentials import pacing, sessions
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
@@ -401,7 +402,7 @@ def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
             on_progress(pages, seen, rejected)
 
     reached: dict[str, str] = {}
-    open_session = partial(credentials.open_session, endpoint, heart.heard, reached=reached)
+    open_session = partial(sessions.open_session, endpoint, heart.heard, reached=reached)
     protocol = endpoint.speak()
     read = partial(reading.read, run, protocol, open_session, replies, progress)
     whole = part.began + WHOLE_SECONDS

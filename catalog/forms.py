@@ -7,11 +7,12 @@ from django import forms
 from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
 
-from catalog import connections, custody, protocols
-from catalog.credentials import LONGEST_LIFE, USUAL_LIFE
+from catalog import connections, protocols
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import clients
+from catalog.credentials.sessions import LONGEST_LIFE, USUAL_LIFE
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients
 from catalog.policy_fields import PREFIX
 from catalog.protocols.base import Protocol
 from catalog.reach_fields import ReachForm
@@ -169,7 +170,7 @@ class CredentialChangeForm(CredentialDetailsForm):
     field_order = ["name"]
 
     def __init__(self, *args: Any, credential: Credential, **kwargs: Any) -> None:
-        held = custody.details_of(credential)
+        held = credential_operations.details_of(credential)
         kwargs["initial"] = {name: getattr(credential, name) for name in ("name", *held)}
         super().__init__(*args, **kwargs)
         for name in self.fields.keys() - {"name", *held}:

@@ -16,7 +16,8 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from catalog import credentials, inspecting, trail
+from catalog import inspecting, trail
+from catalog.credentials import sessions
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.runs import RunStatus
@@ -98,7 +99,7 @@ class _Reader:
         tools = list(_pending(self.endpoint).filter(pk__gt=after)[: BATCH + 1])
         ends = time.monotonic() + BATCH_SECONDS
         try:
-            with credentials.open_session(self.endpoint) as session:
+            with sessions.open_session(self.endpoint) as session:
                 for tool in tools[:BATCH]:
                     self._read(session, tool)
                     if self.silent + self.failed >= SILENT_TOOLS:

@@ -20,11 +20,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from catalog import call_results, credentials, holds, pacing, refused_calls
+from catalog import call_results, holds, refused_calls
+from catalog.credentials import pacing, sessions
+from catalog.credentials.oauth import clients
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
 from catalog.models.findings import FindingState
-from catalog.oauth import clients
 from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical, digest
 from catalog.protocols.signature import Signature
@@ -415,7 +416,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     exchanges: list[Exchange] = []
     signature = call.version.decoded()
     conversation = _Conversation(call, signature, endpoint.speak())
-    with credentials.open_session(endpoint, exchanges, _limits(call)) as session:
+    with sessions.open_session(endpoint, exchanges, _limits(call)) as session:
         unshown = conversation.protocol.unshown
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
         for pause in pauses if is_safe(signature) else ():

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from catalog import bounds, credentials
+from catalog import bounds
+from catalog.credentials import sessions
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
 from catalog.protocols.signature import Signature
@@ -66,7 +67,7 @@ def preview(endpoint: Endpoint) -> Preview:
     """Reads an endpoint that need not be saved, within limits that a person can wait for."""
     gathering = _Gathering(endpoint.speak())
     try:
-        with credentials.open_session(endpoint, limits=bounds.limits_of(endpoint, LIMITS)) as session:
+        with sessions.open_session(endpoint, limits=bounds.limits_of(endpoint, LIMITS)) as session:
             for page in gathering.bounded(gathering.protocol.enumerate(session, NothingKnown())):
                 gathering.take(page)
     except ProtocolError as error:

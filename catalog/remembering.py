@@ -2,9 +2,9 @@
 
 import hashlib
 
-from catalog import credentials
+from catalog.credentials import sessions
+from catalog.credentials.oauth import clients
 from catalog.models import Credential, Endpoint, KnownPage
-from catalog.oauth import clients
 from catalog.protocols import base
 from catalog.protocols.base import Item, Page, Protocol
 from core.outbound.reply import Reply
@@ -65,5 +65,5 @@ def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
 
 def _who_asks(credential: Credential) -> list[object]:
     signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
-    facts = credentials.facts(credential)
+    facts = sessions.facts(credential)
     return [str(credential.pk), credential.set_at, signed_in_at, facts]

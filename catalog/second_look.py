@@ -23,14 +23,15 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
-from catalog import cloaking, credentials, reading, trail
+from catalog import cloaking, reading, trail
 from catalog.cloaking import CODE, Sight
+from catalog.credentials import sessions
+from catalog.credentials.pacing import is_about_token
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE
 from catalog.models.second_looks import Guise, LookResult
 from catalog.notifications import outbox
-from catalog.pacing import is_about_token
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
 from catalog.protocols.signature import Signature
@@ -302,7 +303,7 @@ class _Looking:
         self._may_go_on()
         found: dict[str, Item] = {}
         twofold: set[str] = set()
-        with credentials.open_disguised(
+        with sessions.open_disguised(
             self.endpoint,
             agent=OTHER_AGENT if guise else AGENT,
             with_credential=guise != Guise.STRANGER,

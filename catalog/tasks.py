@@ -8,9 +8,9 @@ from celery import shared_task
 from django.utils import timezone
 
 from catalog import enumeration, history, inspecting, invocation, search, second_look, wording
+from catalog.credentials.oauth import tokens
 from catalog.models import Run
 from catalog.models.runs import RunStatus
-from catalog.oauth import tokens
 from core import task_dispatch
 from core.failpoints import crashpoint
 

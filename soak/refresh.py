@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db.models.functions import Now
 
+from catalog.credentials.oauth import states
 from catalog.models import Grant
-from catalog.oauth import states
 from soak.frame import Field, stopwatch
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, sign, signed_in, standing, wear_out

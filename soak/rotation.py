@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import connection
 
-from catalog import credentials
+from catalog.credentials import sessions
 from catalog.models import Credential
 from core import encryption
 from core.encryption import Secret, UndecryptableError
@@ -54,7 +54,7 @@ def store(count: int) -> dict[UUID, str]:
             name=text,
             kind="bearer",
             origin="https://api.acme.example",
-            sealed=encryption.seal(Secret(text), row=pk, field=credentials.FIELD),
+            sealed=encryption.seal(Secret(text), row=pk, field=sessions.FIELD),
         )
         for pk, text in expected.items()
     )
@@ -88,6 +88,6 @@ def read(field: Field, expected: dict[UUID, str], stopping: list[bool]) -> int:
 
 def opened(row: Credential) -> str:
     try:
-        return credentials.unseal(row).reveal()
+        return sessions.unseal(row).reveal()
     except UndecryptableError as error:
         return error.code

@@ -21,7 +21,6 @@ import people
 from catalog import (
     connecting,
     connections,
-    custody,
     enumeration,
     examples,
     findings,
@@ -30,11 +29,12 @@ from catalog import (
     invocation,
     second_look,
 )
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import tokens as oauth_tokens
 from catalog.models import Call, Endpoint, Finding, Grant, Run, Tool
 from catalog.models import Vendor as Vendors
 from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import webhooks
-from catalog.oauth import tokens as oauth_tokens
 from core.outbound.errors import ProtocolError
 from designer import agents, calls, keys, pins, releases, tunings
 from designer.models import Agent
@@ -198,7 +198,7 @@ def people_come_and_go(ada: User) -> User:
 def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     row = connections.create_vendor(actor=ada, name="Shop")
     connections.update_vendor(row, actor=ada, name="The shop")
-    secret = custody.create_credential(
+    secret = credential_operations.create_credential(
         actor=ada, name="Key", kind="bearer", url=vendor.url, secret="a-first-secret"
     )
     endpoint = connections.create_endpoint(
@@ -224,7 +224,7 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.FAILED)
     vendor.script = None
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.SUCCEEDED)  # recovered
-    custody.replace_secret(secret, actor=ada, secret="another-secret")
+    credential_operations.replace_secret(secret, actor=ada, secret="another-secret")
     look_twice(ada, endpoint, vendor)
     return endpoint
 
@@ -330,17 +330,17 @@ def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
     wear_out(row)
     server.grants_scope = "read admin"
     oauth_tokens.token_for(row)
-    custody.update_credential(row, actor=ada, name="Another name", scope="read")
+    credential_operations.update_credential(row, actor=ada, name="Another name", scope="read")
     oauth_tokens.note_wanted_scope(row, grant_of(row).generation, "admin")
-    custody.widen(row, actor=ada)
-    custody.sign_out(row, actor=ada)
+    credential_operations.widen(row, actor=ada)
+    credential_operations.sign_out(row, actor=ada)
     sign(server, row, ada)
     wear_out(row)
     server.scripts.append(scripted({"error": "invalid_grant"}, status=400))
     with pytest.raises(ProtocolError):
         oauth_tokens.token_for(row)
     connections.remove_endpoint(endpoint, actor=ada)
-    custody.remove_credential(row, actor=ada)
+    credential_operations.remove_credential(row, actor=ada)
 
 
 def test_every_change_is_written_down_in_its_own_transaction(silent, called):
@@ -360,7 +360,7 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
             assert (name, silent()) == (name, [])
     endpoint = made["vendor"]
     connections.remove_endpoint(endpoint, actor=ada)
-    custody.remove_credential(endpoint.credential, actor=ada)
+    credential_operations.remove_credential(endpoint.credential, actor=ada)
     connections.remove_vendor(endpoint.vendor, actor=ada)
     users.update_user(made["people"], actor=ada, is_active=False)
     assert silent() == []

@@ -27,7 +27,9 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog import credentials, custody, enumeration, invocation, reading
+from catalog import enumeration, invocation, reading
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
 from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
@@ -397,7 +399,7 @@ def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential
     secret = planted.new("secret in a crash", SPECIAL)
     form = {"name": "Crash", "kind": "bearer", "url": "https://api.example.com/", "secret": secret}
     with monkeypatch.context() as broken:
-        broken.setattr(custody, "draft_credential", bug)
+        broken.setattr(credential_operations, "draft_credential", bug)
         for answer in (
             pages.post("/credentials/new/", form, headers={"Authorization": f"Bearer {secret}"}),
             api.post(f"{API}/credentials/", form),
@@ -501,12 +503,12 @@ UUID = "00000000-0000-4000-8000-000000000001"
 @pytest.fixture
 def no_second_tries(monkeypatch):
     """A vendor that fails is asked once: nothing more comes out of a repetition."""
-    usual = credentials.open_session
+    usual = sessions.open_session
 
     def once(endpoint, exchanges=None, limits=DEFAULT_LIMITS, **given):
         return usual(endpoint, exchanges, replace(limits, backoff=()), **given)
 
-    monkeypatch.setattr(credentials, "open_session", once)
+    monkeypatch.setattr(sessions, "open_session", once)
 
 
 def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, monkeypatch, settings):
@@ -560,14 +562,14 @@ def believes_everything(monkeypatch) -> None:
 
 def writes_it_down(monkeypatch) -> None:
     """The product with one careless line in its audit trail."""
-    careful = custody.create_credential
+    careful = credential_operations.create_credential
 
     def careless(**given):
         row = careful(**given)
         logging.getLogger("catalog").info("added %s with %s", row, given["secret"])
         return row
 
-    monkeypatch.setattr(custody, "create_credential", careless)
+    monkeypatch.setattr(credential_operations, "create_credential", careless)
 
 
 @pytest.mark.parametrize("mutant", [believes_everything, writes_it_down])

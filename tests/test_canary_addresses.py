@@ -11,9 +11,9 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from catalog import enumeration, inspecting, invocation
+from catalog.credentials.oauth import tokens
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
-from catalog.oauth import tokens
 from core.outbound.errors import RefusedError
 from people.models import Role
 from tests.authorization_server import AuthorizationServer

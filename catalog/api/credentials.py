@@ -10,15 +10,18 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import credentials, custody, protocols, standing
+from catalog import protocols
 from catalog.api.vendors import Address
-from catalog.credentials import LONGEST_LIFE
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
+from catalog.credentials import status as credential_status
+from catalog.credentials.oauth import clients, discovery, registering, sign_in
+from catalog.credentials.oauth.our_addresses import document_url, redirect_uri
+from catalog.credentials.oauth.replies import words_of
+from catalog.credentials.oauth.states import Remedy, Standing, State
+from catalog.credentials.sessions import LONGEST_LIFE
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients, discovery, registering, sign_in
-from catalog.oauth.our_addresses import document_url, redirect_uri
-from catalog.oauth.replies import words_of
-from catalog.oauth.states import Remedy, Standing, State
 from core.errors import invalid
 from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import LONGEST_URL
@@ -189,7 +192,7 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
 
     @extend_schema_field(StandingOutput)
     def get_standing(self, row: Credential) -> dict[str, Any]:
-        found = standing.standing_of(row, timezone.now())
+        found = credential_status.standing_of(row, timezone.now())
         written: dict[str, Any] = StandingOutput(_standing(row, found)).data
         return written
 
@@ -212,7 +215,7 @@ def _standing(row: Credential, found: Standing) -> dict[str, Any]:
         "state": found.state,
         "sentence": found.sentence,
         "remedy": found.remedy,
-        "used_at": standing.used_at(row),
+        "used_at": credential_status.used_at(row),
         "renewed_at": found.obtained_at,
         "expires_at": found.expires_at,
         "in_doubt_since": found.in_doubt_since,
@@ -299,7 +302,11 @@ class CredentialList(ListAPIView[Credential]):
             raise invalid(**why)
         client = client or {}
         at = client.pop("registration_url", "")
-        save = partial(custody.create_credential, actor=person(request), **{"secret": ""} | details | client)
+        save = partial(
+            credential_operations.create_credential,
+            actor=person(request),
+            **{"secret": ""} | details | client,
+        )
         if at:
             _check_registered(details, client)
             row = save(
@@ -328,7 +335,7 @@ class CredentialDetail(GenericAPIView[Credential]):
         """Another secret in the place of the old one; whatever uses the credential goes on with it."""
         given = SecretInput(data=request.data)
         given.is_valid(raise_exception=True)
-        custody.replace_secret(self._row(pk), actor=person(request), **given.validated_data)
+        credential_operations.replace_secret(self._row(pk), actor=person(request), **given.validated_data)
         return self._answer(pk)
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
@@ -338,12 +345,14 @@ class CredentialDetail(GenericAPIView[Credential]):
         given.is_valid(raise_exception=True)
         row = self._row(pk)
         changes = _changes(row, dict(given.validated_data))
-        custody.update_credential(row, actor=person(request), expected=expected(request), **changes)
+        credential_operations.update_credential(
+            row, actor=person(request), expected=expected(request), **changes
+        )
         return self._answer(pk)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
-        custody.remove_credential(self._row(pk), actor=person(request))
+        credential_operations.remove_credential(self._row(pk), actor=person(request))
         return Response(status=204)
 
     def _row(self, pk: Any) -> Credential:
@@ -351,7 +360,7 @@ class CredentialDetail(GenericAPIView[Credential]):
 
     def _answer(self, pk: Any) -> Response:
         row = self._row(pk)
-        return Response(CredentialOutput(row).data, headers=etag_of(credentials.facts(row)))
+        return Response(CredentialOutput(row).data, headers=etag_of(sessions.facts(row)))
 
 
 def _check_registered(details: dict[str, Any], client: dict[str, Any]) -> None:
@@ -403,7 +412,7 @@ class CredentialSignOut(GenericAPIView[Credential]):
     @extend_schema(request=None, responses={204: None})
     def post(self, request: Request, pk: Any) -> Response:
         """Forgets the tokens. The next one needs a sign-in, or is asked for with the client's secret."""
-        custody.sign_out(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
+        credential_operations.sign_out(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
         return Response(status=204)
 
 

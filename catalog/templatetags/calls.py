@@ -10,10 +10,10 @@ from django.template.context import Context
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from catalog import standing
+from catalog.credentials import status as credential_status
+from catalog.credentials.oauth import clients
 from catalog.models import Call, Endpoint
 from catalog.models.calls import Retry, Sent
-from catalog.oauth import clients
 from catalog.protocols.signature import Parameter
 from catalog.templatetags.display import milliseconds, shown
 from people.models import Membership, User
@@ -80,7 +80,7 @@ def wider_sign_in(context: Context, endpoint: Endpoint) -> dict[str, Any]:
     grant = credential.grant
     return shared | {
         "credential": credential,
-        "standing": standing.standing_of(credential, timezone.now()),
+        "standing": credential_status.standing_of(credential, timezone.now()),
         "signs_in_at": urlsplit(grant.authorization_url or grant.token_url).netloc,
     }
 

@@ -12,14 +12,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog import connecting, credentials, custody, standing
+from catalog import connecting
 from catalog.client_fields import ClientChangeForm, ClientForm
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
+from catalog.credentials import status as credential_status
+from catalog.credentials.oauth import clients, registration, sign_in
+from catalog.credentials.oauth.our_addresses import redirect_uri
+from catalog.credentials.oauth.revocation import Farewell
 from catalog.forms import CredentialChangeForm, CredentialForm, SecretForm
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients, registration, sign_in
-from catalog.oauth.our_addresses import redirect_uri
-from catalog.oauth.revocation import Farewell
 from catalog.views import offers
 from core.errors import DomainError
 from core.oauth.client import ClientAuthentication
@@ -35,7 +38,7 @@ ROWS = Credential.objects.filter(removed_at=None).select_related("set_by", "gran
 @requires(Role.VIEWER)
 def credential_list(request: HttpRequest) -> HttpResponse:
     rows, now = list(ROWS.annotate(used_by=IN_USE)), timezone.now()
-    states = [(row, standing.standing_of(row, now)) for row in rows]
+    states = [(row, credential_status.standing_of(row, now)) for row in rows]
     return render(request, "catalog/credentials.html", {"credentials": states})
 
 
@@ -71,7 +74,7 @@ def _created(
     request: HttpRequest, form: CredentialForm, client: ClientForm, chosen: dict[str, Any]
 ) -> Credential:
     given = form.cleaned_data | (client.given() if form.is_oauth else {})
-    save = partial(custody.create_credential, actor=person(request), **given)
+    save = partial(credential_operations.create_credential, actor=person(request), **given)
     return save(registered=offers.registered(request, chosen, lambda tried: save(registered=tried)))
 
 
@@ -106,7 +109,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
     form = SecretForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            custody.replace_secret(row, actor=person(request), **form.cleaned_data)
+            credential_operations.replace_secret(row, actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -115,8 +118,8 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
     is_oauth = clients.uses_oauth(row)
     context = {
         "credential": row,
-        "standing": standing.standing_of(row, timezone.now()),
-        "used_at": standing.used_at(row),
+        "standing": credential_status.standing_of(row, timezone.now()),
+        "used_at": credential_status.used_at(row),
         "form": form,
         "grant": row.grant if is_oauth else None,
         "takes_secret": not is_oauth or clients.has_secret(row.grant),
@@ -135,7 +138,7 @@ def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
     if clients.uses_oauth(row):
         return _client_edit(request, row)
     form = CredentialChangeForm(request.POST or None, credential=row)
-    form.edits(credentials.facts(row))
+    form.edits(sessions.facts(row))
     if request.method == "POST" and form.is_valid() and _is_changed(request, row, form, form.cleaned_data):
         return redirect("credential", row.pk)
     context = {"credential": row, "form": form}
@@ -145,7 +148,7 @@ def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
 def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     """The settings of an OAuth client."""
     client = ClientChangeForm(request.POST or None, initial=_held(row))
-    client.edits(credentials.facts(row))
+    client.edits(sessions.facts(row))
     context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
     if offers.LOOK in request.POST:
         found = _looked_up(request, row, request.POST.get("resource", ""))
@@ -161,7 +164,7 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
 
 def _client_page(request: HttpRequest, row: Credential, more: dict[str, Any]) -> HttpResponse:
     client = ClientChangeForm(initial=_held(row))
-    client.edits(credentials.facts(row))
+    client.edits(sessions.facts(row))
     context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
     return render(request, "catalog/credential_client.html", context | more)
 
@@ -183,7 +186,9 @@ def _is_changed(
     wanted: dict[str, Any],
     chosen: dict[str, Any] | None = None,
 ) -> bool:
-    save = partial(custody.update_credential, row, actor=person(request), expected=form.expected, **wanted)
+    save = partial(
+        credential_operations.update_credential, row, actor=person(request), expected=form.expected, **wanted
+    )
     try:
         save(registered=offers.registered(request, chosen or {}, lambda tried: save(registered=tried)))
     except DomainError as error:
@@ -200,7 +205,7 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
     """With the scopes that the vendor wants too. A client that asks for itself needs no person for that."""
     row = get_object_or_404(ROWS, pk=pk)
     if row.kind == CredentialKind.OAUTH_CLIENT and row.grant.wanted_scope:
-        custody.widen(row, actor=person(request))
+        credential_operations.widen(row, actor=person(request))
         return _go_on(request, row, "Saved. The next token is asked for with these scopes.")
     if clients.uses_oauth(row) and row.grant.issuer and (row.grant.ended_at or row.grant.refused_at):
         found = _looked_up(request, row, row.grant.resource)
@@ -262,7 +267,7 @@ def client_document(request: HttpRequest) -> HttpResponse:
 @require_POST
 def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
-    farewell = custody.sign_out(row, actor=person(request))
+    farewell = credential_operations.sign_out(row, actor=person(request))
     messages.success(request, _and_there("Its tokens are forgotten.", farewell))
     return redirect("credential", row.pk)
 
@@ -272,7 +277,7 @@ def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
 def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(Credential, pk=pk, removed_at=None)
     try:
-        farewell = custody.remove_credential(row, actor=person(request))
+        farewell = credential_operations.remove_credential(row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential", row.pk)

@@ -12,16 +12,18 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connecting, connections, custody, enumeration, pacing, protocols, second_look
+from catalog import connecting, connections, enumeration, protocols, second_look
 from catalog.client_fields import ClientForm
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import pacing
+from catalog.credentials.oauth import clients
+from catalog.credentials.oauth.our_addresses import redirect_uri
+from catalog.credentials.oauth.registration import Registered
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients
-from catalog.oauth.our_addresses import redirect_uri
-from catalog.oauth.registration import Registered
 from catalog.twins import twins_of
 from catalog.views import offers
 from catalog.views.credentials import refuse
@@ -131,7 +133,9 @@ def _credential(
 ) -> Credential | None:
     if form.cleaned_data["credential"] == NEW:
         stated = stated_credential(form, client)
-        return custody.create_credential(actor=actor, name=vendor.name, registered=registered, **stated)
+        return credential_operations.create_credential(
+            actor=actor, name=vendor.name, registered=registered, **stated
+        )
     return chosen_credential(form)
 
 

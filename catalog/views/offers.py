@@ -10,11 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from catalog import protocols
+from catalog.credentials.oauth import discovery, registering, sign_in
+from catalog.credentials.oauth.findings import Discovery, Server
+from catalog.credentials.oauth.our_addresses import document_url, redirect_uri
+from catalog.credentials.oauth.registration import Registered
 from catalog.models import Credential
-from catalog.oauth import discovery, registering, sign_in
-from catalog.oauth.findings import Discovery, Server
-from catalog.oauth.our_addresses import document_url, redirect_uri
-from catalog.oauth.registration import Registered
 from core import strict_json
 from core.errors import DomainError
 from core.oauth.client import ClientAuthentication

@@ -6,11 +6,12 @@ from django.shortcuts import render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connections, custody, previews
+from catalog import connections, previews
 from catalog.client_fields import ClientForm
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth.our_addresses import redirect_uri
 from catalog.forms import NEW, EndpointForm, PreviewForm
 from catalog.models import Endpoint
-from catalog.oauth.our_addresses import redirect_uri
 from catalog.views import offers
 from catalog.views.credentials import refuse
 from catalog.views.endpoints import (
@@ -80,7 +81,11 @@ def _changed(row: Endpoint, form: EndpointForm) -> Endpoint:
 def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
     given = form.cleaned_data
     is_new = given["credential"] == NEW
-    credential = custody.draft_credential(name="new", **stated_credential(form, client)) if is_new else None
+    credential = (
+        credential_operations.draft_credential(name="new", **stated_credential(form, client))
+        if is_new
+        else None
+    )
     return connections.draft_endpoint(
         protocol=given["protocol"],
         url=given["url"],

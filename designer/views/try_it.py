@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from catalog import call_results, examples, invocation, pacing, protocols
+from catalog import call_results, examples, invocation, protocols
+from catalog.credentials import pacing
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
 from catalog.protocols.base import Note

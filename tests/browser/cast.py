@@ -3,7 +3,8 @@
 import msgspec
 from django.utils import timezone
 
-from catalog import custody, examples, invocation
+from catalog import examples, invocation
+from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
 from catalog.models.calls import Asked, Attempt, Result, Sent
 from catalog.notifications import webhooks
@@ -41,10 +42,10 @@ def set_the_stage() -> list[str]:
         vendor=make_vendor(name="Fair Weather", slug="weather"), last_success_at=timezone.now()
     )
     failing = make_endpoint(failures=2, error_code="TIMEOUT", error_message="The vendor did not answer.")
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=actor, name="Main key", kind="bearer", url="http://127.0.0.1:9000/", secret="a-secret"
     )
-    client = custody.create_credential(
+    client = credential_operations.create_credential(
         actor=actor,
         name="Weather sign-in",
         kind="oauth_code",

@@ -5,9 +5,9 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import sign_in, states
 from catalog.models import Credential, Grant
-from catalog.oauth import sign_in, states
 from people.models import User
 from tests.authorization_server import AuthorizationServer
 from tests.factories import make_user
@@ -18,7 +18,7 @@ SESSION = "the key of a login session"
 
 def make_client(server: AuthorizationServer, kind: str = "oauth_client", **changed: Any) -> Credential:
     secret = changed.pop("secret", server.client_secret or "")
-    return custody.create_credential(
+    return credential_operations.create_credential(
         actor=changed.pop("actor", None) or make_user(),
         name=changed.pop("name", "Weather"),
         kind=kind,

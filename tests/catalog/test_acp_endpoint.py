@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from catalog import credentials, enumeration
+from catalog import enumeration
+from catalog.credentials import sessions
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo import VENDORS
@@ -104,7 +105,7 @@ def endpoint(agency):
 def call(endpoint, agent, arguments, before=None):
     version = Tool.objects.select_related("current").get(endpoint=endpoint, tool_id=agent.id).current
     protocol, signature = endpoint.speak(), version.decoded()
-    with credentials.open_session(endpoint) as session:
+    with sessions.open_session(endpoint) as session:
         if before is None:
             return protocol.invoke(session, agent.id, version.label, signature, arguments)
         return protocol.resume(session, agent.id, version.label, signature, before.resume, arguments)

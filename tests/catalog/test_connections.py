@@ -5,7 +5,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog import connections, custody, enumeration, protocols
+from catalog import connections, enumeration, protocols
+from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Endpoint, Run, Tool, ToolVersion, Vendor
 from catalog.models.runs import Trigger
 from catalog.protocols.a2t import A2T
@@ -25,7 +26,7 @@ def admin():
 
 def make_credential(url: str = URL, **fields) -> Credential:
     given = {"name": "Main key", "kind": "bearer", "secret": "s3cret", **fields}
-    return custody.create_credential(actor=make_user(), url=url, **given)
+    return credential_operations.create_credential(actor=make_user(), url=url, **given)
 
 
 def last_audit() -> tuple[str, str, dict | None, dict | None]:
@@ -146,7 +147,7 @@ EDITS = {
     "endpoint": lambda vendor, endpoint, credential: connections.update_endpoint(
         endpoint, actor=make_user(), name="Late"
     ),
-    "secret": lambda vendor, endpoint, credential: custody.replace_secret(
+    "secret": lambda vendor, endpoint, credential: credential_operations.replace_secret(
         credential, actor=make_user(), secret="late"
     ),
     "new endpoint": lambda vendor, endpoint, credential: connections.create_endpoint(
@@ -156,7 +157,7 @@ EDITS = {
     "endpoint twice": lambda vendor, endpoint, credential: connections.remove_endpoint(
         endpoint, actor=make_user()
     ),
-    "credential twice": lambda vendor, endpoint, credential: custody.remove_credential(
+    "credential twice": lambda vendor, endpoint, credential: credential_operations.remove_credential(
         credential, actor=make_user()
     ),
 }
@@ -168,7 +169,7 @@ def test_what_somebody_removed_meanwhile_is_neither_edited_nor_revived(admin, ed
     vendor = Vendor.objects.get(pk=endpoint.vendor_id)
     stale = (vendor, Endpoint.objects.get(pk=endpoint.pk), Credential.objects.get(pk=credential.pk))
     connections.remove_vendor(Vendor.objects.get(pk=vendor.pk), actor=admin)
-    custody.remove_credential(credential, actor=admin)
+    credential_operations.remove_credential(credential, actor=admin)
     trail = AuditEntry.objects.count()
 
     with pytest.raises(DomainError) as late:
@@ -278,7 +279,7 @@ def test_credential_goes_with_its_own_origin_only(admin):
 def test_removed_credential_is_not_bound_again(admin):
     credential = make_credential()
     stale = Credential.objects.get(pk=credential.pk)
-    custody.remove_credential(credential, actor=admin)
+    credential_operations.remove_credential(credential, actor=admin)
 
     with pytest.raises(DomainError, match="has been removed"):
         connections.update_endpoint(make_endpoint(url=URL), actor=admin, credential=stale)
@@ -409,27 +410,27 @@ def test_credential_in_use_is_not_removed(admin):
     endpoint = make_endpoint(url=URL, credential=credential, name="Main")
 
     with pytest.raises(DomainError) as refused:
-        custody.remove_credential(credential, actor=admin)
+        credential_operations.remove_credential(credential, actor=admin)
     assert (refused.value.code, refused.value.status) == ("credential_in_use", 409)
     assert "“Main”" in refused.value.message
 
     connections.remove_endpoint(endpoint, actor=admin)
-    custody.remove_credential(credential, actor=admin)
+    credential_operations.remove_credential(credential, actor=admin)
     credential.refresh_from_db()
     assert credential.sealed == ""
 
 
 def test_every_change_leaves_its_row_in_the_trail(admin):
     vendor = connections.create_vendor(actor=admin, name="Acme")
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=admin, name="Key", kind="header", header="X-Key", url=URL, secret="s3cret"
     )
     endpoint = connections.create_endpoint(
         actor=admin, vendor=vendor, protocol="a2t", url=URL, credential=credential
     )
-    custody.replace_secret(credential, actor=admin, secret="an0ther")
+    credential_operations.replace_secret(credential, actor=admin, secret="an0ther")
     connections.remove_vendor(vendor, actor=admin)
-    custody.remove_credential(credential, actor=admin)
+    credential_operations.remove_credential(credential, actor=admin)
 
     rows = AuditEntry.objects.order_by("pk")
     assert {row.actor for row in rows} == {admin}

@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from catalog import credentials, custody
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
 from catalog.models import Credential
 from core.outbound.errors import RefusedError
 from people.models import AuditEntry
@@ -24,12 +25,12 @@ KEY = "kAnarY+vogel/17=geheim&x"
 
 def make_credential(url: str, **fields) -> Credential:
     given = {"name": "Key", "kind": "query", "parameter": "api_key", "secret": KEY, **fields}
-    return custody.create_credential(actor=make_user(), url=url, **given)
+    return credential_operations.create_credential(actor=make_user(), url=url, **given)
 
 
 def ask(vendor: HostileVendor, path: str = "/a", params=None, *, exchanges=None, **fields):
     endpoint = make_endpoint(url=vendor.url, credential=make_credential(vendor.url, **fields))
-    with credentials.open_session(endpoint, exchanges) as session:
+    with sessions.open_session(endpoint, exchanges) as session:
         return session.get(path, params=params)
 
 
@@ -68,7 +69,7 @@ def test_reply_that_repeats_the_key_in_any_spelling_is_not_taken(spelling):
 def test_key_stays_with_its_origin():
     with HostileVendor(reply()) as vendor, HostileVendor(reply()) as other:
         endpoint = make_endpoint(url=vendor.url, credential=make_credential(vendor.url))
-        with credentials.open_session(endpoint) as session, session.at(other.url) as elsewhere:
+        with sessions.open_session(endpoint) as session, session.at(other.url) as elsewhere:
             session.get("/a")
             elsewhere.get("/b")
 
@@ -113,7 +114,7 @@ def test_each_conversation_gets_a_token_of_its_own(time_machine):
         endpoint = make_endpoint(url=vendor.url, credential=make_credential(vendor.url, kind="jwt"))
         for moment in ("2026-11-21T10:00Z", "2026-11-21T10:01Z"):
             time_machine.move_to(moment, tick=True)
-            with credentials.open_session(endpoint) as session:
+            with sessions.open_session(endpoint) as session:
                 session.get("/a")
 
     first, second = (claims_of(request)["iat"] for request in vendor.requests)

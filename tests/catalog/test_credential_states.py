@@ -6,7 +6,9 @@ import re
 import pytest
 from rest_framework.test import APIClient
 
-from catalog import credentials, custody, enumeration
+from catalog import enumeration
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.runs import Trigger
 from people.models import AuditEntry, Role
@@ -50,7 +52,7 @@ def guarded(vendor: Vendor):
         return None if is_fine else (401, b"{}")
 
     vendor.script = guard
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=make_user(username="ada"), name="Key", kind="bearer", url=vendor.url, secret="a wrong one"
     )
     return make_endpoint(url=vendor.url, credential=credential, name="Main")
@@ -98,10 +100,10 @@ def test_a_secret_that_is_taken_again_is_no_longer_refused(guarded, vendor, admi
 
 @pytest.mark.django_db(transaction=True)
 def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, admin_api):
-    with credentials.open_session(guarded) as session:
+    with sessions.open_session(guarded) as session:
         with pytest.raises(Exception, match="401"):
             session.get("/tools")
-        custody.replace_secret(guarded.credential, actor=make_user(), secret="the right one")
+        credential_operations.replace_secret(guarded.credential, actor=make_user(), secret="the right one")
 
     assert state_of(admin_api, guarded.credential_id)["state"] == "new"
 
@@ -121,7 +123,7 @@ def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, ad
 def test_a_secret_that_does_not_open_is_refused_with_a_way_out(
     admin, admin_api, settings, keys, sealed, says
 ):
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=make_user(), name="Key", kind="bearer", url="https://a.example/", secret="s3cret"
     )
     settings.KEYS = settings.KEYS if keys is None else keys
@@ -423,7 +425,7 @@ EDITS = [
 def test_another_origin_unbinds_the_secret(what, before, after, role):
     """Whoever may change an address must not get the secret sent to it."""
     settings = {"token_url": "http://127.0.0.1:9100/token", "client_id": "x"}
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=make_user(), name="Key", kind="oauth_client", url=EDITS[0][1], secret="s3cret", **settings
     )
     endpoint = make_endpoint(url=EDITS[0][1], credential=credential)
@@ -506,7 +508,7 @@ def test_secrets_go_in_and_never_come_out(admin, admin_api, server):
 def test_list_of_many_credentials_costs_the_same(admin, server, django_assert_max_num_queries):
     for _ in range(3):
         make_client(server, "oauth_code")
-        custody.create_credential(
+        credential_operations.create_credential(
             actor=make_user(), name="Key", kind="bearer", url="https://a.example/", secret="s3cret"
         )
 

@@ -12,7 +12,9 @@ from django.core import serializers
 from django.db import connection
 from rest_framework.test import APIClient
 
-from catalog import connections, credentials, custody, enumeration
+from catalog import connections, enumeration
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
 from core.encryption import Secret
@@ -31,7 +33,7 @@ def key(name: str, fill: int = 0, size: int = 32) -> str:
 
 def make_credential(secret: str = "s3cret", **fields) -> Credential:
     given = {"name": "Main key", "kind": "bearer", "url": URL, **fields}
-    return custody.create_credential(actor=make_user(), secret=secret, **given)
+    return credential_operations.create_credential(actor=make_user(), secret=secret, **given)
 
 
 def test_secret_does_not_show_itself():
@@ -48,7 +50,7 @@ def test_secret_does_not_show_itself():
 def test_sealed_secret_opens_again_and_never_looks_the_same():
     one, other = make_credential(), make_credential()
 
-    assert credentials.unseal(Credential.objects.get(pk=one.pk)).reveal() == "s3cret"
+    assert sessions.unseal(Credential.objects.get(pk=one.pk)).reveal() == "s3cret"
     assert one.sealed.startswith("v1:k1:")
     assert one.sealed != other.sealed
     assert one.fingerprint == other.fingerprint != make_credential("another").fingerprint
@@ -59,8 +61,8 @@ def test_ciphertext_of_another_row_does_not_open():
     mine, other = make_credential("mine"), make_credential("other")
     Credential.objects.filter(pk=mine.pk).update(sealed=other.sealed)
 
-    with pytest.raises(credentials.UndecryptableError) as locked:
-        credentials.unseal(Credential.objects.get(pk=mine.pk))
+    with pytest.raises(sessions.UndecryptableError) as locked:
+        sessions.unseal(Credential.objects.get(pk=mine.pk))
 
     assert locked.value.code == "CREDENTIAL_LOCKED"
 
@@ -83,8 +85,8 @@ def test_damaged_ciphertext_is_never_taken_for_a_secret(damage):
     credential = make_credential()
     credential.sealed = damage(credential.sealed)
 
-    with pytest.raises(credentials.UndecryptableError):
-        credentials.unseal(credential)
+    with pytest.raises(sessions.UndecryptableError):
+        sessions.unseal(credential)
 
 
 @pytest.mark.django_db
@@ -96,7 +98,7 @@ def test_missing_or_wrong_key_locks_the_secret(settings, keys):
     settings.KEYS = keys
 
     with pytest.raises(DomainError) as locked:
-        credentials.unseal(credential)
+        sessions.unseal(credential)
 
     assert locked.value.code == "CREDENTIAL_LOCKED"
     assert "“Main key”" in locked.value.message
@@ -122,11 +124,11 @@ def test_first_key_seals_and_all_keys_open(settings):
 
     new = make_credential("new secret")
     assert new.sealed.startswith("v1:k2:")
-    assert credentials.unseal(old).reveal() == "old secret"
-    old = custody.replace_secret(old, actor=make_user(), secret="old secret")
+    assert sessions.unseal(old).reveal() == "old secret"
+    old = credential_operations.replace_secret(old, actor=make_user(), secret="old secret")
 
     settings.KEYS = [key("k2", fill=2)]
-    assert [credentials.unseal(row).reveal() for row in (old, new)] == ["old secret", "new secret"]
+    assert [sessions.unseal(row).reveal() for row in (old, new)] == ["old secret", "new secret"]
 
 
 @pytest.mark.django_db
@@ -139,7 +141,7 @@ def test_first_key_seals_and_all_keys_open(settings):
     ],
 )
 def test_each_kind_has_its_own_header(fields, headers):
-    assert credentials.proof(make_credential(**fields)).headers == headers
+    assert sessions.proof(make_credential(**fields)).headers == headers
 
 
 @pytest.mark.django_db
@@ -151,7 +153,7 @@ def test_no_session_takes_a_credential_to_another_origin(settings, url):
     endpoint = make_endpoint(url=url, credential=make_credential())
 
     with pytest.raises(DomainError) as refused:
-        credentials.open_session(endpoint)
+        sessions.open_session(endpoint)
 
     assert refused.value.code == "CREDENTIAL_ELSEWHERE"
 
@@ -164,7 +166,7 @@ def test_removed_credential_is_not_sent(admin_api):
     endpoint = Endpoint.objects.select_related("credential").get(pk=endpoint.pk)
 
     with pytest.raises(DomainError):
-        credentials.open_session(endpoint)
+        sessions.open_session(endpoint)
 
 
 CANARY = "kAnarY+vogel/17=geheim"
@@ -205,7 +207,7 @@ def echoes(secret: str):
 def test_reply_that_holds_the_secret_is_not_taken(script):
     with HostileVendor(script) as parrot:
         endpoint = make_endpoint(url=parrot.url, credential=make_credential(CANARY, url=parrot.url))
-        with credentials.open_session(endpoint) as session, pytest.raises(RefusedError) as refused:
+        with sessions.open_session(endpoint) as session, pytest.raises(RefusedError) as refused:
             session.get("/tools")
 
     assert refused.value.code == "ECHO"

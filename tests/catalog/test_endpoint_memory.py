@@ -2,7 +2,8 @@
 
 import pytest
 
-from catalog import connections, credentials
+from catalog import connections
+from catalog.credentials import sessions
 from catalog.models import Endpoint
 from tests.factories import make_endpoint, make_user
 
@@ -15,7 +16,7 @@ def remembered(endpoint):
 
 def test_what_a_conversation_found_out_is_there_for_the_next():
     endpoint = make_endpoint(url="http://127.0.0.1:9/")
-    with credentials.open_session(endpoint) as session:
+    with sessions.open_session(endpoint) as session:
         session.memory["era"] = "modern"
     assert remembered(endpoint) == {"era": "modern"}
 
@@ -26,7 +27,7 @@ def test_what_a_conversation_found_out_is_there_for_the_next():
 )
 def test_what_was_found_out_about_another_address_is_not_written_back(change):
     endpoint = make_endpoint(url="http://127.0.0.1:9/")
-    with credentials.open_session(endpoint) as session:
+    with sessions.open_session(endpoint) as session:
         session.memory["era"] = "handshake"
         connections.update_endpoint(Endpoint.objects.get(pk=endpoint.pk), actor=make_user(), **change)
     assert remembered(endpoint) == {}

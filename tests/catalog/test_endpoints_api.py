@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Endpoint, Run
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
@@ -20,7 +20,9 @@ def refusal(answer) -> tuple[int, str, set[str]]:
 
 
 def make_credential(url: str = ADDRESS) -> Credential:
-    return custody.create_credential(actor=make_user(), name="Key", kind="bearer", url=url, secret="s3cret")
+    return credential_operations.create_credential(
+        actor=make_user(), name="Key", kind="bearer", url=url, secret="s3cret"
+    )
 
 
 @pytest.fixture

@@ -416,9 +416,9 @@ def test_a_version_row_refuses_to_change_even_with_sql(endpoint):
 
 
 def test_a_bad_secret_key_ends_the_run_in_plain_words(endpoint, settings):
-    from catalog import custody
+    from catalog.credentials import operations as credential_operations
 
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=make_user(), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
     )
     Endpoint.objects.update(credential=credential)
@@ -428,9 +428,9 @@ def test_a_bad_secret_key_ends_the_run_in_plain_words(endpoint, settings):
 
 
 def test_the_credential_travels_to_its_own_origin_only(endpoint, vendor):
-    from catalog import custody
+    from catalog.credentials import operations as credential_operations
 
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=make_user(), name="Key", kind="header", header="X-Key", url=endpoint.url, secret="s3cret"
     )
     Endpoint.objects.update(credential=credential)

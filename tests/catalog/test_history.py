@@ -336,11 +336,11 @@ def test_vendor_that_is_away_altogether_is_left_alone_soon_and_asked_again_later
 
 
 def test_locked_credential_is_told_and_asks_nobody(archive, endpoint, settings):
-    from catalog import custody
+    from catalog.credentials import operations as credential_operations
     from tests.factories import make_user
 
     read(endpoint)
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=make_user(), name="Key", kind="bearer", url=archive.url, secret="s3cret"
     )
     Endpoint.objects.update(credential=credential)

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog import connections, custody, invocation
+from catalog import connections, invocation
+from catalog.credentials import operations as credential_operations
 from catalog.invocation import ArgumentsError, ConfirmationError
 from catalog.models import Call, Credential, Finding, ToolVersion
 from catalog.models.calls import CallStatus
@@ -309,14 +310,14 @@ def test_long_outputs_are_cut_and_say_so():
 
 
 def make_credential(url: str) -> Credential:
-    return custody.create_credential(
+    return credential_operations.create_credential(
         actor=make_user(), name="Key", kind="header", header="X-Key", url=url, secret="kAnarY-vogel"
     )
 
 
 def test_the_exchange_is_kept_without_the_secret():
     with HostileVendor(ANSWER) as vendor:
-        credential = custody.create_credential(
+        credential = credential_operations.create_credential(
             actor=make_user(),
             name="Key",
             kind="header",
@@ -352,7 +353,7 @@ def test_a_vendor_that_sends_the_secret_back_gives_nothing_away(secret, status):
         return json_reply(body, status=status)(line, request)
 
     with HostileVendor(parrot) as vendor:
-        credential = custody.create_credential(
+        credential = credential_operations.create_credential(
             actor=make_user(),
             name="Key",
             kind="header",

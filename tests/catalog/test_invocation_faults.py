@@ -14,7 +14,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import custody, enumeration, invocation
+from catalog import enumeration, invocation
+from catalog.credentials import operations as credential_operations
 from catalog.models import Call
 from catalog.models.runs import Trigger
 from catalog.tasks import perform_call
@@ -135,7 +136,7 @@ def test_secrets_of_a_call_are_found_nowhere(kind, caplog, capfd):
     tokens = []
     with HostileVendor(parrot) as vendor:
         details = {"kind": kind, "parameter": "key"}
-        credential = custody.create_credential(
+        credential = credential_operations.create_credential(
             actor=make_user(), name="Key", url=vendor.url, secret=CANARY, **details
         )
         call = ask_for(vendor.url, credential=credential)

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from catalog import enumeration, invocation
+from catalog.credentials.oauth import states
 from catalog.models import Call, Endpoint, Run, Tool
 from catalog.models.runs import Trigger
-from catalog.oauth import states
 from core.outbound import challenges
 from people.models import AuditEntry, Role
 from tests.catalog.oauth_cases import grant_of, make_client, standing

@@ -3,10 +3,11 @@
 import pytest
 from django.db.models.functions import Now
 
-from catalog import credentials, enumeration, invocation, tasks
+from catalog import enumeration, invocation, tasks
+from catalog.credentials import sessions
+from catalog.credentials.oauth import discovery, metadata, states, tokens
 from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
-from catalog.oauth import discovery, metadata, states, tokens
 from core.outbound.errors import RefusedError
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, make_client, signed_in, standing, wear_out
@@ -93,7 +94,7 @@ def test_refused_credential_that_is_taken_again_is_well(server):
 
 def test_conversation_that_outlasts_its_token_renews_it(server):
     credential = signed_in(server)
-    with credentials.open_session(endpoint_of(server, credential)) as session:
+    with sessions.open_session(endpoint_of(server, credential)) as session:
         session.get("/tools/")
         first = server.requests[-1].headers["authorization"]
         wear_out(credential)
@@ -113,7 +114,7 @@ def test_call_that_may_do_something_twice_is_not_sent_again(server):
         credential.origin = vendor.url
         credential.save()
         with (
-            credentials.open_session(make_endpoint(url=vendor.url, credential=credential)) as session,
+            sessions.open_session(make_endpoint(url=vendor.url, credential=credential)) as session,
             pytest.raises(RefusedError),
         ):
             session.post("/run", json={})
@@ -133,7 +134,7 @@ def test_token_is_not_taken_back(server):
         credential.origin = vendor.url
         credential.save()
         endpoint = make_endpoint(url=vendor.url, credential=credential)
-        with credentials.open_session(endpoint) as session:
+        with sessions.open_session(endpoint) as session:
             for _ in range(2):
                 with pytest.raises(RefusedError) as refused:
                     session.get("/")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.oauth import discovery, metadata
+from catalog.credentials.oauth import discovery, metadata
 from core.outbound import challenges
 from core.outbound.errors import RefusedError
 from tests.authorization_server import AuthorizationServer
@@ -45,8 +45,8 @@ def test_vendor_says_it_all(server):
 
 def test_what_was_found_is_what_a_sign_in_needs(server, db):
     """Nothing is stored by looking; what was found fits what an administrator enters."""
+    from catalog.credentials.oauth import states
     from catalog.models import Credential
-    from catalog.oauth import states
     from tests.catalog.oauth_cases import make_client, sign, standing
     from tests.factories import make_user
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from catalog.credentials.oauth import states, tokens
+from catalog.credentials.oauth.errors import NeedsSignInError
 from catalog.models import Grant
-from catalog.oauth import states, tokens
-from catalog.oauth.errors import NeedsSignInError
 from core.oauth import http
 from core.outbound.errors import UnavailableError
 from people.models import AuditEntry

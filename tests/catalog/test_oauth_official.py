@@ -11,8 +11,8 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from catalog import enumeration
+from catalog.credentials.oauth import tokens
 from catalog.models import Credential, Endpoint, Run, Tool
-from catalog.oauth import tokens
 from people.api_keys import issue
 from people.models import AuditEntry, Role, Scope
 from tests.catalog.oauth_cases import grant_of, wear_out

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from django.utils import timezone
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import registration
 from catalog.models import Grant
-from catalog.oauth import registration
 from core.encryption import Secret
 from core.outbound.errors import ProtocolError
 from people.models import AuditEntry
@@ -195,7 +195,9 @@ def test_secret_that_was_given_for_a_while_says_so_before_it_is_over():
         assert standing(ending).state == "refused"
         assert "register Pegboard there again" in standing(ending).sentence
 
-        custody.update_credential(ending, actor=make_user(), registered=registered(client_id="another"))
+        credential_operations.update_credential(
+            ending, actor=make_user(), registered=registered(client_id="another")
+        )
         assert standing(ending).state == "new"
         assert AuditEntry.objects.filter(action="edit").get().after["client_id"] == "another"
         assert SECRET not in str(AuditEntry.objects.values_list("before", "after"))

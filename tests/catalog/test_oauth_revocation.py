@@ -3,7 +3,7 @@
 import pytest
 from django.db import transaction
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Grant
 from people.models import AuditEntry
 from tests.authorization_server import CLIENT_SECRET, AuthorizationServer
@@ -37,9 +37,9 @@ def told() -> tuple[bool, str]:
 
 
 ENDINGS = {
-    "signed out": lambda credential, ada: custody.sign_out(credential, actor=ada),
-    "removed": lambda credential, ada: custody.remove_credential(credential, actor=ada),
-    "another client": lambda credential, ada: custody.update_credential(
+    "signed out": lambda credential, ada: credential_operations.sign_out(credential, actor=ada),
+    "removed": lambda credential, ada: credential_operations.remove_credential(credential, actor=ada),
+    "another client": lambda credential, ada: credential_operations.update_credential(
         credential, actor=ada, client_id="another"
     ),
 }
@@ -65,10 +65,12 @@ def test_both_tokens_are_ended_there_after_they_are_gone_here(server, committed,
 def test_nothing_is_said_when_nothing_was_changed(server, committed):
     credential = with_door(server)
     with committed(), transaction.atomic():
-        custody.remove_credential(credential, actor=make_user())
+        credential_operations.remove_credential(credential, actor=make_user())
         transaction.set_rollback(True)  # the rest of it went wrong
     with committed():
-        custody.update_credential(credential, actor=make_user(), name="Another name", scope="read")
+        credential_operations.update_credential(
+            credential, actor=make_user(), name="Another name", scope="read"
+        )
     assert server.revocations == []
     assert grant_of(credential).access_token
 
@@ -87,7 +89,7 @@ def test_server_that_does_not_listen_is_in_nobodys_way(server, committed, name):
     credential = with_door(server)
     server.revoke_script = FAILURES[name]
     with committed():
-        farewell = custody.remove_credential(credential, actor=make_user())
+        farewell = credential_operations.remove_credential(credential, actor=make_user())
     assert not Grant.objects.exists()
     assert len(server.revocations) == 1, "the second token would fare no better"
     was_told, why = told()
@@ -100,12 +102,12 @@ def test_server_that_does_not_listen_is_in_nobodys_way(server, committed, name):
 def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):
     nowhere = signed_in(server, name="without a door")
     with committed():
-        assert custody.sign_out(nowhere, actor=make_user())
+        assert credential_operations.sign_out(nowhere, actor=make_user())
     assert "it names no address for that" in told()[1]
     credential = with_door(server, name="with one")
     Grant.objects.filter(credential=credential).update(access_token="v1:x:damaged")
     with committed():
-        farewell = custody.remove_credential(credential, actor=make_user())
+        farewell = credential_operations.remove_credential(credential, actor=make_user())
     assert "was not told: The secret of “with one”" in farewell.sentence
     assert not Grant.objects.filter(credential=credential).exists()
 
@@ -113,18 +115,20 @@ def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):
 def test_credential_without_tokens_has_nothing_to_end(server, committed):
     credential = make_client(server, revocation_url=f"{server.url}/revoke")
     with committed():
-        assert custody.remove_credential(credential, actor=make_user()).sentence == ""
+        assert credential_operations.remove_credential(credential, actor=make_user()).sentence == ""
     assert server.revocations == []
     assert not AuditEntry.objects.filter(action="revoke").exists()
 
 
 @pytest.mark.parametrize("elsewhere", ["https://evil.example/revoke", "http://127.0.0.1:1/revoke", "nowhere"])
 def test_secret_goes_to_no_other_origin_than_the_token_address(server, elsewhere):
-    with pytest.raises(custody.DomainError) as raised:
+    with pytest.raises(credential_operations.DomainError) as raised:
         make_client(server, revocation_url=elsewhere)
     assert "revocation_url" in raised.value.fields
     credential = with_door(server)
-    custody.update_credential(credential, actor=make_user(), token_url="https://other.example/token")
+    credential_operations.update_credential(
+        credential, actor=make_user(), token_url="https://other.example/token"
+    )
     assert grant_of(credential).revocation_url == ""
 
 

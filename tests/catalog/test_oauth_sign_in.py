@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.db.models.functions import Now
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import sign_in, states
 from catalog.models import Grant, SignIn
-from catalog.oauth import sign_in, states
 from core import encryption
 from core.errors import DomainError
 from core.oauth.client import challenge_of
@@ -271,7 +271,7 @@ def test_one_person_has_few_sign_ins_open(credential, ada):
 
 def test_change_of_the_client_ends_sign_ins_under_way(server, credential, ada):
     back = server.visit(begin(credential, ada))
-    custody.update_credential(credential, actor=ada, scope="read")
+    credential_operations.update_credential(credential, actor=ada, scope="read")
 
     refused(back, ada, "sign_in_unknown")
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from catalog import custody, previews
+from catalog import previews
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import discovery, registration, sign_in, tokens
+from catalog.credentials.oauth.errors import NeedsSignInError
 from catalog.models import Credential, Grant
-from catalog.oauth import discovery, registration, sign_in, tokens
-from catalog.oauth.errors import NeedsSignInError
 from core.outbound.errors import RefusedError
 from tests.catalog.oauth_cases import REDIRECT, begin, complete, grant_of, standing, wear_out
 from tests.factories import make_endpoint, make_user
@@ -32,7 +33,9 @@ def entered(server: StrictServer, actor, kind: str = "oauth_code", **changed) ->
         "resource": found.resource,
         **changed,
     }
-    return custody.create_credential(actor=actor, name="Strict", kind=kind, url=server.resource, **given)
+    return credential_operations.create_credential(
+        actor=actor, name="Strict", kind=kind, url=server.resource, **given
+    )
 
 
 def read(server: StrictServer, credential: Credential) -> str:
@@ -73,7 +76,7 @@ def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbac
         granted, missing = standing(credential).granted, standing(credential).missing
 
         with django_capture_on_commit_callbacks(execute=True):
-            farewell = custody.sign_out(credential, actor=ada)
+            farewell = credential_operations.sign_out(credential, actor=ada)
         told = "was told" if server.revokes else "was not told: it names no address for that."
         assert told in farewell.sentence
         assert server.revoked == (["refresh_token", "access_token"] if server.revokes else [])
@@ -93,7 +96,7 @@ def test_registered_signed_in_and_read(way):
             authentication=one.client_authentication,
             scope="read write",
         )
-        credential = custody.create_credential(
+        credential = credential_operations.create_credential(
             actor=ada,
             name="Registered",
             kind="oauth_code",

@@ -9,10 +9,11 @@ from urllib.parse import unquote_plus
 import pytest
 from django.db.models.functions import Now
 
-from catalog import credentials, custody
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
+from catalog.credentials.oauth import states, tokens
+from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
 from catalog.models import Grant
-from catalog.oauth import states, tokens
-from catalog.oauth.errors import BusyError, NeedsSignInError
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
 from people.models import AuditEntry
@@ -364,7 +365,7 @@ def test_due_tokens_are_renewed_before_anybody_asks():
 def test_token_server_elsewhere_gets_neither_secret_nor_token():
     with AuthorizationServer() as server, AuthorizationServer() as other:
         credential, admin = signed_in(server), make_user()
-        custody.update_credential(credential, actor=admin, token_url=f"{other.url}/token")
+        credential_operations.update_credential(credential, actor=admin, token_url=f"{other.url}/token")
         with pytest.raises(NeedsSignInError):
             tokens.token_for(credential)
 
@@ -373,7 +374,7 @@ def test_token_server_elsewhere_gets_neither_secret_nor_token():
         assert (stands.state, stands.remedy) == (states.State.REFUSED, states.Remedy.ENTER_SECRET)
         grant = grant_of(credential)
         assert (grant.access_token, grant.refresh_token, grant.credential.sealed) == ("", "", "")
-        custody.replace_secret(credential, actor=admin, secret="another secret")
+        credential_operations.replace_secret(credential, actor=admin, secret="another secret")
         assert standing(credential).state == states.State.NEEDS_SIGN_IN
 
 
@@ -381,7 +382,7 @@ def test_another_scope_brings_another_token():
     with AuthorizationServer() as server:
         credential = make_client(server)
         tokens.token_for(credential)
-        custody.update_credential(credential, actor=make_user(), scope="  read   only ")
+        credential_operations.update_credential(credential, actor=make_user(), scope="  read   only ")
         tokens.token_for(credential)
 
     assert [form["scope"] for form in server.forms] == ["read write", "read only"]
@@ -390,7 +391,7 @@ def test_another_scope_brings_another_token():
 def test_removed_credential_leaves_no_token():
     with AuthorizationServer() as server:
         credential = signed_in(server)
-        custody.remove_credential(credential, actor=make_user())
+        credential_operations.remove_credential(credential, actor=make_user())
         with pytest.raises(DomainError, match="removed"):
             tokens.token_for(credential)
 
@@ -400,9 +401,9 @@ def test_removed_credential_leaves_no_token():
 def test_trail_names_no_secret():
     with AuthorizationServer() as server:
         credential = signed_in(server)
-        custody.update_credential(credential, actor=make_user(), scope="read")
-        custody.sign_out(credential, actor=make_user())
-        custody.remove_credential(credential, actor=make_user())
+        credential_operations.update_credential(credential, actor=make_user(), scope="read")
+        credential_operations.sign_out(credential, actor=make_user())
+        credential_operations.remove_credential(credential, actor=make_user())
 
     entries = AuditEntry.objects.filter(kind="credential").order_by("pk")
     assert [entry.action for entry in entries] == ["enter", "sign in", "edit", "sign out", "remove"]
@@ -413,12 +414,12 @@ def test_trail_names_no_secret():
 
 def test_draft_is_tried_with_a_token_that_is_kept_nowhere():
     with AuthorizationServer() as server:
-        draft = custody.draft_credential(
+        draft = credential_operations.draft_credential(
             name="Draft", kind="oauth_client", url=server.url, secret=CLIENT_SECRET, **server.settings()
         )
         endpoint = make_endpoint(url=server.url)
         endpoint.credential = draft
-        with credentials.open_session(endpoint) as session:
+        with sessions.open_session(endpoint) as session:
             assert session.get("/tools").status == 200
 
     assert not Grant.objects.exists()
@@ -474,7 +475,7 @@ def test_new_secret_mends_a_refused_client():
             with pytest.raises(ProtocolError):
                 tokens.token_for(credential)
         assert len(server.forms) == 1
-        custody.replace_secret(credential, actor=make_user(), secret=CLIENT_SECRET)
+        credential_operations.replace_secret(credential, actor=make_user(), secret=CLIENT_SECRET)
         tokens.token_for(credential)
 
     assert standing(credential).state == states.State.OK
@@ -483,10 +484,10 @@ def test_new_secret_mends_a_refused_client():
 def test_client_may_become_a_public_one_and_back():
     with AuthorizationServer() as server:
         credential, admin = signed_in(server), make_user()
-        custody.update_credential(credential, actor=admin, client_authentication="none")
+        credential_operations.update_credential(credential, actor=admin, client_authentication="none")
         assert grant_of(credential).credential.sealed == ""
         changed = {"client_authentication": "post", "secret": CLIENT_SECRET}
-        custody.update_credential(credential, actor=admin, **changed)
+        credential_operations.update_credential(credential, actor=admin, **changed)
 
     assert grant_of(credential).credential.sealed
     assert standing(credential).state == states.State.OK
@@ -529,7 +530,7 @@ def test_without_a_refresh_token_a_refusal_by_the_vendor_ends_the_sign_in():
 
 
 def test_request_for_a_token_does_not_show_itself():
-    from catalog.oauth import asking
+    from catalog.credentials.oauth import asking
     from core.encryption import Secret
 
     with AuthorizationServer() as server:

@@ -6,7 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from catalog import connections, custody, enumeration
+from catalog import connections, enumeration
+from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, Rejection, Tool
 from catalog.models.runs import Trigger
 from catalog.protocols import openapi_signature
@@ -383,7 +384,7 @@ def test_document_of_the_old_format_ends_the_run_in_plain_words(api):
 def test_endpoint_is_read_where_the_document_is_and_called_where_its_credential_is(api, elsewhere):
     api.document = document({"/a": {"get": operation("a", responses=answers({"type": "object"}))}})
     admin = make_user("admin")
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=admin, name="Key", kind="bearer", url=elsewhere.url, secret="s3cr3t-word"
     )
     endpoint = connections.create_endpoint(

@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from catalog import credentials
+from catalog.credentials import sessions
 from core.outbound.addresses import Policy
 from core.outbound.connection import Limits
 from core.outbound.errors import RefusedError, UnavailableError
@@ -104,17 +104,17 @@ def test_long_bodies_are_recorded_in_part():
 @pytest.mark.django_db
 def test_what_a_protocol_found_out_is_there_in_the_next_session():
     endpoint = make_endpoint()
-    with credentials.open_session(endpoint) as session:
+    with sessions.open_session(endpoint) as session:
         session.memory["era"] = "modern"
     endpoint.refresh_from_db()
-    with credentials.open_session(endpoint) as session:
+    with sessions.open_session(endpoint) as session:
         assert session.memory == {"era": "modern"}
 
 
 @pytest.mark.django_db
 def test_nothing_is_written_when_nothing_was_found_out(django_assert_num_queries):
     endpoint = make_endpoint(memory={"era": "modern"})
-    with django_assert_num_queries(0), credentials.open_session(endpoint) as session:
+    with django_assert_num_queries(0), sessions.open_session(endpoint) as session:
         assert session.memory == {"era": "modern"}
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from catalog import credentials, enumeration, history, invocation
+from catalog import enumeration, history, invocation
+from catalog.credentials import sessions
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo import VENDORS
@@ -67,7 +68,7 @@ def endpoint(bank):
 def call(endpoint, tool_id, arguments, before=None):
     version = Tool.objects.select_related("current").get(endpoint=endpoint, tool_id=tool_id).current
     protocol, signature = endpoint.speak(), version.decoded()
-    with credentials.open_session(endpoint) as session:
+    with sessions.open_session(endpoint) as session:
         if before is None:
             return protocol.invoke(session, tool_id, version.label, signature, arguments)
         return protocol.resume(session, tool_id, version.label, signature, before.resume, arguments)

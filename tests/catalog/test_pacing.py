@@ -10,10 +10,11 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog import connections, enumeration, invocation, pacing
+from catalog import connections, enumeration, invocation
+from catalog.credentials import pacing
+from catalog.credentials.pacing import Pace, back_off, take, turn
 from catalog.models import Call, Endpoint, Run, Tool, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
-from catalog.pacing import Pace, back_off, take, turn
 from catalog.protocols.base import Outcome
 from core import redis_client
 from core.outbound.addresses import Policy

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import clients
 from catalog.models import Credential, Endpoint, Grant, Run, Vendor
-from catalog.oauth import clients
 from people.models import AuditEntry, Role
 from tests.catalog.oauth_cases import grant_of
 from tests.factories import make_user, make_vendor
@@ -264,7 +264,7 @@ def test_server_that_reads_about_us_gets_an_id_without_registering(admin, server
 
 
 def test_details_of_a_plain_credential_are_edited(admin):
-    row = custody.create_credential(
+    row = credential_operations.create_credential(
         actor=make_user(),
         name="Key",
         kind="header",
@@ -303,7 +303,7 @@ def chosen_of(admin, server, path: str, form: dict[str, str]) -> dict:
 
 def entered(server, kind: str) -> Credential:
     addresses = {"token_url": f"{server.url}/token", "authorization_url": f"{server.url}/authorize"}
-    return custody.create_credential(
+    return credential_operations.create_credential(
         actor=make_user(),
         name="Forecasts",
         kind=kind,
@@ -321,7 +321,7 @@ def test_whoever_edits_too_late_registers_nobody(admin, server):
     client = admin.get(path).context["client"]
     seen = {name: client[name].value() or "" for name in client.fields} | {"parameters": ""}
     offer = chosen_of(admin, server, path, seen)
-    custody.update_credential(row, actor=make_user(), name="Renamed meanwhile")
+    credential_operations.update_credential(row, actor=make_user(), name="Renamed meanwhile")
 
     late = admin.post(path, seen | {"expected": client.expected, "register": offer["register"]})
     assert late.status_code == 409

@@ -1,6 +1,6 @@
 import pytest
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
 from catalog.models import Credential
 from people.models import Role
 from tests.factories import make_endpoint, make_user
@@ -19,7 +19,7 @@ def admin():
 
 @pytest.fixture
 def credential():
-    return custody.create_credential(
+    return credential_operations.create_credential(
         actor=make_user(), name="Main key", kind="bearer", url=ADDRESS, secret=SECRET
     )
 

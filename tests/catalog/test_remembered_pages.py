@@ -3,7 +3,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from catalog import connections, custody
+from catalog import connections
+from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, KnownPage, Tool
 from tests.catalog.test_enumeration import counts, read
 from tests.factories import make_endpoint, make_user
@@ -70,7 +71,7 @@ def test_an_answer_to_another_question_is_not_remembered(endpoint, vendor, chang
     vendor.listed.append(tool(26))
     changes = {"url": f"{vendor.url}tools", "settings": {"page_size": 7}}
     if change == "credential":
-        changes["credential"] = custody.create_credential(
+        changes["credential"] = credential_operations.create_credential(
             actor=make_user(), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
         )
     connections.update_endpoint(endpoint, actor=make_user(), **{change: changes[change]})

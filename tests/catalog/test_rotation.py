@@ -15,10 +15,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from catalog import credentials, custody, rotation
-from catalog.credentials import FIELD
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import rotation, sessions
+from catalog.credentials.oauth import tokens
+from catalog.credentials.sessions import FIELD
 from catalog.models import Credential
-from catalog.oauth import tokens
 from core import encryption
 from core.encryption import KeyringError, Secret, UndecryptableError
 from pegboard import checks, startup_checks
@@ -38,7 +39,7 @@ OLD, NEW, THIRD = (
 
 def make_credential(secret: str = "s3cret", **fields) -> Credential:
     given = {"name": "Key", "kind": "bearer", "url": "https://api.acme.example/", "secret": secret}
-    return custody.create_credential(actor=make_user(), **given | fields)
+    return credential_operations.create_credential(actor=make_user(), **given | fields)
 
 
 def store(count: int) -> dict[object, str]:
@@ -64,7 +65,7 @@ def rotate(*arguments: str) -> str:
 
 
 def opened() -> dict[object, str]:
-    return {row.pk: credentials.unseal(row).reveal() for row in Credential.objects.all()}
+    return {row.pk: sessions.unseal(row).reveal() for row in Credential.objects.all()}
 
 
 @pytest.mark.django_db
@@ -163,11 +164,11 @@ def test_lost_key_is_named_and_its_secrets_can_be_given_up(settings):
     assert list(startup_checks.problems()) == []
     credential.refresh_from_db()
     with pytest.raises(UndecryptableError, match="Enter it again"):
-        credentials.unseal(credential)
+        sessions.unseal(credential)
     entry = AuditEntry.objects.latest("pk")
     assert (entry.action, entry.label, entry.before) == ("forget", "Key", {"key": "k1"})
-    replaced = custody.replace_secret(credential, actor=make_user(), secret="s3cret")
-    assert credentials.unseal(replaced).reveal() == "s3cret"
+    replaced = credential_operations.replace_secret(credential, actor=make_user(), secret="s3cret")
+    assert sessions.unseal(replaced).reveal() == "s3cret"
     assert replaced.fingerprint != lost
 
 
@@ -315,7 +316,7 @@ class Reader(threading.Thread):
         while not self.stopping.is_set():
             row = Credential.objects.get(pk=random.choice(ids))
             try:
-                found = credentials.unseal(row).reveal()
+                found = sessions.unseal(row).reveal()
             except UndecryptableError as error:
                 found = error.code
             self.reads += 1
@@ -349,7 +350,9 @@ def test_rotation_killed_twelve_times_under_readers_and_writers(settings, warm):
                 time.sleep(0.005)
             reader.fine[pk].add(f"new {expected[pk]}")
             expected[pk] = f"new {expected[pk]}"
-            custody.replace_secret(Credential.objects.get(pk=pk), actor=actor, secret=expected[pk])
+            credential_operations.replace_secret(
+                Credential.objects.get(pk=pk), actor=actor, secret=expected[pk]
+            )
             child.kill()
             ended.append(child.wait().status)
         assert under_new.count() < 600

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, Grant, Run
 from people.models import Role
 from tests.factories import make_endpoint, make_user, make_vendor
@@ -54,7 +54,7 @@ def test_a_run_that_was_held_once_has_not_failed(admin, held):
 @pytest.fixture
 def signed_out():
     """Nobody has signed in at its authorization server yet."""
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=make_user(),
         name="Weather",
         kind="oauth_code",

@@ -7,10 +7,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.db.models.functions import Now
 
-from catalog import custody, enumeration
+from catalog import enumeration
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import discovery, registration, revocation, sign_in
 from catalog.models import Grant
 from catalog.models.runs import Trigger
-from catalog.oauth import discovery, registration, revocation, sign_in
 from core.outbound.errors import ProtocolError
 from demo import VENDORS
 from demo.membership import CLIENT_ID, CLIENT_SECRET
@@ -33,7 +34,7 @@ def connect(weather, kind: str):
     [server] = found.servers
     assert server.problem == ""
     ada = make_user()
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=ada,
         name="Members",
         kind=kind,
@@ -134,7 +135,7 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
     asked = {"redirect_uri": BACK, "authentication": server.client_authentication, "scope": found.scope}
     ours = registration.register(server.registration_url, **asked)
     ada = make_user()
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=ada,
         name="Guest",
         kind="oauth_code",

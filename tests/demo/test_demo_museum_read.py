@@ -3,7 +3,7 @@
 import pytest
 
 from catalog import enumeration
-from catalog.credentials import open_session
+from catalog.credentials.sessions import open_session
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo.museum import TOOLS

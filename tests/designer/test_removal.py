@@ -3,7 +3,8 @@
 import pytest
 from rest_framework.test import APIClient
 
-from catalog import connections, custody, enumeration
+from catalog import connections, enumeration
+from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Endpoint, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from designer import agents, exports, pins, releases
@@ -23,7 +24,7 @@ def admin():
 @pytest.fixture
 def shop(admin):
     """A vendor with an endpoint, a secret, a tool, and an agent that has published it."""
-    secret = custody.create_credential(
+    secret = credential_operations.create_credential(
         actor=admin, name="Shop key", kind="bearer", url="http://127.0.0.1:9999/", secret="a-secret"
     )
     vendor = make_vendor(name="Shop", slug="shop")

@@ -49,11 +49,12 @@ def work_off(runs: list[int]) -> None:
     """One process of a worker that reads whatever nobody else has taken up, and gives up nobody who hangs."""
     from functools import partial
 
-    from catalog import credentials, enumeration
+    from catalog import enumeration
+    from catalog.credentials import sessions
     from core.outbound.connection import Limits
 
     patient = Limits(request=600, session=600)
-    credentials.open_session = partial(credentials.open_session, limits=patient)
+    sessions.open_session = partial(sessions.open_session, limits=patient)
     for run in runs:
         enumeration.perform(run)
 
@@ -172,7 +173,7 @@ def tick_at(moment: float, times: int, days: int) -> None:
 
 def rotate(batch: int) -> int:
     """Somebody changes the key: how many secrets were sealed again."""
-    from catalog import rotation
+    from catalog.credentials import rotation
 
     rotation.BATCH = batch
     return rotation.rotate().sealed
@@ -180,7 +181,7 @@ def rotate(batch: int) -> int:
 
 def token(credential: str) -> str:
     """Somebody needs an access token."""
+    from catalog.credentials.oauth import tokens
     from catalog.models import Credential
-    from catalog.oauth import tokens
 
     return tokens.token_for(Credential.objects.get(pk=credential)).secret.reveal()

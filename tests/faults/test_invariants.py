@@ -10,7 +10,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog import custody, invariants
+from catalog import invariants
+from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Grant, Run, Tool, Withdrawal
 from designer.models import Release
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
@@ -126,7 +127,7 @@ def test_what_breaks_a_claim_is_found(breaks, claim):
 
 
 def test_a_secret_without_its_key_is_found(settings):
-    custody.create_credential(
+    credential_operations.create_credential(
         actor=make_user(), name="key", kind="bearer", url="http://127.0.0.1:9/", secret="s3cret"
     )
     assert invariants.check(only=["secret_keys"]) == []

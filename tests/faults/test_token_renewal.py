@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import states
 from catalog.models import Grant
-from catalog.oauth import states
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, sign, signed_in, standing, wear_out
 from tests.factories import make_user
@@ -143,7 +143,7 @@ def test_client_that_is_changed_during_a_renewal_stays_changed(worker):
         wear_out(credential)
         sleeper = worker.start("token", str(credential.pk), crash="token-received:1:SIGSTOP")
         wait_until_it_stops(sleeper)
-        custody.sign_out(credential, actor=make_user())
+        credential_operations.sign_out(credential, actor=make_user())
         sleeper.kill(signal.SIGCONT)
         assert sleeper.wait().status == 1
 

@@ -8,7 +8,9 @@ from django.core import serializers
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import credentials, custody, enumeration, inspecting, protocols
+from catalog import enumeration, inspecting, protocols
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
 from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion, Withdrawal
 from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
@@ -52,7 +54,7 @@ class Bench:
         vendor.script = self.shop
         root = vendor.url + dialect.root
         url = root + (dialect.list_path if dialect.name == "openapi" else "")
-        credential = custody.create_credential(
+        credential = credential_operations.create_credential(
             actor=admin, name=f"Key of {dialect.name}", kind="bearer", url=url, secret=SECRET
         )
         self.endpoint = make_endpoint(
@@ -88,12 +90,12 @@ class Bench:
     def read(self, limits: Limits = DEFAULT_LIMITS) -> Run:
         """As a worker does: the run, and what comes after one that went well."""
         run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
-        usual = credentials.open_session
-        credentials.open_session = partial(usual, limits=limits)
+        usual = sessions.open_session
+        sessions.open_session = partial(usual, limits=limits)
         try:
             run = enumeration.perform(run.pk)
         finally:
-            credentials.open_session = usual
+            sessions.open_session = usual
         if run.status == "succeeded":
             inspecting.inspect_pending(self.endpoint.pk)
         self.endpoint.refresh_from_db()
@@ -103,7 +105,7 @@ class Bench:
         """Reads as a run does and records nothing: the code and sentence that the run would end with."""
         spoken = protocols.get(self.dialect.name)(self.endpoint.settings)
         try:
-            with credentials.open_session(self.endpoint, limits=limits) as session:
+            with sessions.open_session(self.endpoint, limits=limits) as session:
                 for page in spoken.enumerate(session, NothingKnown()):
                     del page
         except ProtocolError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from catalog.oauth.replies import SENTENCES
+from catalog.credentials.oauth.replies import SENTENCES
 
 ROOT = Path(settings.BASE_DIR)
 CODE = re.compile(r"[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*_?")

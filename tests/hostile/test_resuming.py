@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
-from catalog import bounds, custody, enumeration, reading, recording, remembering, resuming
+from catalog import bounds, enumeration, reading, recording, remembering, resuming
+from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from core.outbound.connection import Limits
@@ -249,7 +250,9 @@ def test_after_an_hour_the_list_is_read_from_its_beginning(bench):
 def test_what_another_reader_read_is_not_used(bench, change):
     breaks_off(bench)
     if change == "credential":
-        custody.replace_secret(bench.endpoint.credential, actor=bench.admin, secret="another-0f5b2c9e7d")
+        credential_operations.replace_secret(
+            bench.endpoint.credential, actor=bench.admin, secret="another-0f5b2c9e7d"
+        )
     else:
         changes = {
             "address": {"url": bench.endpoint.url + "/tools"},
@@ -276,17 +279,17 @@ def test_whoever_signs_in_anew_reads_a_list_of_their_own():
         assert reader() == before
         sign(server, credential, make_user())
         after = reader()
-        custody.update_credential(credential, actor=make_user(), scope="write")
+        credential_operations.update_credential(credential, actor=make_user(), scope="write")
         assert len({before, after, reader()}) == 3
 
 
 def test_another_user_name_reads_a_list_of_its_own():
     url, actor = "http://127.0.0.1:9/", make_user()
     details = {"name": "Ours", "kind": "basic", "url": url, "secret": "s3cret", "username": "ada"}
-    credential = custody.create_credential(actor=actor, **details)
+    credential = credential_operations.create_credential(actor=actor, **details)
     endpoint = make_endpoint(url=url, credential=credential)
     before = remembering.reader_of(endpoint, endpoint.speak())
-    custody.update_credential(credential, actor=actor, username="bob")
+    credential_operations.update_credential(credential, actor=actor, username="bob")
     endpoint = Endpoint.objects.get(pk=endpoint.pk)
     assert remembering.reader_of(endpoint, endpoint.speak()) != before
 

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from catalog import connections, custody, enumeration
+from catalog import connections, enumeration
+from catalog.credentials import operations as credential_operations
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from designer import pins, releases
@@ -57,7 +58,7 @@ def test_a_backup_restores_into_a_product_that_works(process_environment, elsewh
     vendor = Vendor(tools(5))
     copy = tmp_path / "copy.pegboard"
     with serving(vendor):
-        credential = custody.create_credential(
+        credential = credential_operations.create_credential(
             actor=admin, name="key", kind="bearer", url=vendor.url, secret=SECRET
         )
         seller = connections.create_vendor(actor=admin, name="Acme")
@@ -95,7 +96,7 @@ def test_a_backup_restores_into_a_product_that_works(process_environment, elsewh
 
 
 def test_a_backup_with_other_keys_says_which_are_missing(process_environment, elsewhere, tmp_path):
-    custody.create_credential(
+    credential_operations.create_credential(
         actor=make_user(), name="key", kind="bearer", url="http://127.0.0.1:9/", secret=SECRET
     )
     copy = tmp_path / "copy.pegboard"

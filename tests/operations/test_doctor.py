@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
 from catalog.models import Grant, Run, Tool
 from catalog.models.runs import RunStatus
 from catalog.notifications import subscriptions, webhooks
@@ -159,7 +159,7 @@ def test_a_key_file_for_everybody_is_found(settings, tmp_path):
 
 
 def test_a_key_that_is_not_there_is_found(settings):
-    custody.create_credential(
+    credential_operations.create_credential(
         actor=make_user(), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
     )
     settings.KEYS = ["other:" + settings.KEYS[0].partition(":")[2]]
@@ -357,7 +357,7 @@ def test_an_endpoint_that_fails_for_long_is_found():
 
 
 def test_a_credential_that_needs_a_sign_in_is_found():
-    credential = custody.create_credential(
+    credential = credential_operations.create_credential(
         actor=make_user(), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
     )
     Grant.objects.create(credential=credential, ended_at=timezone.now())

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from django.test import Client
 
-from catalog import custody
+from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Run
 from core import log_context
 from pegboard.ops.logs import JsonFormatter, LineFormatter
@@ -160,7 +160,7 @@ def test_workers_lines_carry_the_number_of_the_request(process_environment, tmp_
     log = tmp_path / "worker.log"
     admin = make_user()
     with serving(vendor), worker({**process_environment, "PEGBOARD_LOG": "json"}, str(log)):
-        credential = custody.create_credential(
+        credential = credential_operations.create_credential(
             actor=admin, name="key", kind="bearer", url=vendor.url, secret=secret
         )
         good = make_endpoint(url=vendor.url, credential=Credential.objects.get(pk=credential.pk))

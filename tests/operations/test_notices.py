@@ -17,6 +17,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from catalog import enumeration
+from catalog.credentials.oauth import tokens
+from catalog.credentials.oauth.errors import NeedsSignInError
 from catalog.models import Endpoint, Finding, Run
 from catalog.models.runs import Trigger
 from catalog.notifications import dispatch, mail, outbox, subscriptions, webhooks
@@ -29,8 +31,6 @@ from catalog.notifications.models import (
     SendingState,
     Webhook,
 )
-from catalog.oauth import tokens
-from catalog.oauth.errors import NeedsSignInError
 from people.models import AuditEntry, Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import signed_in, wear_out

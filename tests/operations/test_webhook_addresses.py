@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from catalog import rotation
+from catalog.credentials import rotation
 from catalog.notifications import tasks, webhooks
 from catalog.notifications.models import Delivery, Event, Notice, Webhook
 from core import encryption

@@ -6,7 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, connections, transaction
 
-from catalog import enumeration, holds, rotation
+from catalog import enumeration, holds
+from catalog.credentials import rotation
 from catalog.models import ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from core.errors import DomainError

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import rotation
-from catalog.rotation import Progress
+from catalog.credentials import rotation
+from catalog.credentials.rotation import Progress
 from core import encryption
 from core.encryption import Keyring, KeyringError
 from core.errors import DomainError

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 from django.db import models
 
+from catalog.credentials.oauth.replies import words_of
+from catalog.credentials.oauth.tokens import moment, sign_in_again
 from catalog.models import Grant
 from catalog.models.vendors import CredentialKind
-from catalog.oauth.replies import words_of
-from catalog.oauth.tokens import moment, sign_in_again
 
 SOON = timedelta(days=1)
 NEXT_WEEK = timedelta(days=7)

@@ -1,7 +1,7 @@
 """Credentials in our hands: entered, changed, replaced and removed by people.
 
 Each function is one change by one person and writes its audit row in the same transaction. What attaches
-them to a request: catalog/credentials.py.
+them to a request: catalog/credentials/sessions.py.
 """
 
 import re
@@ -10,13 +10,13 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import credentials
+from catalog.credentials import sessions
+from catalog.credentials.oauth import clients, revocation, tokens
+from catalog.credentials.oauth.registration import Registered
+from catalog.credentials.oauth.revocation import Farewell
 from catalog.editing import check_name, locked, origin_of
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients, revocation, tokens
-from catalog.oauth.registration import Registered
-from catalog.oauth.revocation import Farewell
 from core.encryption import Secret
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
@@ -54,7 +54,7 @@ def create_credential(
     credential.save()
     if clients.uses_oauth(credential):
         credential.grant.save()
-    audit.record(actor, "enter", credential, after=credentials.facts(credential))
+    audit.record(actor, "enter", credential, after=sessions.facts(credential))
     return credential
 
 
@@ -63,7 +63,7 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
     credential = Credential(
         name=name.strip(),
         kind=kind,
-        **{name: details[name] for name in credentials.DETAILS.get(kind, ()) if details.get(name)},
+        **{name: details[name] for name in sessions.DETAILS.get(kind, ()) if details.get(name)},
         origin=origin_of(in_ascii(url.strip())),
     )
     _check_credential(credential)
@@ -93,14 +93,14 @@ def update_credential(
     if registered:
         said, secret = clients.from_registration(registered)
         changes |= said
-    before = credentials.facts(_with_grant(credential))
+    before = sessions.facts(_with_grant(credential))
     _check_asked(credential, changes)
     credential.name = changes.get("name", credential.name).strip()
     farewell = _change_details(credential, changes, has_new_secret=bool(secret))
     if secret:
         _enter(credential, secret, actor)
     _check_credential(credential)
-    after = credentials.facts(credential)
+    after = sessions.facts(credential)
     edit_conflicts.check(credential, expected, now=before, wanted=after)
     if after != before:
         credential.save(update_fields=[*("name", "used_at", "refused_at"), *_columns_of(credential)])
@@ -122,7 +122,7 @@ def details_of(credential: Credential) -> tuple[str, ...]:
 
 
 def _columns_of(credential: Credential) -> tuple[str, ...]:
-    return credentials.DETAILS.get(credential.kind, ())
+    return sessions.DETAILS.get(credential.kind, ())
 
 
 def _with_grant(credential: Credential) -> Credential:
@@ -175,12 +175,12 @@ def sign_out(credential: Credential, *, actor: User) -> Farewell | None:
 @transaction.atomic
 def replace_secret(credential: Credential, *, actor: User, secret: str) -> Credential:
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
-    before = credentials.facts(credential)
+    before = sessions.facts(credential)
     if clients.uses_oauth(credential) and credential.grant.secret_expires_at:
         credential.grant.secret_expires_at = None
         credential.grant.save(update_fields=["secret_expires_at"])
     _enter(credential, secret, actor)
-    audit.record(actor, "replace", credential, before=before, after=credentials.facts(credential))
+    audit.record(actor, "replace", credential, before=before, after=sessions.facts(credential))
     return credential
 
 
@@ -205,7 +205,7 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
             f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
             status=409,
         )
-    before = credentials.facts(credential)
+    before = sessions.facts(credential)
     farewell = revocation.prepare(credential.grant) if clients.uses_oauth(credential) else None
     credential.removed_at, credential.sealed = timezone.now(), ""
     credential.save(update_fields=["removed_at", "sealed"])
@@ -240,8 +240,8 @@ def _check_token(credential: Credential) -> None:
         value = getattr(credential, name)
         if len(value) > 200 or not value.isprintable():
             raise invalid(**{name: "Give up to 200 characters on one line."})
-    life = credential.lifetime_seconds or credentials.USUAL_LIFE
-    if not 30 <= life <= credentials.LONGEST_LIFE:
+    life = credential.lifetime_seconds or sessions.USUAL_LIFE
+    if not 30 <= life <= sessions.LONGEST_LIFE:
         raise invalid(lifetime_seconds="A token lives from 30 seconds to 15 minutes (900).")
     credential.lifetime_seconds = life
 
@@ -251,7 +251,7 @@ def _seal(credential: Credential, secret: str) -> None:
         return
     if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
         raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
-    credentials.seal(credential, Secret(secret))
+    sessions.seal(credential, Secret(secret))
 
 
 def _takes_no_secret(credential: Credential, secret: str) -> bool:

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
-from catalog.oauth import discovery, registration
-from catalog.oauth.registration import Registered
+from catalog.credentials.oauth import discovery, registration
+from catalog.credentials.oauth.registration import Registered
 from core.errors import DomainError
 from core.oauth.client import ClientAuthentication
 from core.outbound.errors import ProtocolError

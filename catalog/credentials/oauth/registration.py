@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from django.utils import timezone
 
-from catalog.oauth.replies import OAuthError, is_number
+from catalog.credentials.oauth.replies import OAuthError, is_number
 from core import strict_json
 from core.encryption import Secret
 from core.oauth import http

@@ -1,14 +1,14 @@
-"""How a credential is, in the words that pages and the API show; with OAuth, catalog/oauth/states.py."""
+"""How a credential is, in the words that pages and the API show; with OAuth, oauth/states.py."""
 
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from catalog import credentials
+from catalog.credentials import sessions
+from catalog.credentials.oauth import clients, states
+from catalog.credentials.oauth.states import Remedy, Standing, State
+from catalog.credentials.oauth.tokens import moment
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients, states
-from catalog.oauth.states import Remedy, Standing, State
-from catalog.oauth.tokens import moment
 from core.encryption import UndecryptableError
 from core.outbound import secret_echo
 
@@ -24,7 +24,7 @@ def standing_of(credential: Credential, now: datetime) -> Standing:
         locked = _why_locked(credential) if credential.sealed else ""
         return _locked(locked) if locked else states.standing_of(credential.grant, now)
     try:
-        secret = credentials.unseal(credential).reveal()
+        secret = sessions.unseal(credential).reveal()
     except UndecryptableError as error:
         return _locked(error.why)
     # A signed token is sent in its place, and is long.
@@ -46,7 +46,7 @@ def used_at(credential: Credential) -> datetime | None:
 
 def _why_locked(credential: Credential) -> str:
     try:
-        credentials.unseal(credential)
+        sessions.unseal(credential)
     except UndecryptableError as error:
         return error.why
     return ""

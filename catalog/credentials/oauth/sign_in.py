@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from django.db import transaction
 from django.db.models.functions import Now
 
+from catalog.credentials.oauth import asking, replies, tokens
+from catalog.credentials.oauth.clients import WHOSE_TOKENS
+from catalog.credentials.oauth.replies import Answer, Tokens
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import asking, replies, tokens
-from catalog.oauth.clients import WHOSE_TOKENS
-from catalog.oauth.replies import Answer, Tokens
 from core import encryption
 from core.encryption import Secret
 from core.errors import DomainError

@@ -18,10 +18,11 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from catalog import bounds, pacing
+from catalog import bounds
+from catalog.credentials import pacing
+from catalog.credentials.oauth import clients, tokens
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
-from catalog.oauth import clients, tokens
 from core import encryption
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
+from catalog.credentials.oauth import asking, replies, tokens
 from catalog.models import Credential, Grant
-from catalog.oauth import asking, replies, tokens
 from core.encryption import Secret
 from core.errors import DomainError
 from core.oauth import http

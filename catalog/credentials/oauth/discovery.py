@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from catalog import protocols
-from catalog.oauth import clients, metadata
-from catalog.oauth.findings import Discovery, Server, Step
+from catalog.credentials.oauth import clients, metadata
+from catalog.credentials.oauth.findings import Discovery, Server, Step
 from catalog.protocols.base import NothingKnown, Protocol
 from core import strict_json
 from core.oauth import http

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from catalog.oauth.findings import Server
+from catalog.credentials.oauth.findings import Server
 from core.outbound.errors import printable
 
 RESOURCE = "/.well-known/oauth-protected-resource"

@@ -22,12 +22,12 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
+from catalog.credentials.oauth import asking, replies
+from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
+from catalog.credentials.oauth.replies import OAuthError, Tokens
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
-from catalog.oauth import asking, replies
-from catalog.oauth.errors import BusyError, NeedsSignInError
-from catalog.oauth.replies import OAuthError, Tokens
 from core import encryption
 from core.encryption import Secret
 from core.errors import DomainError

@@ -11,13 +11,13 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from catalog.credentials.oauth import asking
+from catalog.credentials.oauth.metadata import origin
+from catalog.credentials.oauth.registration import Registered
+from catalog.credentials.oauth.tokens import LONGEST_SCOPE, NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
-from catalog.oauth import asking
-from catalog.oauth.metadata import origin
-from catalog.oauth.registration import Registered
-from catalog.oauth.tokens import LONGEST_SCOPE, NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
 from core.errors import invalid
 from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import check_url
