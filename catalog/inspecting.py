@@ -27,7 +27,7 @@ from catalog.rules.inspection.letters import skeleton, spelling
 from catalog.rules.inspection.mentions import mentioned
 from catalog.rules.inspection.neighbours import near
 from catalog.rules.inspection.sinks import free_text
-from catalog.twins import twins_of
+from catalog.vendors.twins import twins_of
 from catalog.version_names import version_name
 from catalog.versions import predecessors
 from core.failpoints import crashpoint

@@ -7,13 +7,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import bounds, connections, enumeration, previews, protocols, setting_values
+from catalog import bounds, enumeration, protocols
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.rules import policy as policies
+from catalog.vendors import operations as vendor_operations
+from catalog.vendors import previews, setting_values
 from core.outbound.addresses import LONGEST_URL
 from core.outbound.connection import LARGEST_AUTHORITIES
 from core.serializers import Input
@@ -80,15 +82,15 @@ class EndpointChange(Input):
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
     credential = serializers.UUIDField(required=False, allow_null=True)
     interval_minutes = serializers.IntegerField(
-        min_value=1, max_value=connections.LONGEST_INTERVAL, required=False
+        min_value=1, max_value=vendor_operations.LONGEST_INTERVAL, required=False
     )
     settings = serializers.DictField(required=False)
     policy = PolicyInput(required=False)
     requests_per_second = serializers.IntegerField(
-        min_value=1, max_value=connections.MOST_PER_SECOND, required=False
+        min_value=1, max_value=vendor_operations.MOST_PER_SECOND, required=False
     )
     requests_at_once = serializers.IntegerField(
-        min_value=1, max_value=connections.MOST_AT_ONCE, required=False
+        min_value=1, max_value=vendor_operations.MOST_AT_ONCE, required=False
     )
     authorities = Authorities(required=False)
     max_tools = Bounded(bounds.TOOLS)
@@ -194,7 +196,7 @@ class EndpointList(ListAPIView[Endpoint]):
     def post(self, request: Request) -> Response:
         given = EndpointInput(data=request.data)
         given.is_valid(raise_exception=True)
-        endpoint = connections.create_endpoint(actor=person(request), **given.validated_data)
+        endpoint = vendor_operations.create_endpoint(actor=person(request), **given.validated_data)
         return Response(EndpointOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
 
 
@@ -262,7 +264,7 @@ class EndpointPreview(GenericAPIView[Endpoint]):
     def post(self, request: Request) -> Response:
         given = PreviewInput(data=request.data)
         given.is_valid(raise_exception=True)
-        found = previews.preview(connections.draft_endpoint(**given.validated_data))
+        found = previews.preview(vendor_operations.draft_endpoint(**given.validated_data))
         return Response(PreviewOutput(found).data)
 
 
@@ -280,20 +282,22 @@ class EndpointDetail(GenericAPIView[Endpoint]):
         given = EndpointChange(data=request.data)
         given.is_valid(raise_exception=True)
         endpoint = get_object_or_404(endpoints(), pk=pk)
-        connections.update_endpoint(
+        vendor_operations.update_endpoint(
             endpoint, actor=person(request), expected=expected(request), **given.validated_data
         )
         return _answer(pk)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
-        connections.remove_endpoint(get_object_or_404(endpoints(), pk=pk), actor=person(request))
+        vendor_operations.remove_endpoint(get_object_or_404(endpoints(), pk=pk), actor=person(request))
         return Response(status=204)
 
 
 def _answer(pk: int) -> Response:
     endpoint = get_object_or_404(endpoints(), pk=pk)
-    return Response(EndpointOutput(endpoint).data, headers=etag_of(connections.endpoint_facts(endpoint)))
+    return Response(
+        EndpointOutput(endpoint).data, headers=etag_of(vendor_operations.endpoint_facts(endpoint))
+    )
 
 
 class EndpointEnumerate(GenericAPIView[Endpoint]):

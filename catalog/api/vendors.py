@@ -7,9 +7,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import connections, report_card
 from catalog.models import Vendor
 from catalog.rules.promises import PROMISES
+from catalog.vendors import operations as vendor_operations
+from catalog.vendors import report_card
 from core.outbound.addresses import LONGEST_URL
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
@@ -109,13 +110,13 @@ class VendorList(ListAPIView[Vendor]):
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Vendor]:
-        return connections.vendors_with_counts()
+        return vendor_operations.vendors_with_counts()
 
     @extend_schema(request=VendorInput, responses={201: VendorOutput})
     def post(self, request: Request) -> Response:
         given = VendorInput(data=request.data)
         given.is_valid(raise_exception=True)
-        vendor = connections.create_vendor(actor=person(request), **given.validated_data)
+        vendor = vendor_operations.create_vendor(actor=person(request), **given.validated_data)
         return Response(VendorOutput(self.get_queryset().get(pk=vendor.pk)).data, status=201)
 
 
@@ -125,7 +126,7 @@ class VendorDetail(GenericAPIView[Vendor]):
     pagination_class = None
 
     def get_queryset(self) -> QuerySet[Vendor]:
-        return connections.vendors_with_counts()
+        return vendor_operations.vendors_with_counts()
 
     def vendor(self, slug: str) -> Vendor:
         return get_object_or_404(self.get_queryset(), slug=slug)
@@ -138,19 +139,19 @@ class VendorDetail(GenericAPIView[Vendor]):
         given = VendorChange(data=request.data)
         given.is_valid(raise_exception=True)
         changes = given.validated_data
-        connections.update_vendor(
+        vendor_operations.update_vendor(
             self.vendor(slug), actor=person(request), expected=expected(request), **changes
         )
         return self._answer(slug)
 
     def _answer(self, slug: str) -> Response:
         vendor = self.vendor(slug)
-        headers = etag_of(connections.vendor_facts(vendor))
+        headers = etag_of(vendor_operations.vendor_facts(vendor))
         return Response(VendorDetailOutput(vendor).data, headers=headers)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
-        connections.remove_vendor(self.vendor(slug), actor=person(request))
+        vendor_operations.remove_vendor(self.vendor(slug), actor=person(request))
         return Response(status=204)
 
 

@@ -12,8 +12,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog import connecting
-from catalog.client_fields import ClientChangeForm, ClientForm
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.credentials import status as credential_status
@@ -21,8 +19,10 @@ from catalog.credentials.oauth import clients, registration, sign_in
 from catalog.credentials.oauth.our_addresses import redirect_uri
 from catalog.credentials.oauth.revocation import Farewell
 from catalog.forms import CredentialChangeForm, CredentialForm, SecretForm
+from catalog.forms.client_fields import ClientChangeForm, ClientForm
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
+from catalog.vendors import onboarding
 from catalog.views import offers
 from core.errors import DomainError
 from core.oauth.client import ClientAuthentication
@@ -239,7 +239,7 @@ def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
     """To the reading that waited for this, if it was one."""
     messages.success(request, said)
     try:
-        runs = connecting.go_on(row, actor=person(request))
+        runs = onboarding.go_on(row, actor=person(request))
     except DomainError as error:  # an administrator removed what was waiting for it
         messages.error(request, error.message)
         return redirect("credential", row.pk)
@@ -248,7 +248,7 @@ def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
 
 def _where_it_began(row: Credential) -> str:
     """The endpoint that waits for this, or the credential: both have the button to begin again."""
-    waiting = connecting.waiting(row)
+    waiting = onboarding.waiting(row)
     if len(waiting) == 1:
         return reverse("endpoint", args=[waiting[0].pk])
     return reverse("credential", args=[row.pk])

@@ -12,19 +12,21 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connecting, connections, enumeration, protocols, second_look
-from catalog.client_fields import ClientForm
+from catalog import enumeration, protocols, second_look
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import pacing
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth.our_addresses import redirect_uri
 from catalog.credentials.oauth.registration import Registered
 from catalog.forms import NEW, ConnectForm, EndpointForm
+from catalog.forms.client_fields import ClientForm
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
-from catalog.twins import twins_of
+from catalog.vendors import onboarding
+from catalog.vendors import operations as vendor_operations
+from catalog.vendors.twins import twins_of
 from catalog.views import offers
 from catalog.views.credentials import refuse
 from core.errors import DomainError
@@ -110,8 +112,10 @@ def _host_of(address: str) -> str:
 def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Registered | None) -> Endpoint:
     """All of it or nothing, and the first reading once it is committed."""
     given = form.cleaned_data
-    vendor: Vendor = given["vendor"] or connections.create_vendor(actor=actor, name=given["vendor_name"])
-    endpoint = connections.create_endpoint(
+    vendor: Vendor = given["vendor"] or vendor_operations.create_vendor(
+        actor=actor, name=given["vendor_name"]
+    )
+    endpoint = vendor_operations.create_endpoint(
         actor=actor,
         vendor=vendor,
         protocol=given["protocol"],
@@ -124,7 +128,7 @@ def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Reg
         again=given["again"],
         **form.reach(),
     )
-    connecting.begin(endpoint, actor=actor)
+    onboarding.begin(endpoint, actor=actor)
     return endpoint
 
 
@@ -194,11 +198,13 @@ def _where_to_sign_in(row: Endpoint) -> str:
 def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     row = live_endpoint(pk)
     form = EndpointForm(request.POST or None, request.FILES or None, endpoint=row)
-    form.edits(connections.endpoint_facts(row))
+    form.edits(vendor_operations.endpoint_facts(row))
     more: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         try:
-            connections.update_endpoint(row, actor=person(request), expected=form.expected, **form.changes())
+            vendor_operations.update_endpoint(
+                row, actor=person(request), expected=form.expected, **form.changes()
+            )
         except DomainError as error:
             form.refuse(error)
             row.refresh_from_db()
@@ -222,7 +228,7 @@ def endpoint_read(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
     row = live_endpoint(pk)
-    row = connections.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
+    row = vendor_operations.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
     messages.success(
         request,
         "Paused. It is read only when somebody asks." if row.is_paused else "Reading on schedule again.",

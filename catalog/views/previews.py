@@ -6,12 +6,13 @@ from django.shortcuts import render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import connections, previews
-from catalog.client_fields import ClientForm
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth.our_addresses import redirect_uri
 from catalog.forms import NEW, EndpointForm, PreviewForm
+from catalog.forms.client_fields import ClientForm
 from catalog.models import Endpoint
+from catalog.vendors import operations as vendor_operations
+from catalog.vendors import previews
 from catalog.views import offers
 from catalog.views.credentials import refuse
 from catalog.views.endpoints import (
@@ -74,8 +75,8 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _changed(row: Endpoint, form: EndpointForm) -> Endpoint:
     changes = form.changes()
-    wanted = {name: changes[name] for name in ("url", "credential", "settings", *connections.REACH)}
-    return connections.draft_endpoint(protocol=row.protocol, instead_of=row, **wanted)
+    wanted = {name: changes[name] for name in ("url", "credential", "settings", *vendor_operations.REACH)}
+    return vendor_operations.draft_endpoint(protocol=row.protocol, instead_of=row, **wanted)
 
 
 def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
@@ -86,7 +87,7 @@ def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
         if is_new
         else None
     )
-    return connections.draft_endpoint(
+    return vendor_operations.draft_endpoint(
         protocol=given["protocol"],
         url=given["url"],
         credential=credential or chosen_credential(form),

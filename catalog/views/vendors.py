@@ -3,11 +3,12 @@ from django.db.models import Count, Prefetch, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
-from catalog import connections, report_card
 from catalog.forms import VendorForm
 from catalog.models import Endpoint, Finding, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
+from catalog.vendors import operations as vendor_operations
+from catalog.vendors import report_card
 from core.errors import DomainError
 from core.pagination import Keyset
 from people.models import Role
@@ -21,7 +22,7 @@ def vendor_list(request: HttpRequest) -> HttpResponse:
     live = Prefetch(
         "endpoints", Endpoint.objects.filter(removed_at=None).with_status(), to_attr="live_endpoints"
     )
-    vendors = connections.vendors_with_counts().prefetch_related(live)
+    vendors = vendor_operations.vendors_with_counts().prefetch_related(live)
     page = Keyset(vendors, "name").page(request.GET.get("cursor"), PAGE_SIZE)
     return render(request, "catalog/vendors.html", {"page": page})
 
@@ -30,10 +31,12 @@ def vendor_list(request: HttpRequest) -> HttpResponse:
 def vendor(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(Vendor.objects.live(), slug=slug)
     form = VendorForm(request.POST or None, initial={"name": row.name, "homepage": row.homepage})
-    form.edits(connections.vendor_facts(row))
+    form.edits(vendor_operations.vendor_facts(row))
     if request.method == "POST" and form.is_valid():
         try:
-            connections.update_vendor(row, actor=person(request), expected=form.expected, **form.cleaned_data)
+            vendor_operations.update_vendor(
+                row, actor=person(request), expected=form.expected, **form.cleaned_data
+            )
         except DomainError as error:
             form.refuse(error)
         else:

@@ -7,8 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from catalog import connections
 from catalog.models import Endpoint, Vendor
+from catalog.vendors import operations as vendor_operations
 from catalog.views.endpoints import live_endpoint
 from core.errors import DomainError
 from designer import removal
@@ -60,6 +60,6 @@ def _remove(
 def _perform(request: HttpRequest, row: Vendor | Endpoint, given: dict[str, Any]) -> None:
     how = {"actor": person(request), "why": given["why"], "with_credentials": given["with_credentials"]}
     if isinstance(row, Vendor):
-        connections.remove_vendor(row, **how)
+        vendor_operations.remove_vendor(row, **how)
     else:
-        connections.remove_endpoint(row, **how)
+        vendor_operations.remove_endpoint(row, **how)

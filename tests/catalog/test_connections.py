@@ -5,12 +5,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog import connections, enumeration, protocols
+from catalog import enumeration, protocols
 from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Endpoint, Run, Tool, ToolVersion, Vendor
 from catalog.models.runs import Trigger
 from catalog.protocols.a2t import A2T
 from catalog.protocols.base import Setting
+from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_pin, make_tool, make_user, make_vendor
@@ -44,11 +45,11 @@ def last_audit() -> tuple[str, str, dict | None, dict | None]:
     ],
 )
 def test_short_name_of_a_vendor_is_made_from_its_name(admin, name, slug):
-    assert connections.create_vendor(actor=admin, name=name).slug == slug
+    assert vendor_operations.create_vendor(actor=admin, name=name).slug == slug
 
 
 def test_name_without_a_latin_letter_is_no_dead_end(admin):
-    slugs = {connections.create_vendor(actor=admin, name="天気").slug for _ in range(2)}
+    slugs = {vendor_operations.create_vendor(actor=admin, name="天気").slug for _ in range(2)}
 
     assert len(slugs) == 2
     assert all(slug.startswith("vendor-") for slug in slugs)
@@ -71,7 +72,7 @@ def test_name_without_a_latin_letter_is_no_dead_end(admin):
 )
 def test_what_is_wrong_with_a_vendor_is_said_at_its_field(admin, field, value):
     with pytest.raises(DomainError) as refused:
-        connections.create_vendor(actor=admin, **{"name": "Acme", field: value})
+        vendor_operations.create_vendor(actor=admin, **{"name": "Acme", field: value})
 
     assert (refused.value.code, refused.value.status) == ("invalid", 400)
     assert refused.value.fields[field].endswith(".")
@@ -80,18 +81,18 @@ def test_what_is_wrong_with_a_vendor_is_said_at_its_field(admin, field, value):
 
 
 def test_short_name_is_taken_while_its_vendor_lives(admin):
-    first = connections.create_vendor(actor=admin, name="Acme")
+    first = vendor_operations.create_vendor(actor=admin, name="Acme")
     with pytest.raises(DomainError) as refused:
-        connections.create_vendor(actor=admin, name="ACME")
+        vendor_operations.create_vendor(actor=admin, name="ACME")
     assert (refused.value.code, refused.value.status) == ("slug_taken", 409)
 
-    connections.remove_vendor(first, actor=admin)
+    vendor_operations.remove_vendor(first, actor=admin)
 
-    assert connections.create_vendor(actor=admin, name="ACME").slug == "acme"
+    assert vendor_operations.create_vendor(actor=admin, name="ACME").slug == "acme"
 
 
 def test_audit_row_of_an_edit_holds_what_differs(admin):
-    vendor = connections.create_vendor(actor=admin, name="Acme", homepage="https://acme.example/")
+    vendor = vendor_operations.create_vendor(actor=admin, name="Acme", homepage="https://acme.example/")
     assert last_audit() == (
         "connect",
         "ada",
@@ -99,7 +100,7 @@ def test_audit_row_of_an_edit_holds_what_differs(admin):
         {"name": "Acme", "slug": "acme", "homepage": "https://acme.example/"},
     )
 
-    connections.update_vendor(vendor, actor=admin, name=" Acme Ltd ")
+    vendor_operations.update_vendor(vendor, actor=admin, name=" Acme Ltd ")
 
     assert last_audit() == ("edit", "ada", {"name": "Acme"}, {"name": "Acme Ltd"})
 
@@ -107,8 +108,8 @@ def test_audit_row_of_an_edit_holds_what_differs(admin):
 def test_edit_that_changes_nothing_leaves_no_trace(admin):
     vendor, endpoint = make_vendor(), make_endpoint(url=URL)
 
-    connections.update_vendor(vendor, actor=admin, name=vendor.name)
-    connections.update_endpoint(endpoint, actor=admin, url=URL, interval_minutes=60, settings={})
+    vendor_operations.update_vendor(vendor, actor=admin, name=vendor.name)
+    vendor_operations.update_endpoint(endpoint, actor=admin, url=URL, interval_minutes=60, settings={})
 
     assert not AuditEntry.objects.exists()
 
@@ -117,10 +118,10 @@ def test_two_people_who_edit_different_members_both_keep_their_words(admin):
     vendor, endpoint = make_vendor(), make_endpoint(url=URL)
     same_vendor, same_endpoint = Vendor.objects.get(pk=vendor.pk), Endpoint.objects.get(pk=endpoint.pk)
 
-    connections.update_vendor(vendor, actor=admin, name="New name")
-    connections.update_vendor(same_vendor, actor=make_user(), homepage="https://new.example/")
-    connections.update_endpoint(endpoint, actor=admin, name="Main")
-    connections.update_endpoint(same_endpoint, actor=make_user(), interval_minutes=5)
+    vendor_operations.update_vendor(vendor, actor=admin, name="New name")
+    vendor_operations.update_vendor(same_vendor, actor=make_user(), homepage="https://new.example/")
+    vendor_operations.update_endpoint(endpoint, actor=admin, name="Main")
+    vendor_operations.update_endpoint(same_endpoint, actor=make_user(), interval_minutes=5)
 
     vendor.refresh_from_db()
     endpoint.refresh_from_db()
@@ -133,7 +134,7 @@ def test_edit_does_not_undo_what_a_worker_wrote_meanwhile(admin):
     due = timezone.now() + timedelta(hours=1)
     Endpoint.objects.update(failures=3, error_code="AUTH", error_message="No.", next_due_at=due)
 
-    connections.update_endpoint(endpoint, actor=admin, name="Main")
+    vendor_operations.update_endpoint(endpoint, actor=admin, name="Main")
 
     endpoint.refresh_from_db()
     assert (endpoint.name, endpoint.failures, endpoint.error_code) == ("Main", 3, "AUTH")
@@ -141,20 +142,22 @@ def test_edit_does_not_undo_what_a_worker_wrote_meanwhile(admin):
 
 
 EDITS = {
-    "vendor": lambda vendor, endpoint, credential: connections.update_vendor(
+    "vendor": lambda vendor, endpoint, credential: vendor_operations.update_vendor(
         vendor, actor=make_user(), name="Late"
     ),
-    "endpoint": lambda vendor, endpoint, credential: connections.update_endpoint(
+    "endpoint": lambda vendor, endpoint, credential: vendor_operations.update_endpoint(
         endpoint, actor=make_user(), name="Late"
     ),
     "secret": lambda vendor, endpoint, credential: credential_operations.replace_secret(
         credential, actor=make_user(), secret="late"
     ),
-    "new endpoint": lambda vendor, endpoint, credential: connections.create_endpoint(
+    "new endpoint": lambda vendor, endpoint, credential: vendor_operations.create_endpoint(
         actor=make_user(), vendor=vendor, protocol="a2t", url=URL
     ),
-    "vendor twice": lambda vendor, endpoint, credential: connections.remove_vendor(vendor, actor=make_user()),
-    "endpoint twice": lambda vendor, endpoint, credential: connections.remove_endpoint(
+    "vendor twice": lambda vendor, endpoint, credential: vendor_operations.remove_vendor(
+        vendor, actor=make_user()
+    ),
+    "endpoint twice": lambda vendor, endpoint, credential: vendor_operations.remove_endpoint(
         endpoint, actor=make_user()
     ),
     "credential twice": lambda vendor, endpoint, credential: credential_operations.remove_credential(
@@ -168,7 +171,7 @@ def test_what_somebody_removed_meanwhile_is_neither_edited_nor_revived(admin, ed
     endpoint, credential = make_endpoint(url=URL), make_credential()
     vendor = Vendor.objects.get(pk=endpoint.vendor_id)
     stale = (vendor, Endpoint.objects.get(pk=endpoint.pk), Credential.objects.get(pk=credential.pk))
-    connections.remove_vendor(Vendor.objects.get(pk=vendor.pk), actor=admin)
+    vendor_operations.remove_vendor(Vendor.objects.get(pk=vendor.pk), actor=admin)
     credential_operations.remove_credential(credential, actor=admin)
     trail = AuditEntry.objects.count()
 
@@ -188,7 +191,7 @@ def test_removed_vendor_takes_its_endpoints_along_and_nothing_that_was_pinned(ad
     pin = make_pin(tool=tool)
     Run.objects.create(endpoint=tool.endpoint, status="running", attempt=1)
 
-    connections.remove_vendor(tool.endpoint.vendor, actor=admin)
+    vendor_operations.remove_vendor(tool.endpoint.vendor, actor=admin)
 
     tool.refresh_from_db()
     assert tool.status == "withdrawn"
@@ -227,7 +230,7 @@ def test_what_is_wrong_with_an_endpoint_is_said_at_its_field(admin, given, field
     vendor = make_vendor()
 
     with pytest.raises(DomainError) as refused:
-        connections.create_endpoint(
+        vendor_operations.create_endpoint(
             actor=admin, vendor=vendor, **{"protocol": "a2t", "url": "http://127.0.0.1/", **given}
         )
 
@@ -248,7 +251,7 @@ def test_setting_that_a_protocol_needs_is_asked_for(admin, monkeypatch):
     monkeypatch.setattr(protocols, "PROTOCOLS", (*protocols.PROTOCOLS, Keyed))
 
     def connect(**settings):
-        return connections.create_endpoint(
+        return vendor_operations.create_endpoint(
             actor=admin, vendor=make_vendor(), protocol="keyed", url=URL, settings=settings
         )
 
@@ -269,7 +272,7 @@ def test_credential_goes_with_its_own_origin_only(admin):
     elsewhere = make_credential("http://127.0.0.1:9200/")
 
     with pytest.raises(DomainError) as refused:
-        connections.create_endpoint(
+        vendor_operations.create_endpoint(
             actor=admin, vendor=make_vendor(), protocol="a2t", url=URL, credential=elsewhere
         )
 
@@ -282,7 +285,7 @@ def test_removed_credential_is_not_bound_again(admin):
     credential_operations.remove_credential(credential, actor=admin)
 
     with pytest.raises(DomainError, match="has been removed"):
-        connections.update_endpoint(make_endpoint(url=URL), actor=admin, credential=stale)
+        vendor_operations.update_endpoint(make_endpoint(url=URL), actor=admin, credential=stale)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +301,7 @@ def test_removed_credential_is_not_bound_again(admin):
 def test_endpoint_that_moves_to_another_origin_loses_its_credential(admin, url, keeps):
     endpoint = make_endpoint(url=URL, credential=make_credential())
 
-    moved = connections.update_endpoint(endpoint, actor=admin, url=url)
+    moved = vendor_operations.update_endpoint(endpoint, actor=admin, url=url)
 
     assert (moved.credential is not None) is keeps
     assert last_audit()[2] == {"url": URL} | ({} if keeps else lost(endpoint))
@@ -313,7 +316,7 @@ def test_moving_and_keeping_the_credential_is_refused(admin):
     endpoint = make_endpoint(url=URL, credential=credential)
 
     with pytest.raises(DomainError) as refused:
-        connections.update_endpoint(
+        vendor_operations.update_endpoint(
             endpoint, actor=admin, url="http://127.0.0.1:9101/", credential=credential
         )
 
@@ -326,7 +329,7 @@ def test_credentials_of_one_name_are_told_apart(admin):
     first, second = make_credential(), make_credential()
     endpoint = make_endpoint(url=URL, credential=first)
 
-    connections.update_endpoint(endpoint, actor=admin, credential=second)
+    vendor_operations.update_endpoint(endpoint, actor=admin, credential=second)
 
     endpoint.refresh_from_db()
     assert endpoint.credential == second
@@ -346,7 +349,7 @@ def test_credentials_of_one_name_are_told_apart(admin):
 def test_endpoint_is_read_soon_when_how_it_is_read_has_changed(admin, changes, is_due):
     endpoint = make_endpoint(url=URL, next_due_at=timezone.now() + timedelta(hours=1))
 
-    connections.update_endpoint(endpoint, actor=admin, **changes)
+    vendor_operations.update_endpoint(endpoint, actor=admin, **changes)
 
     assert Endpoint.objects.due().filter(pk=endpoint.pk).exists() is is_due
 
@@ -354,10 +357,10 @@ def test_endpoint_is_read_soon_when_how_it_is_read_has_changed(admin, changes, i
 def test_paused_endpoint_is_not_due_until_it_is_resumed(admin):
     endpoint = make_endpoint(url=URL)
 
-    endpoint = connections.update_endpoint(endpoint, actor=admin, is_paused=True)
+    endpoint = vendor_operations.update_endpoint(endpoint, actor=admin, is_paused=True)
     assert not Endpoint.objects.due().exists()
     Endpoint.objects.update(next_due_at=timezone.now() + timedelta(hours=1))
-    connections.update_endpoint(endpoint, actor=admin, is_paused=False)
+    vendor_operations.update_endpoint(endpoint, actor=admin, is_paused=False)
 
     assert Endpoint.objects.due().exists()
     assert last_audit()[2:] == ({"is_paused": True}, {"is_paused": False})
@@ -414,22 +417,22 @@ def test_credential_in_use_is_not_removed(admin):
     assert (refused.value.code, refused.value.status) == ("credential_in_use", 409)
     assert "“Main”" in refused.value.message
 
-    connections.remove_endpoint(endpoint, actor=admin)
+    vendor_operations.remove_endpoint(endpoint, actor=admin)
     credential_operations.remove_credential(credential, actor=admin)
     credential.refresh_from_db()
     assert credential.sealed == ""
 
 
 def test_every_change_leaves_its_row_in_the_trail(admin):
-    vendor = connections.create_vendor(actor=admin, name="Acme")
+    vendor = vendor_operations.create_vendor(actor=admin, name="Acme")
     credential = credential_operations.create_credential(
         actor=admin, name="Key", kind="header", header="X-Key", url=URL, secret="s3cret"
     )
-    endpoint = connections.create_endpoint(
+    endpoint = vendor_operations.create_endpoint(
         actor=admin, vendor=vendor, protocol="a2t", url=URL, credential=credential
     )
     credential_operations.replace_secret(credential, actor=admin, secret="an0ther")
-    connections.remove_vendor(vendor, actor=admin)
+    vendor_operations.remove_vendor(vendor, actor=admin)
     credential_operations.remove_credential(credential, actor=admin)
 
     rows = AuditEntry.objects.order_by("pk")
@@ -452,13 +455,13 @@ def test_every_change_leaves_its_row_in_the_trail(admin):
 
 
 def test_change_that_is_refused_leaves_no_row(admin):
-    connections.create_vendor(actor=admin, name="Acme")
+    vendor_operations.create_vendor(actor=admin, name="Acme")
     trail = AuditEntry.objects.count()
 
     for refused in (
-        lambda: connections.create_vendor(actor=admin, name="Acme"),
+        lambda: vendor_operations.create_vendor(actor=admin, name="Acme"),
         lambda: make_credential(secret=""),
-        lambda: connections.create_endpoint(
+        lambda: vendor_operations.create_endpoint(
             actor=admin, vendor=Vendor.objects.get(), protocol="a2t", url="nope"
         ),
     ):
@@ -493,6 +496,6 @@ def test_endpoint_is_removed_while_its_run_is_being_recorded(vendor, admin, monk
 
 def remove(pk: int, actor) -> None:
     try:
-        connections.remove_endpoint(Endpoint.objects.get(pk=pk), actor=actor)
+        vendor_operations.remove_endpoint(Endpoint.objects.get(pk=pk), actor=actor)
     finally:
         connection.close()

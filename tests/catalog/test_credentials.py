@@ -12,11 +12,12 @@ from django.core import serializers
 from django.db import connection
 from rest_framework.test import APIClient
 
-from catalog import connections, enumeration
+from catalog import enumeration
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
+from catalog.vendors import operations as vendor_operations
 from core.encryption import Secret
 from core.errors import DomainError
 from core.outbound.errors import RefusedError
@@ -290,7 +291,7 @@ def test_who_may_move_an_endpoint_cannot_have_its_secret_sent_elsewhere(vendor):
     endpoint = make_endpoint(url=vendor.url, credential=make_credential(url=vendor.url))
 
     with serving(Vendor(tools(3))) as elsewhere:
-        connections.update_endpoint(endpoint, actor=make_user(), url=elsewhere.url)
+        vendor_operations.update_endpoint(endpoint, actor=make_user(), url=elsewhere.url)
         run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
     assert run.seen == 3

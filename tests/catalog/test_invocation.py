@@ -7,13 +7,14 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog import connections, invocation
+from catalog import invocation
 from catalog.credentials import operations as credential_operations
 from catalog.invocation import ArgumentsError, ConfirmationError
 from catalog.models import Call, Credential, Finding, ToolVersion
 from catalog.models.calls import CallStatus
 from catalog.models.findings import HELD
 from catalog.protocols.signature import Annotations
+from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
 from people.models import CALLS_AT_ONCE, AuditEntry
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
@@ -77,7 +78,7 @@ def test_arguments_beyond_the_limit_are_refused():
 
 def test_a_tool_of_a_removed_vendor_is_not_called():
     version = make_version()
-    connections.remove_endpoint(version.tool.endpoint, actor=make_user())
+    vendor_operations.remove_endpoint(version.tool.endpoint, actor=make_user())
 
     with pytest.raises(DomainError, match="vendor was removed"):
         ask_for(ToolVersion.objects.get(pk=version.pk))
@@ -86,7 +87,7 @@ def test_a_tool_of_a_removed_vendor_is_not_called():
 def test_a_call_of_a_vendor_that_was_removed_meanwhile_is_not_sent():
     with HostileVendor(ANSWER) as vendor:
         call = ask_for(make_version(vendor.url))
-        connections.remove_endpoint(call.tool.endpoint, actor=make_user())
+        vendor_operations.remove_endpoint(call.tool.endpoint, actor=make_user())
         invocation.perform(call.pk)
 
     call.refresh_from_db()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from catalog import previews
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import discovery, registration, sign_in, tokens
 from catalog.credentials.oauth.errors import NeedsSignInError
 from catalog.models import Credential, Grant
+from catalog.vendors import previews
 from core.outbound.errors import RefusedError
 from tests.catalog.oauth_cases import REDIRECT, begin, complete, grant_of, standing, wear_out
 from tests.factories import make_endpoint, make_user

@@ -6,13 +6,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from catalog import connections, enumeration
+from catalog import enumeration
 from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, Rejection, Tool
 from catalog.models.runs import Trigger
 from catalog.protocols import openapi_signature
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.openapi import OpenApi
+from catalog.vendors import operations as vendor_operations
 from core import strict_json
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolViolationError, RefusedError
@@ -387,7 +388,7 @@ def test_endpoint_is_read_where_the_document_is_and_called_where_its_credential_
     credential = credential_operations.create_credential(
         actor=admin, name="Key", kind="bearer", url=elsewhere.url, secret="s3cr3t-word"
     )
-    endpoint = connections.create_endpoint(
+    endpoint = vendor_operations.create_endpoint(
         actor=admin,
         vendor=make_endpoint().vendor,
         protocol="openapi",

@@ -10,12 +10,13 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog import connections, enumeration, invocation
+from catalog import enumeration, invocation
 from catalog.credentials import pacing
 from catalog.credentials.pacing import Pace, back_off, take, turn
 from catalog.models import Call, Endpoint, Run, Tool, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from catalog.protocols.base import Outcome
+from catalog.vendors import operations as vendor_operations
 from core import redis_client
 from core.outbound.addresses import Policy
 from core.outbound.errors import RefusedError, UnavailableError
@@ -426,7 +427,7 @@ def test_runs_that_are_turned_away_open_the_circuit_and_wait_longer_each_time():
 def test_new_address_starts_afresh():
     endpoint = make_endpoint()
     failing(endpoint, 6)
-    connections.update_endpoint(endpoint, actor=make_user(), url="http://127.0.0.1:9/")
+    vendor_operations.update_endpoint(endpoint, actor=make_user(), url="http://127.0.0.1:9/")
     pacing.admit(endpoint, 30)
 
 

@@ -3,9 +3,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from catalog import connections
 from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, KnownPage, Tool
+from catalog.vendors import operations as vendor_operations
 from tests.catalog.test_enumeration import counts, read
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor, tool
@@ -74,7 +74,7 @@ def test_an_answer_to_another_question_is_not_remembered(endpoint, vendor, chang
         changes["credential"] = credential_operations.create_credential(
             actor=make_user(), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
         )
-    connections.update_endpoint(endpoint, actor=make_user(), **{change: changes[change]})
+    vendor_operations.update_endpoint(endpoint, actor=make_user(), **{change: changes[change]})
     assert counts(read(endpoint)) == {"pages": 3, "seen": 26, "added": 1, "unchanged": 25}
 
 

@@ -15,9 +15,10 @@ from django.db.models import F
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import connections, enumeration
+from catalog import enumeration
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
+from catalog.vendors import operations as vendor_operations
 from pegboard.beat import InProcessScheduler
 from pegboard.periodic import TICK
 from people.models import AuditEntry
@@ -228,7 +229,7 @@ def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
         if point == "record-versions":
             request = partial(enumeration.request_run, endpoint, trigger=Trigger.PERSON)
             assert in_a_thread(request) == run
-            in_a_thread(partial(connections.update_endpoint, endpoint, actor=actor, name="New name"))
+            in_a_thread(partial(vendor_operations.update_endpoint, endpoint, actor=actor, name="New name"))
             Run.objects.update(lease_until=timezone.now() - timedelta(minutes=1))
             in_a_thread(enumeration.tick)
             assert in_a_thread(enumeration.perform, run.pk).status == "running"
@@ -243,7 +244,7 @@ def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
 def test_an_edit_that_began_before_a_run_ended_does_not_undo_its_result(endpoint):
     stale = Endpoint.objects.select_related("vendor").get(pk=endpoint.pk)
     enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    connections.update_endpoint(stale, actor=make_user(), name="New name")
+    vendor_operations.update_endpoint(stale, actor=make_user(), name="New name")
     endpoint.refresh_from_db()
     assert (endpoint.name, endpoint.status) == ("New name", "ok")
 

@@ -7,10 +7,10 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import search
-from catalog.connections import update_vendor
 from catalog.models import SearchDocument, SearchLexeme, SearchPosting, SearchSegment, Tool
 from catalog.search import Query, index, segments
 from catalog.search.segments import Segment, choose_worn
+from catalog.vendors.operations import update_vendor
 from tests.factories import make_endpoint, make_signature, make_tool, make_user, make_vendor, make_version
 
 pytestmark = pytest.mark.django_db

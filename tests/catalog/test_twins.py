@@ -5,11 +5,13 @@ import threading
 import pytest
 from django.db import connection
 
-from catalog import connections, enumeration, inspecting, twins
+from catalog import enumeration, inspecting
 from catalog.models import Credential, Endpoint, Finding, Vendor
 from catalog.models.runs import Trigger
 from catalog.rules import policy
 from catalog.rules.inspection import Alarm
+from catalog.vendors import operations as vendor_operations
+from catalog.vendors import twins
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile_vendor import HostileVendor, json_reply
 from tests.pages import signed_in, text_of
@@ -103,7 +105,7 @@ def test_page_says_so_and_offers_both_ways(pharmacy):
 
 
 def test_removed_endpoint_holds_no_address(pharmacy, admin_api):
-    connections.remove_endpoint(pharmacy, actor=make_user())
+    vendor_operations.remove_endpoint(pharmacy, actor=make_user())
     assert admin_api.post(URL, another()).status_code == 201
 
 
@@ -114,7 +116,9 @@ def test_two_who_connect_one_address_at_once_do_not_both(transactional_db):
 
     def connect() -> None:
         try:
-            outcomes.append(connections.create_endpoint(actor=ada, vendor=vendor, protocol="a2t", url=ROOT))
+            outcomes.append(
+                vendor_operations.create_endpoint(actor=ada, vendor=vendor, protocol="a2t", url=ROOT)
+            )
         except Exception as error:  # noqa: BLE001 - whichever it is, the test looks at it
             outcomes.append(error)
         connection.close()

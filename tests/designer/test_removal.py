@@ -3,10 +3,11 @@
 import pytest
 from rest_framework.test import APIClient
 
-from catalog import connections, enumeration
+from catalog import enumeration
 from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Endpoint, Tool, ToolVersion
 from catalog.models.runs import Trigger
+from catalog.vendors import operations as vendor_operations
 from designer import agents, exports, pins, releases
 from people.models import AuditEntry, Role
 from tests.designer.conftest import client_of
@@ -107,7 +108,7 @@ def test_a_published_release_answers_the_same_bytes_afterwards(shop, admin, whol
 
 
 def test_nothing_reads_a_removed_endpoint(shop, admin):
-    connections.remove_endpoint(shop, actor=admin)
+    vendor_operations.remove_endpoint(shop, actor=admin)
     enumeration.tick()
     assert not shop.runs.exists()
     shop.refresh_from_db()

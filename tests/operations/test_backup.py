@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from catalog import connections, enumeration
+from catalog import enumeration
 from catalog.credentials import operations as credential_operations
 from catalog.models import Tool
 from catalog.models.runs import Trigger
+from catalog.vendors import operations as vendor_operations
 from designer import pins, releases
 from people.models import Role
 from tests.factories import make_agent, make_user
@@ -61,8 +62,8 @@ def test_a_backup_restores_into_a_product_that_works(process_environment, elsewh
         credential = credential_operations.create_credential(
             actor=admin, name="key", kind="bearer", url=vendor.url, secret=SECRET
         )
-        seller = connections.create_vendor(actor=admin, name="Acme")
-        endpoint = connections.create_endpoint(
+        seller = vendor_operations.create_vendor(actor=admin, name="Acme")
+        endpoint = vendor_operations.create_endpoint(
             actor=admin, vendor=seller, protocol="a2t", url=vendor.url, credential=credential
         )
         enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
-from catalog import connections
 from catalog.models import Endpoint, Vendor
+from catalog.vendors import operations as vendor_operations
 from people import api_keys, teams, users
 from people.models import Role, User
 from tests.factories import make_endpoint, make_user, make_vendor
@@ -30,7 +30,7 @@ def test_second_to_save_over_rest_is_told_what_the_first_one_wrote(program, ada)
     vendor = make_vendor(slug="acme", name="Acme", homepage="https://acme.example/")
     client = program(make_user())
     seen = client.get("/api/v1/vendors/acme/").headers["ETag"]
-    connections.update_vendor(vendor, actor=ada, name="Acme Ltd")
+    vendor_operations.update_vendor(vendor, actor=ada, name="Acme Ltd")
     answer = client.patch("/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": seen})
     assert answer.status_code == 409
     assert answer.json() == {
@@ -56,7 +56,7 @@ def test_several_changes_back_is_still_known(program, ada):
         {"policy": {"text": "hold"}},
         {"name": "3"},
     ):
-        connections.update_endpoint(endpoint, actor=ada, **change)
+        vendor_operations.update_endpoint(endpoint, actor=ada, **change)
     answer = client.patch(path, {"interval_minutes": 15}, headers={"If-Match": seen}).json()
     found = {each["path"]: (each["before"], each["theirs"], each["yours"]) for each in answer["changes"]}
     assert found["interval_minutes"] == (60, 5, 15)
@@ -83,7 +83,7 @@ def test_header_that_is_no_etag_is_explained(program, header):
 
 def test_without_the_header_only_what_is_sent_is_replaced(program, ada):
     vendor = make_vendor(slug="acme", name="Acme")
-    connections.update_vendor(vendor, actor=ada, homepage="https://acme.example/")
+    vendor_operations.update_vendor(vendor, actor=ada, homepage="https://acme.example/")
     answer = program(make_user()).patch("/api/v1/vendors/acme/", {"name": "ACME"}).json()
     assert (answer["name"], answer["homepage"]) == ("ACME", "https://acme.example/")
 
@@ -102,7 +102,7 @@ def test_page_shows_both_and_saves_what_is_pressed_again(ada):
     vendor = make_vendor(slug="acme", name="Acme", homepage="https://acme.example/")
     client = signed_in()
     form = vendor_form(client.get("/vendors/acme/"))
-    connections.update_vendor(vendor, actor=ada, name="Acme Ltd", homepage="https://acme.example/new")
+    vendor_operations.update_vendor(vendor, actor=ada, name="Acme Ltd", homepage="https://acme.example/new")
     late = client.post("/vendors/acme/", form | {"name": "ACME"})
     assert late.status_code == 409
     says = text_of(late)
@@ -121,7 +121,7 @@ def test_page_of_an_endpoint_tells_apart_settings_and_policy(ada):
     client = signed_in()
     page = client.get(f"/endpoints/{endpoint.pk}/").context["form"]
     form = {name: page[name].value() or "" for name in page.fields} | {"expected": page.expected}
-    connections.update_endpoint(endpoint, actor=ada, policy={"text": "block"}, name="Two")
+    vendor_operations.update_endpoint(endpoint, actor=ada, policy={"text": "block"}, name="Two")
     late = client.post(f"/endpoints/{endpoint.pk}/", form | {"interval_minutes": "5"})
     assert late.status_code == 409
     offered = late.context["form"]

@@ -6,9 +6,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from catalog import connections, enumeration, examples, history, inspecting, search
+from catalog import enumeration, examples, history, inspecting, search
 from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
+from catalog.vendors import operations as vendor_operations
 from demo import VENDORS
 from demo import Vendor as DemoVendor
 from designer.agents import create_agent
@@ -85,10 +86,10 @@ def connect(known: DemoVendor, port_base: int, admin: User) -> Endpoint | None:
     """None when a person has removed the vendor or its endpoint."""
     vendor = Vendor.objects.filter(slug=known.slug).first()
     if vendor is None:
-        vendor = connections.create_vendor(
+        vendor = vendor_operations.create_vendor(
             actor=admin, name=known.name, slug=known.slug, homepage=known.homepage
         )
-        return connections.create_endpoint(
+        return vendor_operations.create_endpoint(
             actor=admin,
             vendor=vendor,
             protocol=known.protocol,
@@ -97,7 +98,7 @@ def connect(known: DemoVendor, port_base: int, admin: User) -> Endpoint | None:
         )
     endpoint = Endpoint.objects.live().filter(vendor=vendor).order_by("pk").first()
     if endpoint and endpoint.url != known.url(port_base):
-        connections.update_endpoint(endpoint, actor=admin, url=known.url(port_base))
+        vendor_operations.update_endpoint(endpoint, actor=admin, url=known.url(port_base))
     return endpoint
 
 

@@ -6,7 +6,7 @@ from django import forms
 from django.http import QueryDict
 
 from catalog.credentials.oauth.clients import DETAILS
-from catalog.setting_fields import LinesField
+from catalog.forms.setting_fields import LinesField
 from core.oauth.client import ClientAuthentication
 from people.forms import ExplainedChoiceField, OperationForm
 

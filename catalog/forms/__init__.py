@@ -7,16 +7,17 @@ from django import forms
 from django.forms import BoundField
 from django.template.defaultfilters import filesizeformat
 
-from catalog import connections, protocols
+from catalog import protocols
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import clients
 from catalog.credentials.sessions import LONGEST_LIFE, USUAL_LIFE
+from catalog.forms.policy_fields import PREFIX
+from catalog.forms.reach_fields import ReachForm
+from catalog.forms.setting_fields import DocumentField, setting_field
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.vendors import CredentialKind
-from catalog.policy_fields import PREFIX
 from catalog.protocols.base import Protocol
-from catalog.reach_fields import ReachForm
-from catalog.setting_fields import DocumentField, setting_field
+from catalog.vendors import operations as vendor_operations
 from core.outbound.addresses import without_keys
 from people.audit.edit_conflicts import Difference
 from people.forms import OperationForm
@@ -85,7 +86,7 @@ class EndpointForm(ReachForm):
             "name": endpoint.name,
             "url": endpoint.url,
             "credential": endpoint.credential_id,
-            **{name: getattr(endpoint, name) for name in connections.REACH},
+            **{name: getattr(endpoint, name) for name in vendor_operations.REACH},
             **{f"setting-{name}": value for name, value in endpoint.settings.items()},
         }
         super().__init__(*args, **kwargs)

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from catalog.protocols.base import Setting
-from catalog.setting_values import LARGEST_DOCUMENT
+from catalog.vendors.setting_values import LARGEST_DOCUMENT
 
 
 class LinesField(forms.CharField):

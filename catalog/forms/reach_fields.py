@@ -6,9 +6,9 @@ from django import forms
 from django.forms import BoundField
 
 from catalog import bounds
-from catalog.connections import MOST_AT_ONCE, MOST_PER_SECOND, REACH
+from catalog.forms.policy_fields import PolicyForm
 from catalog.models import Endpoint
-from catalog.policy_fields import PolicyForm
+from catalog.vendors.operations import MOST_AT_ONCE, MOST_PER_SECOND, REACH
 
 
 def _bounded(bound: bounds.Bound) -> forms.IntegerField:

@@ -1,8 +1,9 @@
 """Connecting a vendor in one go, and going on with it after a sign-in at the vendor."""
 
-from catalog import connections, enumeration
+from catalog import enumeration
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
+from catalog.vendors import operations as vendor_operations
 from people.models import User
 
 NEEDED_A_SIGN_IN = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
@@ -18,7 +19,7 @@ def begin(endpoint: Endpoint, *, actor: User) -> Run | None:
 def go_on(credential: Credential, *, actor: User) -> list[Run]:
     """After a person has signed in: what was connected with it and waits for that is read now."""
     never_read = [
-        connections.update_endpoint(row, actor=actor, is_paused=False) for row in waiting(credential)
+        vendor_operations.update_endpoint(row, actor=actor, is_paused=False) for row in waiting(credential)
     ]
     return [
         enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)

@@ -20,7 +20,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import bounds, protocols, search, setting_values
+from catalog import bounds, protocols, search
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import pacing
 from catalog.editing import check_name, locked, origin_of
@@ -29,7 +29,8 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.rules import policy as policies
-from catalog.twins import twins_of
+from catalog.vendors import setting_values
+from catalog.vendors.twins import twins_of
 from core import unique_violations
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
