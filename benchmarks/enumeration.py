@@ -21,7 +21,7 @@ from django.db import connection, transaction
 from benchmarks.frame import Figure, seconds
 from benchmarks.rows import make_endpoint
 from benchmarks.vendor import COUNT, PAGE
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 
@@ -72,7 +72,7 @@ def endpoint_at(url: str) -> Endpoint:
 
 
 def run(endpoint: Endpoint) -> Run:
-    done = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    done = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     if done.status != "succeeded" or Tool.objects.filter(endpoint=endpoint).count() != COUNT:
         raise RuntimeError(f"{done.error}")
     return done

@@ -7,10 +7,13 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
-from catalog import enumeration, history, inspecting, invocation, search, second_look, wording
+from catalog import inspecting, invocation, search, wording
 from catalog.credentials.oauth import tokens
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run
 from catalog.models.runs import RunStatus
+from catalog.second_look import runs as second_look
 from core import task_dispatch
 from core.failpoints import crashpoint
 
@@ -20,7 +23,7 @@ LEFT_TO_OTHERS = timedelta(minutes=2)
 
 @shared_task
 def enumerate_endpoint(run_id: int) -> None:
-    run = enumeration.perform(run_id)
+    run = enumeration_runs.perform(run_id)
     # A message that comes again much later finds nothing to do: a long queue shall not feed itself.
     if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
         inspecting.inspect_pending(run.endpoint_id)
@@ -51,7 +54,7 @@ def inspect_pending() -> None:
 @shared_task
 def read_versions(endpoint_id: int, after: int = 0) -> None:
     """Older versions, a batch at a time; what is left goes into another message."""
-    last = history.read_pending(endpoint_id, after)
+    last = older_versions.read_pending(endpoint_id, after)
     if last is not None:
         read_versions.delay(endpoint_id, last)
 

@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 logger = logging.getLogger(__name__)
 
 WORKERS_LOOK_EVERY = 10.0  # seconds
-TICK = "catalog.enumeration.tick"
+TICK = "catalog.enumeration.runs.tick"
 WORK = (TICK, "catalog.invocation.sweep", "catalog.notifications.dispatch.tick")
 
 

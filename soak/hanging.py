@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, Trigger
 from pegboard.local.product import WORKER
@@ -106,7 +106,7 @@ def _round(good: Sequence[Endpoint], bad: Sequence[Endpoint]) -> float:
     """Seconds until the last of the good ones was read; the bad ones were asked for first."""
     began = time.monotonic()
     for endpoint in (*bad, *good):
-        enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+        enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     if wait_for(lambda: not _active(good), 300, pause=0.02) is None:
         raise TimeoutError("the good vendors were not read within five minutes")
     return time.monotonic() - began

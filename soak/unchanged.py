@@ -12,7 +12,8 @@ from collections import Counter
 from django.db import connection, connections
 from rest_framework.test import APIClient
 
-from catalog import enumeration, inspecting
+from catalog import inspecting
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from designer import exports, pins, releases
@@ -44,7 +45,7 @@ def storm(field: Field) -> None:
 
 
 def read(endpoint: Endpoint) -> Run:
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def written() -> dict[str, int]:

@@ -18,13 +18,16 @@ from django.utils import timezone
 import catalog
 import designer
 import people
-from catalog import enumeration, examples, findings, history, inspecting, invocation, second_look
+from catalog import examples, findings, inspecting, invocation
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import tokens as oauth_tokens
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Finding, Grant, Run, Tool
 from catalog.models import Vendor as Vendors
 from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import webhooks
+from catalog.second_look import runs as second_look
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
@@ -166,8 +169,8 @@ def called() -> Iterator[set[CodeType]]:
 
 
 def read(endpoint: Endpoint, status: str, **asked: object) -> None:
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND, **asked)
-    assert enumeration.perform(run.pk).status == status
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND, **asked)
+    assert enumeration_runs.perform(run.pk).status == status
     inspecting.inspect_pending(endpoint.pk)
 
 
@@ -204,11 +207,14 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     vendor.listed[1] = tool(2, 3)
     vendor.history[vendor.listed[1]["toolId"]] = [tool(2, 1), tool(2, 2), tool(2, 3)]
     read(endpoint, RunStatus.SUCCEEDED)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     gone, vendor.listed = vendor.listed, vendor.listed[:1]
     read(endpoint, RunStatus.FAILED)  # held
     held = Run.objects.filter(endpoint=endpoint.pk).first()
-    assert enumeration.perform(enumeration.confirm_held(held, actor=ada).pk).status == RunStatus.SUCCEEDED
+    assert (
+        enumeration_runs.perform(enumeration_runs.confirm_held(held, actor=ada).pk).status
+        == RunStatus.SUCCEEDED
+    )
     vendor.listed = gone
     read(endpoint, RunStatus.SUCCEEDED)  # returned
     vendor.script = lambda page, body: (500, b"{}")
@@ -302,7 +308,7 @@ def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
     assert onboarding.begin(endpoint, actor=ada) is None
     sign(server, row, ada)
     [run] = onboarding.go_on(row, actor=ada)
-    assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
+    assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     inspecting.inspect_pending(endpoint.pk)
     told = AuditEntry.objects.count()
     wear_out(row)

@@ -27,9 +27,11 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog import enumeration, invocation, reading
+from catalog import invocation
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
+from catalog.enumeration import listing
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
@@ -284,7 +286,7 @@ def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -
 
 def perform(endpoint: Endpoint) -> str:
     fresh = Endpoint.objects.select_related("vendor", "credential").get(pk=endpoint.pk)
-    run = enumeration.perform(enumeration.request_run(fresh, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(fresh, trigger=Trigger.COMMAND).pk)
     return run.error_code or run.status
 
 
@@ -407,7 +409,7 @@ def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential
             assert answer.status_code == 500
             planted.put_out("500", answer.content)
     with monkeypatch.context() as broken:
-        broken.setattr(reading._Reading, "read", lambda self, session, *rest: bug(session, vars(session)))
+        broken.setattr(listing._Reading, "read", lambda self, session, *rest: bug(session, vars(session)))
         assert perform(make_endpoint(url=rows[0].origin, credential=rows[0])) == "INTERNAL"
 
 

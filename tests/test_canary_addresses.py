@@ -10,8 +10,9 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import enumeration, inspecting, invocation
+from catalog import inspecting, invocation
 from catalog.credentials.oauth import tokens
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
 from core.outbound.errors import RefusedError
@@ -49,8 +50,8 @@ def endpoint_of(dialect: Dialect, vendor: HostileVendor, tools: list[Any]) -> tu
 
 def read(endpoint: Endpoint) -> str:
     """What the run came to; nothing is asserted about it, because any end is fine but a visit."""
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-    run = enumeration.perform(run.pk)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.perform(run.pk)
     inspecting.inspect_pending(endpoint.pk)
     return run.error_code or run.status
 

@@ -7,8 +7,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import bounds, enumeration, protocols
+from catalog import bounds, protocols
 from catalog.api.vendors import Address, chosen_vendor
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
@@ -310,5 +311,5 @@ class EndpointEnumerate(GenericAPIView[Endpoint]):
     @extend_schema(request=None, responses={202: RunStarted})
     def post(self, request: Request, pk: int) -> Response:
         endpoint = get_object_or_404(endpoints(), pk=pk)
-        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=person(request))
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=person(request))
         return Response({"run": run.pk}, status=202)

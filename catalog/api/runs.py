@@ -7,8 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import enumeration
 from catalog.api.endpoints import ErrorOutput, NoteOutput, RunStarted
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import LastReply, Rejection, Run
 from catalog.models.runs import RunState
 from people.api.generics import GenericAPIView, ListAPIView
@@ -147,4 +147,4 @@ class RunConfirm(GenericAPIView[Run]):
     @extend_schema(request=None, responses={202: RunStarted})
     def post(self, request: Request, pk: int) -> Response:
         run = get_object_or_404(Run.objects.select_related("endpoint__vendor"), pk=pk)
-        return Response({"run": enumeration.confirm_held(run, actor=person(request)).pk}, status=202)
+        return Response({"run": enumeration_runs.confirm_held(run, actor=person(request)).pk}, status=202)

@@ -4,9 +4,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import second_look
 from catalog.models import Endpoint, SecondLook
 from catalog.models.second_looks import LookResult
+from catalog.second_look import runs as second_look
 from core.serializers import Input
 from people.api.generics import GenericAPIView
 from people.models import Role

@@ -6,7 +6,7 @@ from catalog.models.vendors import Endpoint
 class KeptReply(models.Model):
     """What a vendor replied to a reading that broke off, so that the next one need not ask again.
 
-    No part of the catalog: catalog/resuming.py alone reads and writes it, and the run that ends well
+    No part of the catalog: catalog/enumeration alone reads and writes it, and the run that ends well
     deletes it. `reader` says who asked whom and how, `request` is the SHA-256 (hexadecimal) of what was
     asked. All rows of an endpoint count from when the first reading that they come from began.
     """

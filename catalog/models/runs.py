@@ -159,7 +159,7 @@ class Rejection(models.Model):
 class LastReply(models.Model):
     """The last exchange of a run that failed, without secrets. `status` is 0 when no reply came at all.
 
-    Of the body the first 64 KB, as text; catalog/evidence.py writes it and forgets the older ones.
+    Of the body the first 64 KB, as text; `catalog.enumeration` writes it and forgets the older ones.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="last_reply")

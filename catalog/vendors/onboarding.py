@@ -1,6 +1,6 @@
 """Connecting a vendor in one go, and going on with it after a sign-in at the vendor."""
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
@@ -13,7 +13,7 @@ def begin(endpoint: Endpoint, *, actor: User) -> Run | None:
     """The first reading of a new endpoint; None while it waits for a sign-in."""
     if endpoint.is_paused:
         return None
-    return enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+    return enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
 
 
 def go_on(credential: Credential, *, actor: User) -> list[Run]:
@@ -22,7 +22,7 @@ def go_on(credential: Credential, *, actor: User) -> list[Run]:
         vendor_operations.update_endpoint(row, actor=actor, is_paused=False) for row in waiting(credential)
     ]
     return [
-        enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+        enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
         for endpoint in [*never_read, *_refused(credential)]
     ]
 

@@ -12,18 +12,20 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import enumeration, protocols, second_look
+from catalog import protocols
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import pacing
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth.our_addresses import redirect_uri
 from catalog.credentials.oauth.registration import Registered
+from catalog.enumeration import runs as enumeration_runs
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.forms.client_fields import ClientForm
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
+from catalog.second_look import runs as second_look
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors.twins import twins_of
@@ -220,7 +222,7 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.ADMIN)
 @require_POST
 def endpoint_read(request: HttpRequest, pk: int) -> HttpResponse:
-    run = enumeration.request_run(live_endpoint(pk), trigger=Trigger.PERSON, actor=person(request))
+    run = enumeration_runs.request_run(live_endpoint(pk), trigger=Trigger.PERSON, actor=person(request))
     return redirect("run", run.pk)
 
 

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, LastReply, Run, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
@@ -39,7 +39,7 @@ def run_reply(request: HttpRequest, pk: int) -> HttpResponse:
 def run_confirm(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(_runs(), pk=pk)
     try:
-        next_run = enumeration.confirm_held(row, actor=person(request))
+        next_run = enumeration_runs.confirm_held(row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("run", row.pk)

@@ -3,7 +3,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from catalog import second_look
+from catalog.second_look import runs as second_look
 from catalog.views.endpoints import live_endpoint
 from core.errors import DomainError
 from people.models import Role

@@ -20,7 +20,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from catalog import lanes
+from catalog.enumeration import slow_vendors
 from catalog.models import Call, Circuit, Credential, Endpoint, Finding, Run, Tool, ToolCircuit
 from catalog.models.calls import CallStatus
 from catalog.models.findings import FindingState
@@ -85,7 +85,7 @@ def _active_runs() -> Figures:
 
 def _oldest_run() -> Figures:
     """Slow vendors take turns, so their readings may wait for long."""
-    queued = Run.objects.filter(status=RunStatus.QUEUED).exclude(lanes.IS_SLOW)
+    queued = Run.objects.filter(status=RunStatus.QUEUED).exclude(slow_vendors.IS_SLOW)
     return {"": _seconds_since(queued.aggregate(oldest=Min("queued_at"))["oldest"])}
 
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run
 from designer.models import Release
 from people.models import Role
@@ -48,7 +48,7 @@ def connect(page, url):
 def watch_the_first_reading(page):
     says = page.locator("#run .strong").first
     expect(says).to_contain_text("Waiting for a worker")
-    enumeration.perform(Run.objects.get().pk)
+    enumeration_runs.perform(Run.objects.get().pk)
     expect(says).to_contain_text("Read 25 tools: 25 new")
     page.get_by_role("link", name="See the tools").click()
 

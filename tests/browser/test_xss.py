@@ -10,7 +10,8 @@ import pytest
 from django.core.mail import EmailMessage
 from django.test import Client
 
-from catalog import enumeration, inspecting
+from catalog import inspecting
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Rejection, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.notifications import events
@@ -68,8 +69,8 @@ def on_stage() -> tuple[list[str], dict[str, Tool]]:
         for vendor, (name, (protocol, url)) in zip(vendors, served.items(), strict=False):
             vendor.homepage = "https://vendor.example/"
             endpoint = make_endpoint(vendor=vendor, protocol=protocol, url=url, name=short(PAYLOADS[6]))
-            run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-            run = enumeration.perform(run.pk)
+            run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+            run = enumeration_runs.perform(run.pk)
             addresses += [f"/vendors/{vendor.slug}/", f"/endpoints/{endpoint.pk}/", f"/runs/{run.pk}/"]
             if name != "failing":
                 assert run.status == "succeeded", (name, run.error_message)
@@ -149,7 +150,7 @@ def test_replies_of_the_api_hold_the_texts_as_they_were_sent():
     with hostile_vendors() as served:
         protocol, url = served["a2t"]
         endpoint = make_endpoint(protocol=protocol, url=url)
-        enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     client = Client()
     client.force_login(make_user(Role.VIEWER))
     tool = max(Tool.objects.all(), key=lambda row: len(row.description))
@@ -215,7 +216,10 @@ def test_image_of_a_vendor_is_fetched_by_nobody():
     with serving(vendor):
         vendor.listed = [listing(1, img=f"{vendor.url}pixel.png", description=f"![x]({vendor.url}pixel.png)")]
         endpoint = make_endpoint(url=vendor.url)
-        assert enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk).seen == 1
+        assert (
+            enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk).seen
+            == 1
+        )
         client = Client()
         client.force_login(make_user(Role.ADMIN))
         for page in ("", "raw/", "tuning/", "try/"):

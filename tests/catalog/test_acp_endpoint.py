@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from catalog import enumeration
 from catalog.credentials import sessions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo import VENDORS
@@ -84,7 +84,7 @@ def serving(api):
 
 def read(server, **settings):
     endpoint = make_endpoint(protocol="acp", url=server.url, settings=settings)
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     endpoint.refresh_from_db()
     return endpoint, run
 

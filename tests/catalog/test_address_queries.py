@@ -2,7 +2,9 @@
 
 import pytest
 
-from catalog import enumeration, history, invocation
+from catalog import invocation
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy, check_url, keys_in, without_keys
@@ -31,9 +33,9 @@ def test_every_request_of_every_protocol_carries_it(protocol):
         if protocol == "openapi":
             settings["server"] = f"{vendor.url}/api/?{QUERY}"
         endpoint = make_endpoint(protocol=protocol, url=f"{url}?{QUERY}", settings=settings)
-        run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
         assert (run.status, run.error, run.added) == ("succeeded", None, 4)
-        history.read_all(endpoint.pk)
+        older_versions.read_all(endpoint.pk)
         call = invocation.request_call(
             Tool.objects.first().current, actor=make_user(), arguments={"city": "Oslo"}, is_confirmed=True
         )

@@ -5,8 +5,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog import enumeration, protocols
+from catalog import protocols
 from catalog.credentials import operations as credential_operations
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Run, Tool, ToolVersion, Vendor
 from catalog.models.runs import Trigger
 from catalog.protocols.a2t import A2T
@@ -474,8 +475,8 @@ def test_change_that_is_refused_leaves_no_row(admin):
 @pytest.mark.django_db(transaction=True)
 def test_endpoint_is_removed_while_its_run_is_being_recorded(vendor, admin, monkeypatch):
     endpoint = make_endpoint(url=vendor.url)
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-    finish = enumeration.recording.finish
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+    finish = enumeration_runs.recording.finish
     removing = threading.Thread(target=remove, args=(endpoint.pk, admin))
 
     def finish_slowly(run, **changes):
@@ -484,8 +485,8 @@ def test_endpoint_is_removed_while_its_run_is_being_recorded(vendor, admin, monk
         removing.join(0.3)
         return is_ours
 
-    monkeypatch.setattr(enumeration.recording, "finish", finish_slowly)
-    enumeration.perform(run.pk)
+    monkeypatch.setattr(enumeration_runs.recording, "finish", finish_slowly)
+    enumeration_runs.perform(run.pk)
     removing.join()
 
     run.refresh_from_db()

@@ -6,9 +6,9 @@ import re
 import pytest
 from rest_framework.test import APIClient
 
-from catalog import enumeration
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.runs import Trigger
 from people.models import AuditEntry, Role
@@ -40,7 +40,9 @@ def state_of(api: APIClient, pk: object) -> dict:
 
 def read(endpoint: Endpoint) -> str:
     fresh = Endpoint.objects.select_related("credential", "vendor").get(pk=endpoint.pk)
-    return enumeration.perform(enumeration.request_run(fresh, trigger=Trigger.COMMAND).pk).error_code
+    return enumeration_runs.perform(
+        enumeration_runs.request_run(fresh, trigger=Trigger.COMMAND).pk
+    ).error_code
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from django.core import serializers
 from django.db import connection
 from rest_framework.test import APIClient
 
-from catalog import enumeration
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
@@ -238,10 +238,10 @@ def test_secrets_are_found_nowhere(vendor: Vendor, admin_api: APIClient, caplog,
     )["id"]
     for answer in echoes(CANARY).values():
         vendor.script = lambda number, document, answer=answer: answer
-        enumeration.perform(ask("post", f"endpoints/{endpoint}/enumerate/")["run"])
+        enumeration_runs.perform(ask("post", f"endpoints/{endpoint}/enumerate/")["run"])
     ask("put", f"credentials/{credential}/", {"secret": SECOND})
     vendor.script = None
-    enumeration.perform(ask("post", f"endpoints/{endpoint}/enumerate/")["run"])
+    enumeration_runs.perform(ask("post", f"endpoints/{endpoint}/enumerate/")["run"])
     ask("patch", f"endpoints/{endpoint}/", {"url": vendor.url.replace("127.0.0.1", "127.0.0.2")})
     for path in ("credentials/", f"credentials/{credential}/", "endpoints/", "runs/", "audit/", "findings/"):
         ask("get", path)
@@ -292,7 +292,7 @@ def test_who_may_move_an_endpoint_cannot_have_its_secret_sent_elsewhere(vendor):
 
     with serving(Vendor(tools(3))) as elsewhere:
         vendor_operations.update_endpoint(endpoint, actor=make_user(), url=elsewhere.url)
-        run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
     assert run.seen == 3
     assert not any("authorization" in headers for headers in elsewhere.headers)

@@ -5,7 +5,7 @@ import pytest
 from django.db import OperationalError, connection, connections
 from django.utils import timezone
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from people.models import AuditEntry
@@ -21,8 +21,8 @@ def endpoint(vendor: Vendor) -> Endpoint:
 
 
 def read(endpoint: Endpoint, **options) -> Run:
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND, **options)
-    return enumeration.perform(run.pk)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND, **options)
+    return enumeration_runs.perform(run.pk)
 
 
 def counts(run: Run) -> dict[str, int]:
@@ -141,7 +141,7 @@ def test_an_empty_listing_is_held_until_a_person_confirms(
     assert endpoint.status == "held"
     assert Tool.objects.filter(status="active").count() == 25
 
-    confirmed = enumeration.perform(enumeration.confirm_held(run, actor=make_user()).pk)
+    confirmed = enumeration_runs.perform(enumeration_runs.confirm_held(run, actor=make_user()).pk)
     endpoint.refresh_from_db()
     assert (confirmed.status, confirmed.withdrawn, endpoint.status) == ("succeeded", 25, "ok")
 
@@ -161,12 +161,12 @@ def test_a_run_that_is_taken_up_again_shows_only_what_it_read_itself(endpoint, v
     vendor.listed = listed
     if not listed:
         vendor.script = lambda number, page: (200, b"no JSON")
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     died = timezone.now() - timedelta(seconds=1)
     Run.objects.filter(pk=run.pk).update(
         status="running", attempt=1, lease_until=died, pages=9, seen=900, rejected=3
     )
-    run = enumeration.perform(run.pk)
+    run = enumeration_runs.perform(run.pk)
     assert run.status == "failed"
     assert counts(run) == ({"pages": 1, "seen": 9} if listed else {})
 
@@ -175,9 +175,9 @@ def test_a_confirmation_reaches_a_run_that_is_already_waiting(endpoint, vendor):
     read(endpoint)
     vendor.listed = []
     held = read(endpoint)
-    waiting = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-    assert enumeration.confirm_held(held, actor=make_user()) == waiting
-    assert enumeration.perform(waiting.pk).withdrawn == 25
+    waiting = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+    assert enumeration_runs.confirm_held(held, actor=make_user()) == waiting
+    assert enumeration_runs.perform(waiting.pk).withdrawn == 25
     assert AuditEntry.objects.get(action="confirm").after == {"run": waiting.pk, "may_withdraw": 25}
 
 
@@ -199,7 +199,7 @@ def test_a_confirmation_covers_no_more_tools_than_the_person_saw(endpoint, vendo
     vendor.listed = tools(15)
     held = read(endpoint)
     vendor.listed = tools(5)
-    run = enumeration.perform(enumeration.confirm_held(held, actor=make_user()).pk)
+    run = enumeration_runs.perform(enumeration_runs.confirm_held(held, actor=make_user()).pk)
     assert (run.error_code, run.would_withdraw) == ("SHRINK_HELD", 20)
 
 
@@ -445,7 +445,7 @@ def test_the_credential_travels_to_its_own_origin_only(endpoint, vendor):
 def test_a_database_that_goes_away_while_tools_are_staged_ends_no_run(endpoint, vendor):
     """The run stays with its lease: nobody may write that it failed, and another worker reads again."""
     vendor.listed, vendor.page_size = tools(250), 100
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     backend = connection.connection.info.backend_pid
 
     def progress(pages, seen, rejected):
@@ -455,8 +455,8 @@ def test_a_database_that_goes_away_while_tools_are_staged_ends_no_run(endpoint, 
                 cursor.db.close()
 
     with pytest.raises(OperationalError):
-        enumeration.perform(run.pk, progress)
+        enumeration_runs.perform(run.pk, progress)
     connection.close()
     assert (Run.objects.get(pk=run.pk).status, endpoint.tools.count()) == ("running", 0)
     Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
-    assert enumeration.perform(run.pk).added == 250
+    assert enumeration_runs.perform(run.pk).added == 250

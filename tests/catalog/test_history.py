@@ -7,7 +7,9 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from catalog import enumeration, history, tasks
+from catalog import tasks
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from people.models import Role
@@ -68,7 +70,7 @@ def page(*items: Document, after: str | None = None) -> tuple[int, bytes]:
 
 
 def read(endpoint: Endpoint) -> Run:
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def asked(archive: Vendor) -> list[str]:
@@ -89,7 +91,7 @@ def test_older_versions_come_behind_the_current_one(endpoint):
     run = read(endpoint)
     assert versions(5) == [(1, "3")]
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     row = Tool.objects.select_related("current").get(tool_id=identity(5))
     assert versions(5) == [(1, "3"), (2, "1"), (3, "2")]
@@ -106,13 +108,13 @@ def test_older_versions_come_behind_the_current_one(endpoint):
 
 def test_older_version_can_be_pinned_and_stays(endpoint, archive):
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     row = Tool.objects.get(tool_id=identity(5))
     pin = make_pin(tool=row, version=row.versions.get(label="1"))
 
     archive.listed[4] = at(5, 4)
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     pin.refresh_from_db()
     assert pin.version.label == "1"
@@ -121,7 +123,7 @@ def test_older_version_can_be_pinned_and_stays(endpoint, archive):
 
 def test_list_of_versions_shows_the_newest_label_first(endpoint):
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     row = Tool.objects.get(tool_id=identity(5))
 
     listed = signed_in(Role.VIEWER).get(f"/api/v1/tools/{row.pk}/versions/").json()["results"]
@@ -137,23 +139,23 @@ def test_tools_in_their_first_version_are_not_asked(archive, endpoint):
     archive.listed = [tool(1), tool(2, version=2)]
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert asked(archive) == [identity(2)]
 
 
 def test_history_is_read_once_until_there_is_a_new_version(archive, endpoint):
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     archive.requests.clear()
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     assert asked(archive) == []
 
     archive.listed[4] = at(5, 6)
     keep(archive, 5, *versions_of(5, newest=6))
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert asked(archive) == [identity(5)]
     assert [label for _, label in versions(5)] == ["3", "1", "2", "6", "4", "5"]
@@ -163,14 +165,14 @@ def test_vendor_without_any_history_is_asked_five_times(archive, endpoint):
     archive.history = {}
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert asked(archive) == [identity(number) for number in range(1, 6)]
     assert not Tool.objects.filter(versions_read_at=None).exists()
     assert notes(endpoint) == {}
     archive.requests.clear()
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     assert asked(archive) == []
 
 
@@ -179,7 +181,7 @@ def test_four_tools_without_history_do_not_speak_for_the_others(archive, endpoin
         del archive.history[identity(number)]
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert len(asked(archive)) == 12
     assert len(versions(12)) == 3
@@ -188,7 +190,7 @@ def test_four_tools_without_history_do_not_speak_for_the_others(archive, endpoin
 def test_version_newer_than_the_listed_one_waits_for_the_listing(archive, endpoint):
     read(endpoint)
     keep(archive, 5, *versions_of(5, newest=4))
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     row = Tool.objects.select_related("current").get(tool_id=identity(5))
     assert row.current.label == "3"
     assert (4, "4") in versions(5)
@@ -205,9 +207,9 @@ def test_other_bytes_under_a_known_label_are_drift(archive, endpoint):
     keep(archive, 5, changed, *versions_of(5)[1:])
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     Tool.objects.update(versions_read_at=None)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert versions(5) == [(1, "3"), (2, "1"), (3, "2"), (4, "3")]
     assert Finding.objects.get(code="HELD").version.ordinal == 4
@@ -223,7 +225,7 @@ def test_unreadable_old_version_costs_only_itself_and_is_told(archive, endpoint)
     keep(archive, 5, new, tool(5, version=2, name=""), old, {"version": 1}, tool(6, version=1))
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert versions(5) == [(1, "3"), (2, "1")]
     assert Tool.objects.get(tool_id=identity(5)).versions_read_at
@@ -238,7 +240,7 @@ def test_every_unreadable_version_is_counted_on_the_run_page(archive, endpoint):
         keep(archive, number, *versions_of(number)[:2], tool(number, version=1, name=""))
     run = read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     body = signed_in(Role.VIEWER).get(f"/api/v1/runs/{run.pk}/").json()
     (note,) = body["notes"]
@@ -260,12 +262,12 @@ def test_broken_history_of_one_tool_costs_no_other(archive, endpoint, trouble):
     archive.troubles[identity(5)] = NONSENSE[trouble]
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert len(versions(4)) == len(versions(6)) == len(versions(12)) == 3
     assert notes(endpoint)["HISTORY_FAILED"][1].startswith("Older versions of “tool_5” could not be read. ")
     archive.requests.clear()
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     assert asked(archive) == []
 
 
@@ -273,7 +275,7 @@ def test_pages_before_the_broken_one_are_kept(archive, endpoint):
     archive.troubles[identity(5)] = [page(*versions_of(5)[:2], after="1"), (200, b"{")]
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert versions(5) == [(1, "3"), (2, "2")]
 
@@ -283,21 +285,21 @@ def test_history_in_pages_is_read_to_its_end(archive, endpoint):
     archive.troubles[identity(5)] = [page(new, after="1"), page(middle, after="2"), page(old)]
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert versions(5) == [(1, "3"), (2, "1"), (3, "2")]
 
 
 @pytest.mark.parametrize("is_one_page", [True, False])
 def test_endless_history_is_cut(archive, endpoint, monkeypatch, is_one_page):
-    monkeypatch.setattr(history, "MAX_VERSIONS", 4)
+    monkeypatch.setattr(older_versions, "MAX_VERSIONS", 4)
     documents = versions_of(5, newest=9)
     archive.listed[4] = documents[0]
     pages = [page(document, after=str(number)) for number, document in enumerate(documents, start=1)]
     archive.troubles[identity(5)] = page(*documents) if is_one_page else pages
     read(endpoint)
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert versions(5) == [(1, "9"), (2, "6"), (3, "7"), (4, "8")]
     assert notes(endpoint)["HISTORY_TOO_LONG"][0] == 1
@@ -306,7 +308,7 @@ def test_endless_history_is_cut(archive, endpoint, monkeypatch, is_one_page):
 def test_vendor_that_is_away_for_one_tool_is_asked_again_after_the_next_run(archive, endpoint):
     archive.troubles[identity(5)] = (400, b"{}")
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     assert len(asked(archive)) == 12
     assert len(versions(12)) == 3
     assert "asks again" in notes(endpoint)["HISTORY_FAILED"][1]
@@ -314,7 +316,7 @@ def test_vendor_that_is_away_for_one_tool_is_asked_again_after_the_next_run(arch
     del archive.troubles[identity(5)]
     archive.requests.clear()
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert asked(archive) == [identity(5)]
     assert len(versions(5)) == 3
@@ -324,13 +326,13 @@ def test_vendor_that_is_away_for_one_tool_is_asked_again_after_the_next_run(arch
 def test_vendor_that_is_away_altogether_is_left_alone_soon_and_asked_again_later(archive, endpoint):
     archive.troubles = {identity(number): (401, b"{}") for number in range(1, 13)}
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     assert len(asked(archive)) == 5
     assert notes(endpoint)["HISTORY_FAILED"][0] == 5
 
     archive.troubles = {}
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert ToolVersion.objects.count() == 36
 
@@ -346,21 +348,21 @@ def test_locked_credential_is_told_and_asks_nobody(archive, endpoint, settings):
     Endpoint.objects.update(credential=credential)
     settings.KEYS = []
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     assert asked(archive) == []
     assert "“Key”" in notes(endpoint)["HISTORY_FAILED"][1]
 
 
 def test_batches_go_on_where_the_one_before_ended(archive, endpoint, monkeypatch):
-    monkeypatch.setattr(history, "BATCH", 5)
+    monkeypatch.setattr(older_versions, "BATCH", 5)
     archive.troubles[identity(2)] = (400, b"{}")
     read(endpoint)
     order = list(Tool.objects.order_by("pk").values_list("pk", flat=True))
 
-    assert history.read_pending(endpoint.pk) == order[4]
-    assert history.read_pending(endpoint.pk, order[4]) == order[9]
-    assert history.read_pending(endpoint.pk, order[9]) is None
+    assert older_versions.read_pending(endpoint.pk) == order[4]
+    assert older_versions.read_pending(endpoint.pk, order[4]) == order[9]
+    assert older_versions.read_pending(endpoint.pk, order[9]) is None
 
     assert len(asked(archive)) == 12
     assert ToolVersion.objects.count() == 34
@@ -368,20 +370,20 @@ def test_batches_go_on_where_the_one_before_ended(archive, endpoint, monkeypatch
 
 @pytest.mark.parametrize("limit", ["BATCH_SECONDS", "BATCH_BYTES"])
 def test_batch_that_takes_too_much_is_cut_short(archive, endpoint, monkeypatch, limit):
-    monkeypatch.setattr(history, limit, 0)
+    monkeypatch.setattr(older_versions, limit, 0)
     read(endpoint)
 
-    assert history.read_pending(endpoint.pk) == Tool.objects.order_by("pk").first().pk
-    history.read_all(endpoint.pk)
+    assert older_versions.read_pending(endpoint.pk) == Tool.objects.order_by("pk").first().pk
+    older_versions.read_all(endpoint.pk)
 
     assert ToolVersion.objects.count() == 36
 
 
 def test_task_sends_the_next_batch_on_its_way(archive, endpoint, monkeypatch):
-    monkeypatch.setattr(history, "BATCH", 5)
+    monkeypatch.setattr(older_versions, "BATCH", 5)
     sent = []
     monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
 
     tasks.enumerate_endpoint(run.pk)
     for message in sent:
@@ -394,7 +396,7 @@ def test_task_sends_the_next_batch_on_its_way(archive, endpoint, monkeypatch):
 def test_a_message_that_comes_again_later_asks_nobody_and_sends_none(archive, endpoint, monkeypatch):
     sent = []
     monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     tasks.enumerate_endpoint(run.pk)
     Run.objects.update(finished_at=timezone.now() - timedelta(minutes=5))
     asked = len(archive.requests)
@@ -409,7 +411,7 @@ def test_failed_run_sends_nobody_into_history(archive, endpoint, monkeypatch):
     sent = []
     monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
 
-    tasks.enumerate_endpoint(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    tasks.enumerate_endpoint(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
     assert sent == []
 
@@ -418,7 +420,7 @@ def test_reading_twice_adds_nothing(endpoint):
     read(endpoint)
     for _ in range(2):
         Tool.objects.update(versions_read_at=None)
-        history.read_all(endpoint.pk)
+        older_versions.read_all(endpoint.pk)
 
     assert ToolVersion.objects.count() == 36
     assert not Finding.objects.exists()
@@ -436,10 +438,10 @@ def test_second_reader_leaves_at_once(archive, endpoint):
         return answer(path, query)
 
     archive.answer = slowly
-    first = threading.Thread(target=in_thread, args=(history.read_all, endpoint.pk))
+    first = threading.Thread(target=in_thread, args=(older_versions.read_all, endpoint.pk))
     first.start()
     inside.wait(10)
-    assert history.read_pending(endpoint.pk) is None
+    assert older_versions.read_pending(endpoint.pk) is None
     leave.set()
     first.join()
 
@@ -458,7 +460,7 @@ def test_removed_endpoint_is_not_asked(archive, endpoint):
     read(endpoint)
     Endpoint.objects.update(removed_at="2026-01-01T00:00Z")
 
-    assert history.read_pending(endpoint.pk) is None
+    assert older_versions.read_pending(endpoint.pk) is None
     assert asked(archive) == []
 
 
@@ -478,10 +480,10 @@ def test_version_that_arrives_while_history_is_being_read_is_not_forgotten(archi
         return reply
 
     archive.answer = publish_meanwhile
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     assert versions(1) == [(1, "3"), (2, "6"), (3, "1"), (4, "2")]
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     assert versions(1) == [(1, "3"), (2, "6"), (3, "1"), (4, "2"), (5, "4"), (6, "5")]
 
 
@@ -507,7 +509,7 @@ def test_runs_and_histories_side_by_side_never_wait_for_each_other_for_ever(arch
 
     def look_back() -> None:
         Tool.objects.update(versions_read_at=None)
-        history.read_all(endpoint.pk)
+        older_versions.read_all(endpoint.pk)
 
     threads = [threading.Thread(target=again_and_again, args=(work,)) for work in (publish, look_back)]
     for thread in threads:

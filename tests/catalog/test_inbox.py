@@ -5,12 +5,12 @@ import re
 import pytest
 
 from catalog import inbox
-from catalog.cloaking import CODE as CLOAKING
 from catalog.inbox import Group, Question
 from catalog.models import Finding
 from catalog.models.findings import HELD
 from catalog.refused_calls import CODE as REFUSES_VALID
 from catalog.rules import causes, promises
+from catalog.second_look.cloaking import CODE as CLOAKING
 from people.models import AuditEntry, Role
 from tests.catalog.test_inspection_docs import CODES
 from tests.factories import make_endpoint, make_signature, make_tool, make_vendor, make_version

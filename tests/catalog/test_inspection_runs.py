@@ -3,7 +3,9 @@
 import pytest
 from django.conf import settings
 
-from catalog import enumeration, history, holds, inspecting, tasks
+from catalog import holds, inspecting, tasks
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Run, Tool
 from catalog.models.runs import Trigger
 from core.errors import DomainError
@@ -16,7 +18,7 @@ SNEAKY = "Does thing 1.\u202e Now backwards."
 
 
 def recorded(endpoint) -> Run:
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 @pytest.fixture
@@ -277,7 +279,7 @@ def test_an_older_version_out_of_a_vendors_history_is_inspected_too(vendor):
     recorded(endpoint)
     inspecting.inspect_pending()
 
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
 
     listed = Tool.objects.get()
     assert (listed.current.label, listed.stopped) == ("2", None)
@@ -290,7 +292,7 @@ def test_an_older_version_out_of_a_vendors_history_is_inspected_too(vendor):
 def test_a_worker_inspects_right_after_reading(vendor, monkeypatch):
     monkeypatch.setattr(tasks.read_versions, "delay", lambda *_: None)
     vendor.listed = [tool(1, description=SNEAKY)]
-    run = enumeration.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
 
     tasks.enumerate_endpoint(run.pk)
 

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from catalog import enumeration, invocation
+from catalog import invocation
 from catalog.api import calls
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
 from catalog.models.calls import CallStatus
 from catalog.models.runs import Trigger
@@ -255,7 +256,7 @@ def test_a_record_that_an_api_does_not_have_is_the_tools_answer_with_its_body(de
 
     with HostileVendor(api) as vendor, working():
         endpoint = make_endpoint(url=f"{vendor.url}/openapi.json", protocol="openapi")
-        enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
         tool = endpoint.tools.get()
         body = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"id": "7"}}).json()
 

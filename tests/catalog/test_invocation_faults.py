@@ -14,8 +14,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import enumeration, invocation
+from catalog import invocation
 from catalog.credentials import operations as credential_operations
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call
 from catalog.models.runs import Trigger
 from catalog.tasks import perform_call
@@ -91,7 +92,7 @@ def messages_about(call: Call) -> list[str]:
 
 def test_calls_have_a_queue_of_their_own():
     call = ask_for("http://127.0.0.1:9")
-    enumeration.request_run(call.tool.endpoint, trigger=Trigger.PERSON, actor=make_user())
+    enumeration_runs.request_run(call.tool.endpoint, trigger=Trigger.PERSON, actor=make_user())
     url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
     with redis.Redis.from_url(url) as broker:
         calls, others = (b"".join(broker.lrange(name, 0, -1)).decode() for name in ("calls", "enumeration"))

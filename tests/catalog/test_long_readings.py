@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint
@@ -28,7 +28,7 @@ def long_list():
 
 def read(vendor):
     endpoint = make_endpoint(url=vendor.url)
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def test_a_list_that_takes_longer_than_any_statement_may_is_read_whole(long_list):
@@ -62,10 +62,10 @@ def test_nothing_is_open_in_the_database_while_the_vendor_is_waited_for(long_lis
 
 def in_parts(vendor, monkeypatch, between=lambda: None, **fields):
     """As workers do it when each has time for one request: the finished run, and how many parts it took."""
-    monkeypatch.setattr(enumeration, "PART_SECONDS", -1.0)
-    run = enumeration.request_run(make_endpoint(url=vendor.url, **fields), trigger=Trigger.SCHEDULE)
+    monkeypatch.setattr(enumeration_runs, "PART_SECONDS", -1.0)
+    run = enumeration_runs.request_run(make_endpoint(url=vendor.url, **fields), trigger=Trigger.SCHEDULE)
     for part in range(1, 100):
-        done = enumeration.perform(run.pk)
+        done = enumeration_runs.perform(run.pk)
         if not done.is_active:
             return done, part
         assert (done.status, done.put_aside, done.attempt) == ("queued", True, 0)
@@ -81,7 +81,7 @@ def cursors(vendor):
 def told(monkeypatch):
     """The runs that workers were told of."""
     sent = []
-    monkeypatch.setattr(enumeration, "send", lambda pk: sent.append(pk) or True)
+    monkeypatch.setattr(enumeration_runs, "send", lambda pk: sent.append(pk) or True)
     return sent
 
 
@@ -99,8 +99,8 @@ def test_two_whole_readings_agree_about_a_missing_tool_over_all_their_parts(long
     del long_list.listed[-1]
     long_list.requests.clear()
     Endpoint.objects.update(next_due_at=timezone.now())
-    run = enumeration.request_run(first.endpoint, trigger=Trigger.SCHEDULE)
-    while (done := enumeration.perform(run.pk)).is_active:
+    run = enumeration_runs.request_run(first.endpoint, trigger=Trigger.SCHEDULE)
+    while (done := enumeration_runs.perform(run.pk)).is_active:
         assert len(long_list.requests) < 100
     assert (done.status, done.withdrawn) == ("succeeded", 1)
     assert cursors(long_list).count("300") == 2
@@ -133,7 +133,7 @@ def test_the_time_of_all_parts_together_has_a_bound_that_says_how_to_raise_it(lo
 
 def test_what_another_process_reads_now_is_not_read_on(long_list, told, monkeypatch):
     """A worker that slept through its lease stops before its next request."""
-    monkeypatch.setattr(enumeration, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 0.01)
 
     def steal(number, document):
         if number == 2:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pytest
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
@@ -75,7 +75,7 @@ def library(request, judge):
 @pytest.mark.parametrize("way", ["/modern-stream", "/handshake"])
 def test_tools_reach_the_catalog_and_a_bad_one_is_rejected_alone(judge, way):
     endpoint = make_endpoint(protocol="mcp", url=judge + way)
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error, run.pages, run.added) == ("succeeded", None, 4, 5)
     assert [(refused.tool, refused.code) for refused in run.rejections.all()] == [
         ("bad_header", "BAD_PARAM_HEADER"),
@@ -84,7 +84,7 @@ def test_tools_reach_the_catalog_and_a_bad_one_is_rejected_alone(judge, way):
     endpoint.refresh_from_db()
     assert endpoint.memory["era"] == WAYS[way]
     assert Tool.objects.get(name="renew_loan").current.losses() == []
-    again = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    again = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (again.status, again.unchanged, again.added, again.changed) == ("succeeded", 5, 0, 0)
 
 

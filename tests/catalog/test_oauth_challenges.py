@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from catalog import enumeration, invocation
+from catalog import invocation
 from catalog.credentials.oauth import states
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from core.outbound import challenges
@@ -52,7 +53,7 @@ def connected(admin, server) -> Endpoint:
     [offer] = admin.post(PREVIEW, typed(server), headers={"HX-Request": "true"}).context["offers"]
     sign_in(admin, server, admin.post(NEW, typed(server, register=offer["register"])))
     endpoint = Endpoint.objects.get()
-    enumeration.perform(Run.objects.latest("pk").pk)
+    enumeration_runs.perform(Run.objects.latest("pk").pk)
     return endpoint
 
 
@@ -135,14 +136,14 @@ def test_reading_that_is_refused_for_its_scope_is_done_again_after_the_press(adm
     server.scopes = ("read", "write")
     endpoint = connected(admin, server)
     server.needs = {"tools/list": "write"}
-    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     page = admin.get(f"/endpoints/{endpoint.pk}/")
     assert "Sign in again with write" in text_of(page)
 
     answer = sign_in(admin, server, admin.post(f"/credentials/{endpoint.credential_id}/sign-in/"))
     run = Run.objects.latest("pk")
     assert answer["Location"] == f"/runs/{run.pk}/"
-    enumeration.perform(run.pk)
+    enumeration_runs.perform(run.pk)
     run.refresh_from_db()
     assert run.status == "succeeded"
 
@@ -189,13 +190,13 @@ def test_client_that_asks_for_itself_gets_the_scope_without_a_sign_in(admin, ser
         secret=server.secret,
     )
     endpoint = make_endpoint(protocol="mcp", url=server.resource, credential=credential)
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.error_code == "INSUFFICIENT_SCOPE"
     assert standing(credential).remedy == states.Remedy.WIDEN
     assert "Ask for a token with write" in text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
 
     answer = admin.post(f"/credentials/{credential.pk}/sign-in/")
-    run = enumeration.perform(Run.objects.latest("pk").pk)
+    run = enumeration_runs.perform(Run.objects.latest("pk").pk)
     assert answer["Location"] == f"/runs/{run.pk}/"
     assert run.status == "succeeded"
     assert grant_of(credential).scope == "read write"

@@ -3,9 +3,10 @@
 import pytest
 from django.db.models.functions import Now
 
-from catalog import enumeration, invocation, tasks
+from catalog import invocation, tasks
 from catalog.credentials import sessions
 from catalog.credentials.oauth import discovery, metadata, states, tokens
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
 from core.outbound.errors import RefusedError
@@ -28,7 +29,7 @@ def endpoint_of(server: AuthorizationServer, credential):
 
 
 def read(endpoint) -> Run:
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 @pytest.mark.parametrize("make", [make_client, signed_in])

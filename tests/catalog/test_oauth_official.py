@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import enumeration
 from catalog.credentials.oauth import tokens
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Run, Tool
 from people.api_keys import issue
 from people.models import AuditEntry, Role, Scope
@@ -59,7 +59,7 @@ def test_from_the_401_to_the_first_reading_a_renewal_and_the_farewell(official):
     said = [str(message) for message in answer.context["messages"]]
     assert [text for text in said if text.startswith("Signed in.")], said
     run = Run.objects.get()
-    assert enumeration.perform(run.pk).status == "succeeded"
+    assert enumeration_runs.perform(run.pk).status == "succeeded"
     assert [tool.name for tool in Tool.objects.all()] == ["renew_loan"]
 
     credential = Endpoint.objects.get().credential

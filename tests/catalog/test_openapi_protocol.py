@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from catalog import enumeration
 from catalog.credentials import operations as credential_operations
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Rejection, Tool
 from catalog.models.runs import Trigger
 from catalog.protocols import openapi_signature
@@ -278,7 +278,7 @@ def test_credential_belongs_to_where_calls_go(settings, url):
 
 
 def run(endpoint):
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -331,7 +331,7 @@ def test_a_document_of_very_many_values_is_read_once_the_endpoint_lets_in_more(a
 
 @pytest.mark.django_db(transaction=True)
 def test_a_document_that_takes_too_long_to_take_apart_says_how_to_read_less_of_it(api, monkeypatch):
-    monkeypatch.setattr(enumeration, "WHOLE_SECONDS", -1.0)
+    monkeypatch.setattr(enumeration_runs, "WHOLE_SECONDS", -1.0)
     api.document = document(many(101))
     endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json")
     refused = run(endpoint)

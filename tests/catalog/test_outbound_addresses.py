@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy, in_ascii
 from core.outbound.connection import Limits
@@ -244,8 +244,8 @@ def test_blocked_target_looks_the_same_to_an_administrator(canary, settings):
     settings.OUTBOUND_ALLOW = "127.0.0.1/32"
     said = set()
     for url in (canary.url, "http://127.0.0.66:1/", "https://10.0.0.1/", "https://169.254.169.254/latest"):
-        run = enumeration.request_run(make_endpoint(url=url), trigger=Trigger.COMMAND)
-        run = enumeration.perform(run.pk)
+        run = enumeration_runs.request_run(make_endpoint(url=url), trigger=Trigger.COMMAND)
+        run = enumeration_runs.perform(run.pk)
         said.add((run.status, run.error_code, run.error_message, run.pages, str(run.reached)))
     assert len(said) == 1
 
@@ -374,8 +374,8 @@ def test_no_cookie_is_ever_sent_back():
 @pytest.mark.django_db
 def test_entry_that_opened_a_network_is_kept_with_the_run(admin_api, vendor, settings):
     settings.OUTBOUND_ALLOW = "10.0.0.0/8 127.0.0.0/30:1-65535"
-    run = enumeration.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
-    run = enumeration.perform(run.pk)
+    run = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+    run = enumeration_runs.perform(run.pk)
     assert run.reached == {"127.0.0.1": "127.0.0.0/30:1-65535"}
     assert admin_api.get(f"/api/v1/runs/{run.pk}/").data["reached"] == run.reached
     page = admin_api.get(f"/runs/{run.pk}/").content.decode()

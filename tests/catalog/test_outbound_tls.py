@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy
@@ -297,8 +297,8 @@ def test_endpoint_with_an_authority_of_its_own_is_read(admin_api, authority, pri
     runs = []
     for made in (plain, trusting):
         endpoint = Endpoint.objects.get(pk=made.data["id"])
-        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-        runs.append(enumeration.perform(run.pk))
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+        runs.append(enumeration_runs.perform(run.pk))
     assert (runs[0].error_code, runs[0].seen) == ("TLS", 0)
     assert "authority that is not trusted here" in runs[0].error_message
     assert (runs[1].status, runs[1].seen) == ("succeeded", 2)

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from catalog import enumeration, history, invocation
+from catalog import invocation
 from catalog.credentials import sessions
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo import VENDORS
@@ -59,7 +61,7 @@ def bank(request):
 @pytest.fixture
 def endpoint(bank):
     found = make_endpoint(protocol="oxp", url=bank.url)
-    run = enumeration.perform(enumeration.request_run(found, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(found, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error_code, run.rejected) == ("succeeded", "", 0)
     found.refresh_from_db()
     return found
@@ -77,7 +79,7 @@ def call(endpoint, tool_id, arguments, before=None):
 def test_latest_versions_are_listed_and_older_ones_are_history(endpoint):
     tools = Tool.objects.filter(endpoint=endpoint)
     assert tools.count() == 11
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     versions = tools.get(tool_id="Accounts.ListTransactions").versions.order_by("ordinal")
     assert sorted(versions.values_list("label", flat=True)) == ["1.0.0", "1.1.0", "1.2.0"]
     assert tools.get(tool_id="Accounts.ListTransactions").current.label == "1.2.0"
@@ -85,12 +87,12 @@ def test_latest_versions_are_listed_and_older_ones_are_history(endpoint):
 
 
 def test_older_version_that_comes_later_is_read_too(endpoint, bank):
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     rate = bank.api.shelf.tools["Rates.ExchangeRate"]
     tool = Tool.objects.get(endpoint=endpoint, tool_id=rate.id)
     bank.api.extra = [definition(rate, 1, {}) | {"id": rate.id, "version": "0.9.0"}]
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    history.read_all(endpoint.pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    older_versions.read_all(endpoint.pk)
     assert (run.status, run.changed, run.unchanged) == ("succeeded", 0, 11)
     assert sorted(tool.versions.values_list("label", flat=True)) == ["0.9.0", "1.0.0"]
     tool.refresh_from_db()

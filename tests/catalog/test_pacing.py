@@ -10,9 +10,10 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog import enumeration, invocation
+from catalog import invocation
 from catalog.credentials import pacing
 from catalog.credentials.pacing import Pace, back_off, take, turn
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Run, Tool, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from catalog.protocols.base import Outcome
@@ -350,7 +351,7 @@ def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api, monkeypatch)
     assert designer_api.get(f"/api/v1/tools/{other.pk}/").data["unavailable_until"] is None
     assert designer_api.get(f"/api/v1/endpoints/{tool.endpoint_id}/").data["unavailable_until"] is None
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
-    enumeration._start_due()
+    enumeration_runs._start_due()
     assert Run.objects.filter(endpoint=tool.endpoint, trigger=Trigger.SCHEDULE).exists()
 
 
@@ -360,16 +361,16 @@ def test_reading_that_is_told_to_wait_keeps_back_readings_and_all_calls():
     with HostileVendor(busy) as vendor:
         version = connect(vendor)
         endpoint = version.tool.endpoint
-        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
-        enumeration.perform(run.pk)
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+        enumeration_runs.perform(run.pk)
         asked = len(vendor.requests)
         assert call(version).error_code == "CIRCUIT_OPEN"
         assert len(vendor.requests) == asked
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
-    enumeration._start_due()
+    enumeration_runs._start_due()
     assert not Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
     moved(endpoint, 3_600)
-    enumeration._start_due()
+    enumeration_runs._start_due()
     assert Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
 
 
@@ -384,8 +385,8 @@ def test_sign_in_server_that_is_away_is_no_failure_of_the_tool():
 @pytest.mark.django_db
 def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
     def read(trigger):
-        run = enumeration.request_run(endpoint, trigger=trigger, actor=make_user())
-        assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
+        run = enumeration_runs.request_run(endpoint, trigger=trigger, actor=make_user())
+        assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
 
     endpoint = make_endpoint(url=vendor.url)
     read(Trigger.PERSON)
@@ -402,8 +403,8 @@ def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
 def test_person_may_ask_at_once_and_an_answer_closes_the_circuit(vendor):
     endpoint = make_endpoint(url=vendor.url)
     failing(endpoint, 6)
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
-    assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+    assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     pacing.admit(endpoint, 30)
 
 
@@ -413,8 +414,8 @@ def test_runs_that_are_turned_away_open_the_circuit_and_wait_longer_each_time():
     with HostileVendor(reply(status=503, headers={"Retry-After": "20"})) as vendor:
         endpoint = make_endpoint(url=vendor.url)
         for _ in range(pacing.OPENS_AFTER):
-            run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
-            assert enumeration.perform(run.pk).error_code == "HTTP_503"
+            run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+            assert enumeration_runs.perform(run.pk).error_code == "HTTP_503"
             endpoint.refresh_from_db()
             waits.append((endpoint.next_due_at - datetime.now(UTC)).total_seconds())
     assert waits[0] < waits[1] < waits[2] < waits[3]

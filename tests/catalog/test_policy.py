@@ -1,6 +1,7 @@
 import pytest
 
-from catalog import enumeration, findings, inspecting
+from catalog import findings, inspecting
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
 from catalog.rules import policy
@@ -13,7 +14,7 @@ SNEAKY = "Does thing 1.\u202e Now backwards."
 
 
 def read(endpoint):
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.status == "succeeded", run.error_message
     inspecting.inspect_pending(endpoint.pk)
     return run

@@ -5,7 +5,8 @@ import threading
 import pytest
 from django.db import connection, transaction
 
-from catalog import enumeration, findings, inspecting
+from catalog import findings, inspecting
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint, make_user
@@ -37,7 +38,7 @@ def at_once(*works) -> list[BaseException]:
 
 
 def read(endpoint) -> Run:
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def test_reading_inspecting_and_deciding_do_not_stand_in_each_others_way(vendor):

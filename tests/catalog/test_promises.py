@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from catalog import enumeration, history
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.protocols import PROTOCOLS
@@ -95,7 +96,7 @@ def endpoint(vendor):
 
 
 def read(endpoint) -> Run:
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def findings() -> list[tuple[str, str]]:
@@ -128,7 +129,7 @@ def test_an_older_version_written_another_way_is_no_drift(endpoint, vendor):
     vendor.listed[4] = tool(5, version=2)
     read(endpoint)
     vendor.history[tool(5)["toolId"]] = [tool(5, version=2), tool(5, version="1", currentVersion=2)]
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     assert findings() == []
     assert Tool.objects.get(name="tool_5").versions.count() == 2
 

@@ -10,7 +10,8 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from catalog import enumeration, protocols
+from catalog import protocols
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Tool
 from catalog.models.runs import Trigger
 from catalog.protocols import signature
@@ -275,7 +276,7 @@ def test_tools_of_a_new_protocol_reach_the_catalog(toy):
     scene = Scene(toy, "list")
     with serving(ToyVendor(list(scene.session.left))) as vendor:
         endpoint = make_endpoint(protocol="toy", url=vendor.url)
-        run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error_code) == ("succeeded", "")
     tools = Tool.objects.filter(endpoint=endpoint)
     assert sorted(tools.values_list("name", flat=True)) == sorted(scene.expected["names"])

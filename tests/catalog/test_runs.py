@@ -15,7 +15,7 @@ from django.db.models import F
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
@@ -36,12 +36,12 @@ def endpoint(vendor: Vendor) -> Endpoint:
 @pytest.fixture(autouse=True)
 def sent(monkeypatch) -> list[int]:
     messages: list[int] = []
-    monkeypatch.setattr(enumeration.current_app, "send_task", lambda name, args: messages.append(*args))
+    monkeypatch.setattr(enumeration_runs.current_app, "send_task", lambda name, args: messages.append(*args))
     return messages
 
 
 def test_the_row_comes_first_and_the_message_carries_only_its_number(endpoint, sent):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
     assert sent == [run.pk]
     assert run.status == "queued"
     assert AuditEntry.objects.get().action == "enumerate"
@@ -54,26 +54,26 @@ def test_the_sender_is_done_with_the_row_before_a_worker_hears_of_it(endpoint, m
     def send_task(name, args):
         last_words.append(Run.objects.get(pk=args[0]).sent_at)
 
-    monkeypatch.setattr(enumeration.current_app, "send_task", send_task)
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    monkeypatch.setattr(enumeration_runs.current_app, "send_task", send_task)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     run.refresh_from_db()
     assert last_words == [run.sent_at]
     assert run.sent_at is not None
 
 
 def test_a_worker_waits_for_a_queued_run_that_somebody_is_changing(endpoint):
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             Run.objects.update(may_withdraw=3)
-            performed = pool.submit(on_a_connection_of_its_own, enumeration.perform, run.pk)
+            performed = pool.submit(on_a_connection_of_its_own, enumeration_runs.perform, run.pk)
             time.sleep(0.3)
         assert performed.result(timeout=5).status == "succeeded"
 
 
 def test_a_second_wish_gets_the_run_that_is_active(endpoint, sent):
-    first = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
-    second = enumeration.request_run(endpoint, trigger=Trigger.SCHEDULE)
+    first = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
+    second = enumeration_runs.request_run(endpoint, trigger=Trigger.SCHEDULE)
     assert first == second
     assert sent == [first.pk]
 
@@ -81,7 +81,7 @@ def test_a_second_wish_gets_the_run_that_is_active(endpoint, sent):
 def test_eight_at_once_start_one_run(endpoint):
     def ask():
         try:
-            enumeration.request_run(endpoint, trigger=Trigger.SCHEDULE)
+            enumeration_runs.request_run(endpoint, trigger=Trigger.SCHEDULE)
         finally:
             connection.close()
 
@@ -94,10 +94,10 @@ def test_eight_at_once_start_one_run(endpoint):
 
 
 def test_a_message_delivered_twice_reads_once(endpoint, vendor):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
-    enumeration.perform(run.pk)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
+    enumeration_runs.perform(run.pk)
     requests = len(vendor.requests)
-    enumeration.perform(run.pk)
+    enumeration_runs.perform(run.pk)
     assert len(vendor.requests) == requests
 
 
@@ -105,37 +105,37 @@ def test_tick_starts_what_is_due_at_its_own_interval(endpoint, sent):
     later = make_endpoint(next_due_at=timezone.now() + timedelta(minutes=5))
     make_endpoint(is_paused=True)
     make_endpoint(removed_at=timezone.now())
-    enumeration.tick()
+    enumeration_runs.tick()
     assert [run.endpoint for run in Run.objects.all()] == [endpoint]
     endpoint.refresh_from_db()
     minutes = (endpoint.next_due_at - timezone.now()).total_seconds() / 60
     assert 53 < minutes < 67
-    enumeration.tick()
+    enumeration_runs.tick()
     assert Run.objects.count() == 1
     assert later.runs.count() == 0
 
 
 def test_a_run_whose_worker_died_is_taken_up_again(endpoint, sent):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=1, lease_until=timezone.now() - timedelta(seconds=1))
-    enumeration.tick()
+    enumeration_runs.tick()
     assert sent == [run.pk, run.pk]
-    assert enumeration.perform(run.pk).status == "succeeded"
+    assert enumeration_runs.perform(run.pk).status == "succeeded"
     assert Run.objects.get().attempt == 2
 
 
 def test_a_run_with_a_live_lease_is_left_alone(endpoint, sent):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=1, lease_until=timezone.now() + timedelta(seconds=20))
-    enumeration.tick()
+    enumeration_runs.tick()
     assert sent == [run.pk]
-    assert enumeration.perform(run.pk).status == "running"
+    assert enumeration_runs.perform(run.pk).status == "running"
 
 
 def test_a_run_that_killed_its_worker_three_times_is_parked(endpoint):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=3, lease_until=timezone.now() - timedelta(seconds=1))
-    enumeration.tick()
+    enumeration_runs.tick()
     run.refresh_from_db()
     assert (run.status, run.error_code) == ("failed", "PARKED")
     endpoint.refresh_from_db()
@@ -143,19 +143,19 @@ def test_a_run_that_killed_its_worker_three_times_is_parked(endpoint):
 
 
 def test_a_message_that_comes_late_does_not_claim_a_run_that_is_given_up(endpoint, vendor):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=3, lease_until=timezone.now() - timedelta(seconds=1))
-    enumeration.perform(run.pk)
+    enumeration_runs.perform(run.pk)
     assert not vendor.requests
 
 
 def test_a_message_that_was_lost_is_sent_again(endpoint, sent):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
-    enumeration.tick()
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
+    enumeration_runs.tick()
     assert sent == [run.pk]
     let_time_pass(seconds=30)
-    enumeration.tick()
-    enumeration.tick()
+    enumeration_runs.tick()
+    enumeration_runs.tick()
     assert sent == [run.pk, run.pk]
 
 
@@ -165,10 +165,10 @@ def let_time_pass(**by) -> None:
 
 
 def test_without_a_worker_the_queue_does_not_fill_up(endpoint, sent):
-    enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     for _ in range(6 * 60):
         let_time_pass(minutes=1)
-        enumeration.tick()
+        enumeration_runs.tick()
     assert len(sent) < 6 * 60 / 4
 
 
@@ -181,10 +181,10 @@ def test_a_run_waits_for_a_broker_that_is_away_and_goes_out_first_thing(endpoint
         raise BrokerError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(enumeration.current_app, "send_task", send_task)
-        enumeration.tick()
+        patch.setattr(enumeration_runs.current_app, "send_task", send_task)
+        enumeration_runs.tick()
     assert len(tries) == 1, "the second one would have waited for nothing as well"
-    enumeration.tick()
+    enumeration_runs.tick()
     assert sorted(sent) == sorted(Run.objects.values_list("pk", flat=True))
 
 
@@ -222,20 +222,20 @@ def in_a_thread(function, *args):
 
 def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
     """Neither those who ask for a run nor those who edit the endpoint nor a tick that thinks it dead."""
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     actor = make_user()
 
     def meanwhile(point):
         if point == "record-versions":
-            request = partial(enumeration.request_run, endpoint, trigger=Trigger.PERSON)
+            request = partial(enumeration_runs.request_run, endpoint, trigger=Trigger.PERSON)
             assert in_a_thread(request) == run
             in_a_thread(partial(vendor_operations.update_endpoint, endpoint, actor=actor, name="New name"))
             Run.objects.update(lease_until=timezone.now() - timedelta(minutes=1))
-            in_a_thread(enumeration.tick)
-            assert in_a_thread(enumeration.perform, run.pk).status == "running"
+            in_a_thread(enumeration_runs.tick)
+            assert in_a_thread(enumeration_runs.perform, run.pk).status == "running"
 
-    monkeypatch.setattr(enumeration.recording, "crashpoint", meanwhile)
-    assert enumeration.perform(run.pk).status == "succeeded"
+    monkeypatch.setattr(enumeration_runs.recording, "crashpoint", meanwhile)
+    assert enumeration_runs.perform(run.pk).status == "succeeded"
     run.refresh_from_db()
     endpoint.refresh_from_db()
     assert (run.attempt, endpoint.name, bool(endpoint.last_success_at)) == (1, "New name", True)
@@ -243,7 +243,7 @@ def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
 
 def test_an_edit_that_began_before_a_run_ended_does_not_undo_its_result(endpoint):
     stale = Endpoint.objects.select_related("vendor").get(pk=endpoint.pk)
-    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     vendor_operations.update_endpoint(stale, actor=make_user(), name="New name")
     endpoint.refresh_from_db()
     assert (endpoint.name, endpoint.status) == ("New name", "ok")
@@ -260,7 +260,7 @@ def disconnect(queries_like: str = "%") -> None:
 
 
 def test_the_heart_beats_on_after_a_moment_without_the_database(endpoint, vendor, monkeypatch):
-    monkeypatch.setattr(enumeration, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 0.1)
     leases = []
 
     def script(number, document):
@@ -272,7 +272,7 @@ def test_the_heart_beats_on_after_a_moment_without_the_database(endpoint, vendor
                 leases.append(in_a_thread(lambda: Run.objects.get().lease_until))
 
     vendor.script = script
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.status == "succeeded"
     assert leases[0] < leases[1]
 
@@ -284,19 +284,19 @@ def test_a_run_whose_database_went_away_is_taken_up_again(endpoint, vendor):
             in_a_thread(disconnect)
 
     vendor.script = script
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     with pytest.raises(DatabaseError):
-        enumeration.perform(run.pk)
+        enumeration_runs.perform(run.pk)
     connection.close()
     Run.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    enumeration.tick()
-    assert (enumeration.perform(run.pk).status, Run.objects.get().attempt) == ("succeeded", 2)
+    enumeration_runs.tick()
+    assert (enumeration_runs.perform(run.pk).status, Run.objects.get().attempt) == ("succeeded", 2)
 
 
 def test_an_endpoint_that_was_removed_while_its_run_waited_is_not_read(endpoint, vendor):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Endpoint.objects.update(removed_at=timezone.now())
-    assert enumeration.perform(run.pk).error_code == "ENDPOINT_REMOVED"
+    assert enumeration_runs.perform(run.pk).error_code == "ENDPOINT_REMOVED"
     assert not vendor.requests
 
 
@@ -305,15 +305,15 @@ def test_an_endpoint_that_is_removed_while_its_run_is_recorded_gets_no_tools(end
         if point == "record-versions":
             in_a_thread(partial(Endpoint.objects.update, removed_at=timezone.now()))
 
-    monkeypatch.setattr(enumeration.recording, "crashpoint", meanwhile)
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    monkeypatch.setattr(enumeration_runs.recording, "crashpoint", meanwhile)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error_code, Tool.objects.count()) == ("failed", "ENDPOINT_REMOVED", 0)
 
 
 def test_after_a_standstill_the_load_spreads_over_the_whole_interval():
     for _ in range(40):
         make_endpoint(next_due_at=timezone.now() - timedelta(hours=3))
-    enumeration.tick()
+    enumeration_runs.tick()
     assert Run.objects.count() == 40
     now = timezone.now()
     minutes = sorted(
@@ -325,25 +325,25 @@ def test_after_a_standstill_the_load_spreads_over_the_whole_interval():
 
 
 def test_an_endpoint_that_is_due_again_while_it_is_read_waits_for_the_end(endpoint):
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=1))
-    enumeration.tick()
-    enumeration.perform(run.pk)
+    enumeration_runs.tick()
+    enumeration_runs.perform(run.pk)
     assert Run.objects.count() == 1
-    enumeration.tick()
+    enumeration_runs.tick()
     assert Run.objects.count() == 2
 
 
 def test_a_worker_that_wakes_up_late_writes_nothing(endpoint, monkeypatch):
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
-    record = enumeration.recording.record
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
+    record = enumeration_runs.recording.record
 
     def after_a_long_sleep(run, harvest):
         Run.objects.update(attempt=9)
         record(run, harvest)
 
-    monkeypatch.setattr(enumeration.recording, "record", after_a_long_sleep)
-    enumeration.perform(run.pk)
+    monkeypatch.setattr(enumeration_runs.recording, "record", after_a_long_sleep)
+    enumeration_runs.perform(run.pk)
     assert Tool.objects.count() == 0
     run.refresh_from_db()
     assert run.status == "running"
@@ -353,8 +353,8 @@ def test_failures_in_a_row_wait_longer_and_a_vendors_wish_is_heard(endpoint, ven
     vendor.script = lambda number, document: (500, b"oops")
     waits = []
     for _ in range(3):
-        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON)
-        enumeration.perform(run.pk)
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
+        enumeration_runs.perform(run.pk)
         endpoint.refresh_from_db()
         waits.append((endpoint.next_due_at - timezone.now()).total_seconds())
     assert 20 < waits[0] < 40
@@ -368,11 +368,11 @@ def test_a_removed_endpoint_is_not_read(endpoint):
     Endpoint.objects.update(removed_at=timezone.now())
     endpoint.refresh_from_db()
     with pytest.raises(DomainError, match="removed"):
-        enumeration.request_run(endpoint, trigger=Trigger.PERSON)
+        enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
 
 
 def test_a_clock_a_day_ahead_starts_nothing_early(endpoint):
     Endpoint.objects.update(next_due_at=timezone.now() + timedelta(minutes=30))
     with time_machine.travel(timezone.now() + timedelta(days=1), tick=True):
-        enumeration.tick()
+        enumeration_runs.tick()
     assert Run.objects.count() == 0

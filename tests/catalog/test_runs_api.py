@@ -1,6 +1,6 @@
 import pytest
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Rejection, Run
 from catalog.models.runs import Trigger
 from people.models import AuditEntry
@@ -34,7 +34,7 @@ def test_run_tells_what_it_did_and_what_it_refused(admin_api, vendor):
     pk = admin_api.post(f"/api/v1/endpoints/{endpoint.pk}/enumerate/").json()["run"]
     assert admin_api.get(f"{URL}{pk}/").json()["status"] == "queued"
 
-    enumeration.perform(pk)
+    enumeration_runs.perform(pk)
 
     row = admin_api.get(f"{URL}{pk}/").json()
     assert (row["id"], row["endpoint"], row["status"], row["trigger"]) == (
@@ -57,8 +57,8 @@ def test_run_tells_what_it_did_and_what_it_refused(admin_api, vendor):
 @pytest.mark.django_db(transaction=True)
 def test_failed_run_says_why(admin_api, vendor):
     vendor.script = lambda number, document: (200, b"{")
-    run = enumeration.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
-    enumeration.perform(run.pk)
+    run = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+    enumeration_runs.perform(run.pk)
 
     row = admin_api.get(f"{URL}{run.pk}/").json()
 

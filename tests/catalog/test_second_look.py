@@ -8,9 +8,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog import enumeration, second_look
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Circuit, Credential, Endpoint, Finding, Run, SecondLook
 from catalog.models.runs import Trigger
+from catalog.second_look import runs as second_look
 from people.models import AuditEntry, Role
 from tests.factories import make_endpoint
 from tests.pages import signed_in, text_of
@@ -32,7 +33,7 @@ def endpoint(vendor: Vendor) -> Endpoint:
     """Read once, and so far never looked at."""
     vendor.listed = vendor.listed[:3]
     endpoint = make_endpoint(url=vendor.url)
-    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     endpoint.refresh_from_db()
     vendor.requests.clear()
     return endpoint

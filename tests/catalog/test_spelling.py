@@ -4,7 +4,8 @@ import copy
 
 import pytest
 
-from catalog import enumeration, history
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from catalog.protocols.spelling import plain
@@ -16,8 +17,8 @@ from tests.vendor import Vendor, serving, tool
 
 
 def read(endpoint):
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-    return enumeration.perform(run.pk)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+    return enumeration_runs.perform(run.pk)
 
 
 def test_what_says_nothing_makes_no_difference():
@@ -148,7 +149,7 @@ def test_an_older_version_in_another_form_is_the_one_we_hold():
         vendor.listed = [tool(1, version=2, description="Better.")]
         read(endpoint)
         vendor.history[first["toolId"]] = [{**first, "version": "1", "img": None}, *vendor.listed]
-        history.read_all(endpoint.pk)
+        older_versions.read_all(endpoint.pk)
     assert list(ToolVersion.objects.order_by("pk").values_list("label", "rewrite")) == [("1", 0), ("2", 0)]
     assert not Finding.objects.filter(code="DRIFT").exists()
 

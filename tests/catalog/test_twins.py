@@ -5,7 +5,8 @@ import threading
 import pytest
 from django.db import connection
 
-from catalog import enumeration, inspecting
+from catalog import inspecting
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Finding, Vendor
 from catalog.models.runs import Trigger
 from catalog.rules import policy
@@ -132,7 +133,7 @@ def test_two_who_connect_one_address_at_once_do_not_both(transactional_db):
 
 
 def read(endpoint: Endpoint) -> None:
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     inspecting.inspect_pending(run.endpoint_id)
 
 

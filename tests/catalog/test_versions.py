@@ -5,7 +5,9 @@ from importlib import import_module
 import pytest
 from django.db import connection
 
-from catalog import enumeration, findings, history, versions
+from catalog import findings, versions
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint, make_tool, make_user, make_version
@@ -113,10 +115,10 @@ def test_a_block_puts_the_vendors_version_before_in_effect_whatever_was_read_las
         tool(1)["toolId"]: [tool(1, number, description=f"As of {number}") for number in (2, 1)]
     }
     endpoint = make_endpoint(url=vendor.url)
-    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    history.read_all(endpoint.pk)
+    enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    older_versions.read_all(endpoint.pk)
     vendor.listed = [tool(1, 4, input_parameters=[])]
-    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     finding = Finding.objects.get(code="BREAKING")
     assert (finding.version.label, finding.against.label) == ("4", "3")
 

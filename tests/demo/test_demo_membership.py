@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.db.models.functions import Now
 
-from catalog import enumeration
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import discovery, registration, revocation, sign_in
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Grant
 from catalog.models.runs import Trigger
 from core.outbound.errors import ProtocolError
@@ -53,7 +53,7 @@ def connect(weather, kind: str):
 
 
 def read(endpoint):
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def allow(weather, ada, credential) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog import enumeration
 from catalog.credentials.sessions import open_session
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo.museum import TOOLS
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_the_museum_is_read_called_and_asked(museum):
     endpoint = make_endpoint(protocol="mcp", url=f"http://127.0.0.1:{museum.port}/mcp")
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error, run.added, run.rejected) == ("succeeded", None, len(TOOLS), 0)
     tools = {tool.name: tool for tool in Tool.objects.select_related("current")}
     assert all(tool.current.losses() == [] for tool in tools.values())

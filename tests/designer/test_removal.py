@@ -3,8 +3,8 @@
 import pytest
 from rest_framework.test import APIClient
 
-from catalog import enumeration
 from catalog.credentials import operations as credential_operations
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
@@ -109,11 +109,11 @@ def test_a_published_release_answers_the_same_bytes_afterwards(shop, admin, whol
 
 def test_nothing_reads_a_removed_endpoint(shop, admin):
     vendor_operations.remove_endpoint(shop, actor=admin)
-    enumeration.tick()
+    enumeration_runs.tick()
     assert not shop.runs.exists()
     shop.refresh_from_db()
-    with pytest.raises(enumeration.DomainError, match="was removed"):
-        enumeration.request_run(shop, trigger=Trigger.PERSON, actor=admin)
+    with pytest.raises(enumeration_runs.DomainError, match="was removed"):
+        enumeration_runs.request_run(shop, trigger=Trigger.PERSON, actor=admin)
 
 
 def test_a_secret_that_something_else_uses_stays(shop, admin):

@@ -2,7 +2,9 @@
 
 import pytest
 
-from catalog import enumeration, history, inspecting
+from catalog import inspecting
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool
 from catalog.models.findings import FindingState
 from catalog.models.runs import Trigger
@@ -15,7 +17,7 @@ DESK = "/api/v1/agents/desk"
 
 
 def read(endpoint):
-    run = enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.status == "succeeded", run.error_message
     inspecting.inspect_pending(endpoint.pk)
 
@@ -130,7 +132,7 @@ def test_a_rewritten_version_out_of_the_vendors_history_is_held_too(admin, vendo
     vendor.history = {documents[1]["toolId"]: [{**documents[2], "description": "Other"}, documents[1]]}
     endpoint = make_endpoint(url=vendor.url)
     read(endpoint)
-    history.read_all(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
     make_agent(slug="desk")
     row = Tool.objects.get()
     other = row.versions.get(label="2", rewrite=1)

@@ -7,7 +7,8 @@ from celery import current_app
 from django.db import connection
 from django.utils import timezone
 
-from catalog import enumeration, findings, search, tasks, tokens, wording
+from catalog import findings, search, tasks, tokens, wording
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, SearchDocument, Tool
 from catalog.models.findings import HELD
 from catalog.models.runs import Trigger
@@ -51,7 +52,7 @@ def tune(api, tool, **words):
 
 
 def run(endpoint):
-    enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def found(api, words: str) -> list[str]:

@@ -6,7 +6,8 @@ from typing import Any
 from django.core.management import call_command
 from django.utils import timezone
 
-from catalog import enumeration, tasks
+from catalog import tasks
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import (
     Endpoint,
     Finding,
@@ -78,7 +79,7 @@ def change(vendor: Vendor) -> None:
 def read_once(vendor: Vendor) -> tuple[Endpoint, int]:
     """An endpoint that was read, whose vendor has changed since; and who may read it again."""
     endpoint = make_endpoint(url=vendor.url, name="the endpoint")
-    run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     tasks.enumerate_endpoint(run.pk)
     change(vendor)
     return endpoint, make_user(username="ada").pk

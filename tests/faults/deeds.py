@@ -20,13 +20,13 @@ def load() -> None:
 
 def request(endpoint: int, actor: int) -> int:
     """Somebody presses the button."""
-    from catalog import enumeration
+    from catalog.enumeration import runs as enumeration_runs
     from catalog.models import Endpoint
     from catalog.models.runs import Trigger
     from people.models import User
 
     row = Endpoint.objects.select_related("vendor").get(pk=endpoint)
-    return enumeration.request_run(row, trigger=Trigger.PERSON, actor=User.objects.get(pk=actor)).pk
+    return enumeration_runs.request_run(row, trigger=Trigger.PERSON, actor=User.objects.get(pk=actor)).pk
 
 
 def task(run: int) -> None:
@@ -49,33 +49,33 @@ def work_off(runs: list[int]) -> None:
     """One process of a worker that reads whatever nobody else has taken up, and gives up nobody who hangs."""
     from functools import partial
 
-    from catalog import enumeration
     from catalog.credentials import sessions
+    from catalog.enumeration import runs as enumeration_runs
     from core.outbound.connection import Limits
 
     patient = Limits(request=600, session=600)
     sessions.open_session = partial(sessions.open_session, limits=patient)
     for run in runs:
-        enumeration.perform(run)
+        enumeration_runs.perform(run)
 
 
 def long_task(run: int) -> None:
     """The same with a heart that beats so fast that every reading is a long one."""
-    from catalog import enumeration
+    from catalog.enumeration import runs as enumeration_runs
 
-    enumeration.HEARTBEAT_SECONDS, enumeration.STORE_SECONDS = 0.02, 0.0
+    enumeration_runs.HEARTBEAT_SECONDS, enumeration_runs.STORE_SECONDS = 0.02, 0.0
     task(run)
 
 
 def tick() -> None:
-    from catalog import enumeration
+    from catalog.enumeration import runs as enumeration_runs
 
-    enumeration.tick()
+    enumeration_runs.tick()
 
 
 def found(url: str) -> dict[str, Any]:
     """An administrator with a key, an agent with a published release, and an endpoint that was read."""
-    from catalog import enumeration
+    from catalog.enumeration import runs as enumeration_runs
     from catalog.models import Tool
     from catalog.models.runs import Trigger
     from designer.agents import create_agent
@@ -86,7 +86,7 @@ def found(url: str) -> dict[str, Any]:
 
     ada = make_user(username="ada")
     endpoint = make_endpoint(url=url, name="the endpoint")
-    task(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    task(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     agent = create_agent(actor=ada, name="Clerk")
     pin_tool(agent, actor=ada, tool=Tool.objects.get(name="tool_1"))
     publish(agent, actor=ada)
@@ -127,12 +127,12 @@ def add(url: str) -> int:
 
 def connect(url: str) -> int:
     """Another endpoint, read once."""
-    from catalog import enumeration
+    from catalog.enumeration import runs as enumeration_runs
     from catalog.models import Endpoint
     from catalog.models.runs import Trigger
 
     endpoint = Endpoint.objects.get(pk=add(url))
-    task(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    task(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     return endpoint.pk
 
 
@@ -150,11 +150,11 @@ def perform_at(moment: float, runs: list[int]) -> None:
     """Wait for the moment, as others do, and try them all."""
     import time
 
-    from catalog import enumeration
+    from catalog.enumeration import runs as enumeration_runs
 
     time.sleep(max(0.0, moment - time.monotonic()))
     for run in runs:
-        enumeration.perform(run)
+        enumeration_runs.perform(run)
 
 
 def tick_at(moment: float, times: int, days: int) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from rest_framework.test import APIClient
 
-from catalog import enumeration, tasks
+from catalog import tasks
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.runs import Trigger
@@ -156,7 +157,7 @@ class Machine(RuleBasedStateMachine):
 
     def _request(self) -> Run:
         self.vendor.listed = self.model.document()
-        return enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
+        return enumeration_runs.request_run(self.endpoint, trigger=Trigger.COMMAND)
 
     @rule()
     def is_read(self) -> None:
@@ -169,7 +170,7 @@ class Machine(RuleBasedStateMachine):
         if self.worker.start("task", run.pk, crash=point).wait().status < 0:
             self.tell("worker killed in a game")
         let_the_lease_run_out()
-        enumeration.tick()
+        enumeration_runs.tick()
         tasks.enumerate_endpoint(run.pk)
         self.model.read()
 

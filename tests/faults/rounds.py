@@ -7,7 +7,7 @@ from random import Random
 
 from django.utils import timezone
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint
@@ -55,7 +55,7 @@ class KillRounds:
         self.endpoint = make_endpoint(url=self.vendor.url)
         self.versions = dict.fromkeys(range(1, 26), 1)
         self._publish()
-        run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
+        run = enumeration_runs.request_run(self.endpoint, trigger=Trigger.COMMAND)
         began = time.monotonic()
         self.worker.do("task", run.pk)
         self.longest = 1.2 * (time.monotonic() - began)
@@ -80,7 +80,7 @@ class KillRounds:
         afterwards is for `wrong` to say.
         """
         self._change()
-        run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
+        run = enumeration_runs.request_run(self.endpoint, trigger=Trigger.COMMAND)
         deed = self.random.choice(("task", "long_task"))
         child = self.worker.start(deed, run.pk, crash=point)
         if not point:
@@ -89,7 +89,7 @@ class KillRounds:
         self.killed += child.wait().status < 0
         began = time.monotonic()
         let_the_lease_run_out()
-        enumeration.tick()
+        enumeration_runs.tick()
         children = [self.worker.start("task", run.pk) for _ in range(2)]
         for each in children:
             each.wait()
@@ -115,7 +115,7 @@ def claim(worker: Warm, vendor: Vendor, *, claimers: int, rounds: int) -> int:
     runs = []
     for _ in range(rounds):
         endpoint = make_endpoint(url=vendor.url, next_due_at=timezone.now() + timedelta(hours=9))
-        runs.append(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        runs.append(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     vendor.requests.clear()
     moment = time.monotonic() + 0.15
     _finish([worker.start("perform_at", moment, runs) for _ in range(claimers)])

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint
@@ -26,7 +26,7 @@ HANGS = ("accepts and is silent", "drips its headers", "drips its body", "stops 
 
 def request(url):
     endpoint = make_endpoint(url=url, requests_per_second=1_000)
-    return enumeration.request_run(endpoint, trigger=Trigger.PERSON).pk
+    return enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON).pk
 
 
 def statuses(runs):

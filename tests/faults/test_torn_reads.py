@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint
 from tests.vendor import tool, tools
@@ -49,7 +49,7 @@ def test_a_list_never_mixes_two_states_of_the_catalog(vendor, admin_api, address
     endpoint = make_endpoint(url=vendor.url)
 
     def read() -> None:
-        enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
     def shown() -> tuple[Any, ...]:
         rows = admin_api.get(address).json()["results"]

@@ -8,9 +8,10 @@ from django.core import serializers
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import enumeration, inspecting, protocols
+from catalog import inspecting, protocols
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion, Withdrawal
 from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
@@ -89,11 +90,11 @@ class Bench:
 
     def read(self, limits: Limits = DEFAULT_LIMITS) -> Run:
         """As a worker does: the run, and what comes after one that went well."""
-        run = enumeration.request_run(self.endpoint, trigger=Trigger.COMMAND)
+        run = enumeration_runs.request_run(self.endpoint, trigger=Trigger.COMMAND)
         usual = sessions.open_session
         sessions.open_session = partial(usual, limits=limits)
         try:
-            run = enumeration.perform(run.pk)
+            run = enumeration_runs.perform(run.pk)
         finally:
             sessions.open_session = usual
         if run.status == "succeeded":

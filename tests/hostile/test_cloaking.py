@@ -7,8 +7,9 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from catalog import findings, second_look
+from catalog import findings
 from catalog.models import Circuit, Credential, Endpoint, Finding, OtherAnswer, Run, Tool
+from catalog.second_look import runs as second_look
 from designer.models import Pin
 from people.models import AuditEntry
 from tests.hostile.bench import SECRET, Bench, as_admin, as_json

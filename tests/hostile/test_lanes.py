@@ -9,7 +9,8 @@ import yaml
 from django.db import connection
 from django.utils import timezone
 
-from catalog import enumeration, lanes
+from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import slow_vendors
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from pegboard.local.product import WORKER
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.django_db
 def told(monkeypatch):
     """The runs that workers were told of."""
     sent = []
-    monkeypatch.setattr(enumeration, "send", lambda pk: sent.append(pk) or True)
+    monkeypatch.setattr(enumeration_runs, "send", lambda pk: sent.append(pk) or True)
     return sent
 
 
@@ -38,7 +39,7 @@ def vendor():
 
 def queued(vendor, code, trigger=Trigger.SCHEDULE):
     endpoint = make_endpoint(url=vendor.url, error_code=code, failures=1)
-    return enumeration.request_run(endpoint, trigger=trigger)
+    return enumeration_runs.request_run(endpoint, trigger=trigger)
 
 
 def running(vendor, code):
@@ -51,39 +52,39 @@ def running(vendor, code):
 def test_who_kept_us_waiting_waits_for_another_that_did(vendor, told, code):
     running(vendor, "DEADLINE")
     waiting = queued(vendor, code)
-    assert enumeration.perform(waiting.pk).status == "queued"
-    assert enumeration.perform(waiting.pk).attempt == 0
+    assert enumeration_runs.perform(waiting.pk).status == "queued"
+    assert enumeration_runs.perform(waiting.pk).attempt == 0
     assert not vendor.requests
 
 
 @pytest.mark.parametrize("code", ["", "AUTH", "HTTP_503", "JSON_SYNTAX"])
 def test_nobody_else_waits(vendor, told, code):
     running(vendor, "IDLE")
-    assert enumeration.perform(queued(vendor, code).pk).status == "succeeded"
+    assert enumeration_runs.perform(queued(vendor, code).pk).status == "succeeded"
 
 
 def test_a_vendor_that_hung_waits_for_no_good_one(vendor, told):
     for _ in range(5):
         running(vendor, "")
-    assert enumeration.perform(queued(vendor, "IDLE").pk).status == "succeeded"
+    assert enumeration_runs.perform(queued(vendor, "IDLE").pk).status == "succeeded"
 
 
 def test_the_command_line_waits_for_nobody(vendor, told):
     running(vendor, "IDLE")
-    assert enumeration.perform(queued(vendor, "IDLE", Trigger.COMMAND).pk).status == "succeeded"
+    assert enumeration_runs.perform(queued(vendor, "IDLE", Trigger.COMMAND).pk).status == "succeeded"
 
 
 def test_the_next_in_the_lane_is_told_when_one_has_ended(vendor, told):
     first, second, third = (queued(vendor, "IDLE") for _ in range(3))
-    assert enumeration.perform(first.pk).status == "succeeded"
+    assert enumeration_runs.perform(first.pk).status == "succeeded"
     assert told[-1] == second.pk
-    assert enumeration.perform(second.pk).status == "succeeded"
+    assert enumeration_runs.perform(second.pk).status == "succeeded"
     assert told[-1] == third.pk
 
 
 def test_a_good_reading_leaves_the_lane(vendor, told):
     run = queued(vendor, "IDLE")
-    enumeration.perform(run.pk)
+    enumeration_runs.perform(run.pk)
     assert Endpoint.objects.get(pk=run.endpoint_id).error_code == ""
 
 
@@ -98,7 +99,7 @@ def test_a_hang_enters_it():
 def test_two_workers_look_one_after_the_other(vendor, told):
     """The lock is held to the end of the claim, so that two cannot both find the lane free."""
     run = queued(vendor, "IDLE")
-    enumeration._claim(run.pk)
+    enumeration_runs._claim(run.pk)
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")
         assert cursor.fetchone()[0] >= 1
@@ -108,16 +109,16 @@ def test_two_workers_look_one_after_the_other(vendor, told):
 def others(monkeypatch):
     """Whether somebody was found waiting, at each beat of the heart; every page is a slow one."""
     found = []
-    asked = lanes.must_give_way
+    asked = slow_vendors.must_give_way
 
     def after_two_pages(run, seconds, pages):
         found.append(pages > 1 and asked(run, seconds, pages))
         return found[-1]
 
-    monkeypatch.setattr(lanes, "must_give_way", after_two_pages)
-    monkeypatch.setattr(lanes, "PATIENCE", 0.0)
-    monkeypatch.setattr(lanes, "SLOW_REPLY", 0.0)
-    monkeypatch.setattr(enumeration, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(slow_vendors, "must_give_way", after_two_pages)
+    monkeypatch.setattr(slow_vendors, "PATIENCE", 0.0)
+    monkeypatch.setattr(slow_vendors, "SLOW_REPLY", 0.0)
+    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 0.01)
     return found
 
 
@@ -139,26 +140,26 @@ def four_pages(others):
 def waiting_since(seconds, code=""):
     """Somebody whom no worker has taken up."""
     endpoint = make_endpoint(url="http://127.0.0.1:9/", error_code=code, failures=bool(code))
-    run = enumeration.request_run(endpoint, trigger=Trigger.SCHEDULE)
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.SCHEDULE)
     Run.objects.filter(pk=run.pk).update(sent_at=timezone.now() - timedelta(seconds=seconds))
     return run
 
 
 @pytest.mark.django_db(transaction=True)
 def test_who_is_slow_on_every_page_lets_others_go_first_and_goes_on_where_it_stood(four_pages, told):
-    run = enumeration.request_run(make_endpoint(url=four_pages.url), trigger=Trigger.SCHEDULE)
+    run = enumeration_runs.request_run(make_endpoint(url=four_pages.url), trigger=Trigger.SCHEDULE)
     other = waiting_since(3)
-    aside = enumeration.perform(run.pk)
+    aside = enumeration_runs.perform(run.pk)
     assert (aside.status, aside.attempt, aside.put_aside, aside.error_code) == ("queued", 0, True, "")
     assert told[-1] == run.pk, "its lane is free, so it may go on as soon as there is a process"
     assert not Tool.objects.exists()
     asked = len(four_pages.requests)
-    done = enumeration.perform(run.pk)
+    done = enumeration_runs.perform(run.pk)
     assert (done.status, done.attempt, done.added) == ("succeeded", 1, 35), "and it is put aside only once"
     assert ["pageCursor" in path for path in four_pages.requests[asked:]] == [True, False]
     assert Run.objects.get(pk=other.pk).status == "queued"
-    enumeration.request_run(done.endpoint, trigger=Trigger.SCHEDULE)
-    assert lanes.next_waiting() is None, "the next run is a run like any other"
+    enumeration_runs.request_run(done.endpoint, trigger=Trigger.SCHEDULE)
+    assert slow_vendors.next_waiting() is None, "the next run is a run like any other"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -170,9 +171,9 @@ def test_nobody_gives_way_to_who_does_not_wait_for_a_process(
     four_pages, told, others, trigger, seconds, code
 ):
     """Not to one that was told just now, nor to one that waits for its lane; and the command line never."""
-    run = enumeration.request_run(make_endpoint(url=four_pages.url), trigger=trigger)
+    run = enumeration_runs.request_run(make_endpoint(url=four_pages.url), trigger=trigger)
     waiting_since(seconds, code)
-    assert enumeration.perform(run.pk).status == "succeeded"
+    assert enumeration_runs.perform(run.pk).status == "succeeded"
     assert len(others) > 1
 
 
@@ -183,7 +184,7 @@ def test_nobody_gives_way_to_who_does_not_wait_for_a_process(
 def test_a_long_list_that_comes_quickly_is_not_put_aside(vendor, told, seconds, pages, gives_way):
     run = running(vendor, "")
     waiting_since(3)
-    assert lanes.must_give_way(run, seconds, pages) is gives_way
+    assert slow_vendors.must_give_way(run, seconds, pages) is gives_way
 
 
 @pytest.mark.django_db(transaction=True)
@@ -191,7 +192,7 @@ def test_one_that_was_put_aside_waits_for_another_that_hangs(vendor, told):
     running(vendor, "IDLE")
     run = queued(vendor, "")
     Run.objects.filter(pk=run.pk).update(put_aside=True)
-    assert enumeration.perform(run.pk).status == "queued"
+    assert enumeration_runs.perform(run.pk).status == "queued"
 
 
 def test_as_many_processes_are_shipped_as_four_that_hang_leave_enough_of():

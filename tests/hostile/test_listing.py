@@ -4,7 +4,7 @@ from datetime import UTC
 
 import pytest
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Tool
 from core.outbound.connection import Limits
 from tests.hostile.bench import SHORT, USUAL, Bench, as_admin, rejections
@@ -283,8 +283,8 @@ def test_55_the_line_is_thirty_percent(bench, count):
     run = bench.read()
     assert run.error_code == ("SHRINK_HELD" if count == 69 else "")
     assert (run.would_withdraw, run.withdrawn) == ((31, 0) if count == 69 else (0, 29))
-    held = enumeration.confirm_held(run, actor=bench.admin) if count == 69 else None
-    assert held is None or enumeration.perform(held.pk).withdrawn == 31
+    held = enumeration_runs.confirm_held(run, actor=bench.admin) if count == 69 else None
+    assert held is None or enumeration_runs.perform(held.pk).withdrawn == 31
 
 
 @on(("mcp",))

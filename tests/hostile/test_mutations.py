@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run, Tool
 from tests.hostile.bench import Bench, as_admin
 from tests.hostile.dialects import DIALECTS
@@ -133,7 +133,7 @@ class Mutant:
             return
         run = self.bench.read()
         if run.error_code in {"EMPTY_HELD", "SHRINK_HELD"}:  # odd tools were taken, and a person lets them go
-            run = enumeration.perform(enumeration.confirm_held(run, actor=self.bench.admin).pk)
+            run = enumeration_runs.perform(enumeration_runs.confirm_held(run, actor=self.bench.admin).pk)
         assert run.status == "succeeded", run.error_message
         active = Tool.objects.filter(endpoint=self.bench.endpoint, status="active")
         assert set(active.values_list("tool_id", flat=True)) == self.tools

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
-from catalog import bounds, enumeration, reading, recording, remembering, resuming
+from catalog import bounds
 from catalog.credentials import operations as credential_operations
+from catalog.enumeration import kept_replies, known_pages, listing, store
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from core.outbound.connection import Limits
@@ -213,7 +215,7 @@ def test_reading_it_from_its_beginning_takes_no_second_time_of_its_own(bench, mo
     breaks_off(bench)
     before = len(bench.vendor.requests)
     clock = SimpleNamespace(monotonic=lambda: 130.0 * (len(bench.vendor.requests) - before))
-    for module in (enumeration, reading):
+    for module in (enumeration_runs, listing):
         monkeypatch.setattr(module, "time", clock)
     bench.shop.turn = lambda number, document: b"{" if number == 3 else document
     run, pages = reads(bench)
@@ -238,10 +240,10 @@ def test_after_an_hour_the_list_is_read_from_its_beginning(bench):
     KeptReply.objects.update(since=timezone.now() - timedelta(minutes=61))
     assert reads(bench)[1][:3] == [1, 2, 3]
     breaks_off(bench)
-    enumeration.tick()
+    enumeration_runs.tick()
     assert KeptReply.objects.exists()
     KeptReply.objects.update(since=timezone.now() - timedelta(minutes=61))
-    enumeration.tick()
+    enumeration_runs.tick()
     assert not KeptReply.objects.exists()
 
 
@@ -273,7 +275,7 @@ def test_whoever_signs_in_anew_reads_a_list_of_their_own():
 
         def reader():
             found = Endpoint.objects.get(pk=endpoint.pk)
-            return remembering.reader_of(found, found.speak())
+            return known_pages.reader_of(found, found.speak())
 
         before = reader()
         assert reader() == before
@@ -288,10 +290,10 @@ def test_another_user_name_reads_a_list_of_its_own():
     details = {"name": "Ours", "kind": "basic", "url": url, "secret": "s3cret", "username": "ada"}
     credential = credential_operations.create_credential(actor=actor, **details)
     endpoint = make_endpoint(url=url, credential=credential)
-    before = remembering.reader_of(endpoint, endpoint.speak())
+    before = known_pages.reader_of(endpoint, endpoint.speak())
     credential_operations.update_credential(credential, actor=actor, username="bob")
     endpoint = Endpoint.objects.get(pk=endpoint.pk)
-    assert remembering.reader_of(endpoint, endpoint.speak()) != before
+    assert known_pages.reader_of(endpoint, endpoint.speak()) != before
 
 
 @on("a2t")
@@ -316,10 +318,12 @@ def test_a_list_that_never_rests_leaves_nothing_to_go_on_from(bench):
 @on("a2t")
 def test_a_run_that_is_given_up_leaves_nothing_to_go_on_from(bench):
     breaks_off(bench)
-    run = enumeration.request_run(bench.endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs.request_run(bench.endpoint, trigger=Trigger.COMMAND)
     past = timezone.now() - timedelta(seconds=1)
-    Run.objects.filter(pk=run.pk).update(status="running", attempt=enumeration.MAX_ATTEMPTS, lease_until=past)
-    enumeration.tick()
+    Run.objects.filter(pk=run.pk).update(
+        status="running", attempt=enumeration_runs.MAX_ATTEMPTS, lease_until=past
+    )
+    enumeration_runs.tick()
     assert Run.objects.get(pk=run.pk).error_code == "PARKED"
     assert not KeptReply.objects.exists()
 
@@ -350,10 +354,10 @@ def test_a_list_read_in_several_runs_may_be_no_longer_than_one_read_in_one(bench
 
 @on("a2t")
 def test_whoever_lost_the_run_keeps_nothing(bench):
-    run = enumeration.request_run(bench.endpoint, trigger=Trigger.COMMAND)
-    run = enumeration._claim(run.pk)
-    replies = resuming.Replies(run)
-    with enumeration.credentials.open_session(bench.endpoint) as session:
+    run = enumeration_runs.request_run(bench.endpoint, trigger=Trigger.COMMAND)
+    run = enumeration_runs._claim(run.pk)
+    replies = kept_replies.Replies(run)
+    with enumeration_runs.credentials.open_session(bench.endpoint) as session:
         talk = replies.over(session, "a2t")
         talk.get("/tools", params={"pageLimit": "2"})
         talk.get("/tools", params={"pageLimit": "2", "pageCursor": "2"})
@@ -363,8 +367,8 @@ def test_whoever_lost_the_run_keeps_nothing(bench):
     Run.objects.filter(pk=run.pk).update(attempt=2)
     replies.store()
     assert KeptReply.objects.count() == 1
-    with pytest.raises(recording.LostLeaseError):
-        recording.lock(run)
+    with pytest.raises(store.LostLeaseError):
+        store.lock(run)
 
 
 class OldServer:
@@ -412,17 +416,17 @@ def test_a_session_is_opened_anew_and_the_list_goes_on():
     with HostileVendor(server) as vendor:
         endpoint = make_endpoint(protocol="mcp", url=vendor.url, requests_per_second=1_000)
         server.is_away = True
-        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-        assert enumeration.perform(run.pk).error_code == "INCOMPLETE"
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+        assert enumeration_runs.perform(run.pk).error_code == "INCOMPLETE"
         assert "0f5b2c9e7d" not in str(list(KeptReply.objects.values("url", "headers")))
         server.is_gone, server.sessions = True, []
-        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-        assert enumeration.perform(run.pk).error_code == "HTTP_503"
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+        assert enumeration_runs.perform(run.pk).error_code == "HTTP_503"
         assert KeptReply.objects.count() == 2, "who does not even get in loses nothing of it"
         server.is_gone = server.is_away = False
         server.asked.clear()
-        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-        run = enumeration.perform(run.pk)
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+        run = enumeration_runs.perform(run.pk)
     assert (run.status, run.pages, run.added) == ("succeeded", 3, 3)
     hello = ["initialize", "notifications/initialized"]
     assert server.asked == [*hello, "tools/list2", *hello, "tools/list"]

@@ -7,7 +7,7 @@ import time
 import pytest
 from django.db import connection, transaction
 
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
 from catalog.protocols import openapi_document, paging
@@ -65,7 +65,7 @@ def test_a_person_and_the_scheduler_who_start_one_reading_do_not_stop_each_other
 
     def ask() -> None:
         try:
-            started.append(enumeration.request_run(endpoint, trigger=Trigger.PERSON))
+            started.append(enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON))
         finally:
             connection.close()
 
@@ -75,7 +75,7 @@ def test_a_person_and_the_scheduler_who_start_one_reading_do_not_stop_each_other
         person.start()
         while not _somebody_waits_for_a_lock():
             time.sleep(0.01)
-        run, is_new = enumeration._queue(endpoint, Trigger.SCHEDULE, None, None)
+        run, is_new = enumeration_runs._queue(endpoint, Trigger.SCHEDULE, None, None)
     person.join(30)
     assert (started, is_new) == ([run], True)
 

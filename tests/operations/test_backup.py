@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from catalog import enumeration
 from catalog.credentials import operations as credential_operations
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
@@ -24,12 +24,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
 SECRET = "sk-canary-of-backups-0815"
 LOOK = """
 import django, json; django.setup()
-from catalog import enumeration
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Tool
 from catalog.models.runs import Trigger
 from designer.models import Export, Release
-run = enumeration.perform(
-    enumeration.request_run(Endpoint.objects.get(), trigger=Trigger.COMMAND).pk
+run = enumeration_runs.perform(
+    enumeration_runs.request_run(Endpoint.objects.get(), trigger=Trigger.COMMAND).pk
 )
 export = Export.objects.filter(release=Release.objects.get()).order_by("format").first()
 print(json.dumps({"run": run.error_code or run.status, "tools": Tool.objects.count(), "added": run.added,
@@ -66,7 +66,7 @@ def test_a_backup_restores_into_a_product_that_works(process_environment, elsewh
         endpoint = vendor_operations.create_endpoint(
             actor=admin, vendor=seller, protocol="a2t", url=vendor.url, credential=credential
         )
-        enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+        enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
         agent = make_agent()
         pins.pin_tool(agent, actor=admin, tool=Tool.objects.order_by("pk").first())
         release = releases.publish(agent, actor=admin)

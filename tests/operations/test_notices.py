@@ -16,9 +16,9 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from catalog import enumeration
 from catalog.credentials.oauth import tokens
 from catalog.credentials.oauth.errors import NeedsSignInError
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Run
 from catalog.models.runs import Trigger
 from catalog.notifications import dispatch, mail, outbox, subscriptions, webhooks
@@ -45,7 +45,7 @@ AN_HOUR = timedelta(hours=1, minutes=1)
 
 def read(endpoint: Endpoint) -> Run:
     endpoint.refresh_from_db()
-    return enumeration.perform(enumeration.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def let_pass(wait: timedelta) -> None:

@@ -6,8 +6,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, connections, transaction
 
-from catalog import enumeration, holds
+from catalog import holds
 from catalog.credentials import rotation
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from core.errors import DomainError
@@ -79,8 +80,10 @@ def test_the_role_runs_the_product_and_changes_nothing_that_was_sealed(as_role):
     releases.publish(agent, actor=actor)
     pins.remove_pin(pin, actor=actor)
     with serving(Vendor(tools(2))) as vendor:
-        run = enumeration.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND, actor=actor)
-        assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
+        run = enumeration_runs.request_run(
+            make_endpoint(url=vendor.url), trigger=Trigger.COMMAND, actor=actor
+        )
+        assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     assert ToolVersion.objects.count() == 3
 
     for statement in TRIES:
@@ -199,8 +202,8 @@ def test_a_role_for_workers_reads_a_vendor_and_cannot_touch_what_people_decided(
     with serving(Vendor(tools(2))) as vendor:
         endpoint = make_endpoint(url=vendor.url)
         as_role("--read-only", "designer", "--read-only", "people")
-        run = enumeration.request_run(endpoint, trigger=Trigger.SCHEDULE)
-        assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.SCHEDULE)
+        assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     assert AuditEntry.objects.filter(action="read", actor=None).count() == 1
     assert holds.standings(ToolVersion.objects.all()) == {}
     for change in (

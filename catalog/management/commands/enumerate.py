@@ -5,7 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import enumeration, history, inspecting, search
+from catalog import inspecting, search
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 
@@ -29,11 +31,11 @@ class Command(BaseCommand):
             raise CommandError(f"{len(failed)} of {len(runs)} endpoints could not be read.")
 
     def read(self, endpoint: Endpoint) -> Run:
-        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
         self.stdout.write(f"{endpoint.vendor}, {endpoint} (run {run.pk})")
-        run = enumeration.perform(run.pk, on_progress=self.show)
+        run = enumeration_runs.perform(run.pk, on_progress=self.show)
         while run.put_aside and run.status == RunStatus.QUEUED:  # a long list is read in parts
-            run = enumeration.perform(run.pk, on_progress=self.show)
+            run = enumeration_runs.perform(run.pk, on_progress=self.show)
         if run.status == RunStatus.SUCCEEDED:
             self.follow_up(run)
         elif run.is_active:
@@ -52,7 +54,7 @@ class Command(BaseCommand):
         search.index_pending(run.endpoint_id)
         versions = ToolVersion.objects.filter(tool__endpoint=run.endpoint_id)
         before = versions.count()
-        history.read_all(run.endpoint_id)
+        older_versions.read_all(run.endpoint_id)
         if found := versions.count() - before:
             self.stdout.write(f"  {found} older versions")
 

@@ -6,7 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from catalog import enumeration, examples, history, inspecting, search
+from catalog import examples, inspecting, search
+from catalog.enumeration import older_versions
+from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
@@ -56,13 +58,13 @@ class Command(BaseCommand):
         """Later readings are the schedule's."""
         if endpoint.last_success_at:
             return
-        run = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-        run = finished(enumeration.perform(run.pk))
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+        run = finished(enumeration_runs.perform(run.pk))
         if run.error_code:
             raise CommandError(f"{endpoint.vendor}: {run.error_message}")
         inspecting.inspect_pending(endpoint.pk)
         search.index_pending(endpoint.pk)
-        history.read_all(endpoint.pk)
+        older_versions.read_all(endpoint.pk)
         keep_examples(endpoint, designer)
         self.stdout.write(f"{endpoint.vendor}: {run.seen} tools")
 

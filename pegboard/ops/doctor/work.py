@@ -10,7 +10,8 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce, Now
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import invariants, lanes
+from catalog import invariants
+from catalog.enumeration import slow_vendors
 from catalog.models import Credential, Endpoint, Run, Tool
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.search_index import SearchDocument
@@ -94,7 +95,7 @@ def orphans(limits: Limits) -> Iterator[Trouble]:
 def queue(limits: Limits) -> Iterator[Trouble]:
     waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - STUCK)
     # Slow vendors take turns, and may well wait.
-    if count := waiting.exclude(lanes.IS_SLOW).count():
+    if count := waiting.exclude(slow_vendors.IS_SLOW).count():
         yield Trouble(
             f"{_things(count, 'reading')} has waited for more than ten minutes.",
             "There are not enough workers, or they hang.",

@@ -22,12 +22,13 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 
-from catalog import evidence, lanes, reading, recording, resuming, trail
+from catalog import trail
 from catalog.credentials import pacing, sessions
+from catalog.enumeration import kept_replies, last_reply, listing, slow_vendors, store
+from catalog.enumeration.store import EndpointRemovedError, Harvest, LostLeaseError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
-from catalog.recording import EndpointRemovedError, Harvest, LostLeaseError
 from core import db_errors, log_context, task_dispatch
 from core.errors import DomainError
 from core.failpoints import crashpoint
@@ -183,7 +184,7 @@ def tick() -> None:
     """Start what is due, take up what died, send what nobody picked up. Safe at any time, and twice."""
     _start_due()
     _take_up_dead()
-    resuming.forget_old()
+    kept_replies.forget_old()
     for run_id in _waiting().values_list("pk", flat=True):
         if not send(run_id):
             return
@@ -235,11 +236,11 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
     began = time.monotonic()
-    was_slow = lanes.is_slow(run)
+    was_slow = slow_vendors.is_slow(run)
     with log_context.about(run_id=run.pk, endpoint_id=run.endpoint_id):
         _perform(run, on_progress)
         run.refresh_from_db()
-        if (was_slow or run.put_aside) and (waiting := lanes.next_waiting()):
+        if (was_slow or run.put_aside) and (waiting := slow_vendors.next_waiting()):
             send(waiting)
         logger.info("reading ended: %s, %s tools seen", run.error_code or run.status, run.seen)
     RUN_SECONDS.observe(time.monotonic() - began, run.endpoint.protocol)
@@ -253,7 +254,7 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
     try:
         with heart:
             harvest = _read(part, on_progress)
-        recording.record(run, harvest)
+        store.record(run, harvest)
         crashpoint("recorded")
     except _GiveWayError:
         replies.store()
@@ -297,7 +298,7 @@ def _claim(run_id: int) -> Run | None:
     # Whoever holds a queued run's lock lets go at once; a dead one's may be recording after all.
     queued = runs.filter(status=RunStatus.QUEUED).select_for_update(of=("self",))
     run = queued.first() or dead.select_for_update(skip_locked=True, of=("self",)).first()
-    if run and not lanes.may_start(run):
+    if run and not slow_vendors.may_start(run):
         return None
     if run:
         run.status, run.attempt = RunStatus.RUNNING, run.attempt + 1
@@ -318,9 +319,9 @@ class _Heartbeat:
     has taken the run up.
     """
 
-    def __init__(self, run: Run, replies: resuming.Replies) -> None:
+    def __init__(self, run: Run, replies: kept_replies.Replies) -> None:
         self.progress: dict[str, int] = {}
-        self.heard = evidence.heard()
+        self.heard = last_reply.heard()
         self.is_lost = False
         self.must_give_way = False
         self._run = run
@@ -353,7 +354,7 @@ class _Heartbeat:
         mine = Run.objects.filter(pk=self._run.pk, attempt=self._run.attempt, status=RunStatus.RUNNING)
         try:
             is_mine = bool(mine.update(lease_until=Now() + LEASE, **self.progress))
-            self.must_give_way = lanes.must_give_way(self._run, seconds, self._replies.answered)
+            self.must_give_way = slow_vendors.must_give_way(self._run, seconds, self._replies.answered)
         except DatabaseError as exc:
             # Away for a moment, perhaps. The lease is still ours until somebody else has it.
             logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
@@ -370,7 +371,7 @@ class _Part:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.replies = resuming.Replies(run, self.go_on)
+        self.replies = kept_replies.Replies(run, self.go_on)
         self.heart = _Heartbeat(run, self.replies)
         self.is_last = False
         self.began = time.monotonic()
@@ -404,7 +405,7 @@ def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
     reached: dict[str, str] = {}
     open_session = partial(sessions.open_session, endpoint, heart.heard, reached=reached)
     protocol = endpoint.speak()
-    read = partial(reading.read, run, protocol, open_session, replies, progress)
+    read = partial(listing.read, run, protocol, open_session, replies, progress)
     whole = part.began + WHOLE_SECONDS
     try:
         try:
@@ -451,15 +452,15 @@ def _may_withdraw(run: Run) -> int:
 def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
     said = {"error_code": held.code, "error_message": held.message}
     with transaction.atomic():
-        if recording.finish(
+        if store.finish(
             run,
             status=RunStatus.FAILED,
             would_withdraw=len(held.harvest.missing),
             **said,
-            **recording.what_was_read(held.harvest),
+            **store.what_was_read(held.harvest),
         ):
-            recording.keep_rejections(held.harvest)
-            evidence.keep(run, heard)
+            store.keep_rejections(held.harvest)
+            last_reply.keep(run, heard)
             Endpoint.objects.filter(pk=run.endpoint_id).update(held_run=run, **said)
             if run.endpoint.held_run_id is None:
                 outbox.held(run.endpoint)
@@ -480,8 +481,8 @@ def _fail(
     said = {"error_code": code, "error_message": message}
     failures = run.endpoint.failures + 1
     with transaction.atomic():
-        if recording.finish(run, may_resume, status=RunStatus.FAILED, **said, **progress):
-            evidence.keep(run, heard)
+        if store.finish(run, may_resume, status=RunStatus.FAILED, **said, **progress):
+            last_reply.keep(run, heard)
             Endpoint.objects.filter(pk=run.endpoint_id).update(
                 failures=failures, next_due_at=Now() + _wait(failures, retry_after), **said
             )

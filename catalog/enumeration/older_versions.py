@@ -76,13 +76,18 @@ def _pending(endpoint: Endpoint) -> QuerySet[Tool]:
 @contextmanager
 def _only_reader(endpoint_id: int) -> Iterator[bool]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('catalog.history'), %s)", [endpoint_id])
+        cursor.execute(
+            "SELECT pg_try_advisory_lock(hashtext('catalog.enumeration.older_versions'), %s)", [endpoint_id]
+        )
         (is_alone,) = cursor.fetchone()
         try:
             yield is_alone
         finally:
             if is_alone:
-                cursor.execute("SELECT pg_advisory_unlock(hashtext('catalog.history'), %s)", [endpoint_id])
+                cursor.execute(
+                    "SELECT pg_advisory_unlock(hashtext('catalog.enumeration.older_versions'), %s)",
+                    [endpoint_id],
+                )
 
 
 class _Reader:

@@ -16,16 +16,17 @@ from typing import Any
 
 from django.utils import timezone
 
-from catalog import bounds, breaches, recording, remembering
+from catalog import bounds, breaches
+from catalog.enumeration import known_pages, store
+from catalog.enumeration.kept_replies import Replies
+from catalog.enumeration.known_pages import FirstPage, RememberedPages
+from catalog.enumeration.store import Harvest, StagedTool, Stopped
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
 from catalog.protocols.signature import Signature
-from catalog.recording import Harvest, StagedTool, Stopped
-from catalog.remembering import FirstPage, RememberedPages
-from catalog.resuming import Replies
 from catalog.rules import diff, inspection, policy, promises
 from catalog.tokens import tokens_of
 from catalog.version_names import version_name
@@ -94,10 +95,10 @@ def read(
     twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError when the
     listing cannot be read to its end, or not before `ends` on the monotonic clock.
     """
-    reader = remembering.reader_of(run.endpoint, protocol)
+    reader = known_pages.reader_of(run.endpoint, protocol)
     remembered = RememberedPages(run.endpoint, reader)
     while len(run.readings) < MAX_READINGS:
-        with open_session() as session, recording.Stage() as stage:
+        with open_session() as session, store.Stage() as stage:
             reading = _Reading(run, protocol, remembered, stage)
             asked = session if protocol.lists_at_once else replies.over(session, reader)
             guard = _Guard(run.endpoint, replies.seconds_before, ends, protocol.way_to_less)
@@ -106,7 +107,7 @@ def read(
         saw = base.digest(sorted(reading.seen.items()))
         if not reading.is_doubtful or saw in run.readings[-1:]:
             return harvest
-        recording.note_reading(run, saw)
+        store.note_reading(run, saw)
     raise UnavailableError(
         "UNSTABLE",
         f"The list changed each time while it was read, {MAX_READINGS} times in a row. "
@@ -166,7 +167,7 @@ class _Reading:
     That digest is "" on a remembered page, where it is the catalog's, and where an item was refused.
     """
 
-    def __init__(self, run: Run, protocol: Protocol, known: RememberedPages, stage: recording.Stage) -> None:
+    def __init__(self, run: Run, protocol: Protocol, known: RememberedPages, stage: store.Stage) -> None:
         self.run = run
         self.protocol = protocol
         self.known = known
@@ -491,7 +492,7 @@ class _Reading:
 
     def _count(self, taken: set[str]) -> None:
         harvest = self.harvest
-        recording.unstage([tool_id for tool, tool_id in self.staged.items() if tool in self.refused])
+        store.unstage([tool_id for tool, tool_id in self.staged.items() if tool in self.refused])
         staged = self.staged.keys() & taken
         harvest.changed = len(staged & self.current.keys())
         harvest.added = len(staged) - harvest.changed

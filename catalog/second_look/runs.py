@@ -23,10 +23,11 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
-from catalog import cloaking, reading, trail
-from catalog.cloaking import CODE, Sight
+from catalog import trail
 from catalog.credentials import sessions
 from catalog.credentials.pacing import is_about_token
+from catalog.enumeration import listing
+from catalog.enumeration.store import LostLeaseError
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE
@@ -35,8 +36,9 @@ from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
 from catalog.protocols.signature import Signature
-from catalog.recording import LostLeaseError
 from catalog.rules import diff
+from catalog.second_look import cloaking
+from catalog.second_look.cloaking import CODE, Sight
 from core import log_context, task_dispatch
 from core.errors import DomainError
 from core.failpoints import crashpoint
@@ -209,7 +211,7 @@ class _Looking:
         self.row = look
         self.endpoint = look.endpoint
         self.protocol = self.endpoint.speak()
-        current = reading.current_tools(self.endpoint)
+        current = listing.current_tools(self.endpoint)
         self.ours = {tool: held for tool, held in current.items() if held.is_active}
         told = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
         self.told = set(told.values_list("tool_id", "subject"))
