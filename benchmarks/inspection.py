@@ -16,10 +16,10 @@ from typing import Any
 from benchmarks.enumeration import endpoint_at, run, vendor
 from benchmarks.frame import Figure, seconds
 from benchmarks.vendor import COUNT
-from catalog import inspecting
 from catalog.models import ToolVersion
 from catalog.protocols import PROTOCOLS
 from catalog.protocols.signature import Parameter, Signature, to_json
+from catalog.review import inspector
 from catalog.rules import inspection
 from catalog.rules.inspection.mentions import mentioned
 
@@ -48,7 +48,7 @@ def after_a_run() -> Figure:
         run(endpoint)
     signatures = [version.decoded() for version in ToolVersion.objects.filter(tool__endpoint=endpoint)]
     floor = seconds(lambda: [inspection.inspect(signature) for signature in signatures])
-    took = seconds(lambda: inspecting.inspect_pending(endpoint.pk))
+    took = seconds(lambda: inspector.inspect_pending(endpoint.pk))
     name = f"inspecting {COUNT:,} new tools after a run"
     return Figure(name, took, "s", floor=floor, target=4, less_is_better=True)
 

@@ -7,12 +7,14 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
-from catalog import inspecting, invocation, search, wording
+from catalog import search, wording
+from catalog.calls import invocation
 from catalog.credentials.oauth import tokens
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run
 from catalog.models.runs import RunStatus
+from catalog.review import inspector
 from catalog.second_look import runs as second_look
 from core import task_dispatch
 from core.failpoints import crashpoint
@@ -26,7 +28,7 @@ def enumerate_endpoint(run_id: int) -> None:
     run = enumeration_runs.perform(run_id)
     # A message that comes again much later finds nothing to do: a long queue shall not feed itself.
     if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
-        inspecting.inspect_pending(run.endpoint_id)
+        inspector.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
         # Without the broker, the next reading sees to it.
         task_dispatch.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
@@ -48,7 +50,7 @@ def index_pending(endpoint_id: int | None = None) -> None:
 @shared_task
 def inspect_pending() -> None:
     """Once a minute: what such a worker has left uninspected, and everything when the rules have changed."""
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
 
 @shared_task

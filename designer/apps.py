@@ -6,13 +6,14 @@ class DesignerConfig(AppConfig):
     name = "designer"
 
     def ready(self) -> None:
-        from catalog import inspecting, versions, wording  # noqa: PLC0415 - models are there only now
+        from catalog import versions, wording  # noqa: PLC0415 - models are there only now
+        from catalog.review import inspector  # noqa: PLC0415
         from designer import proofs, tunings  # noqa: PLC0415
         from designer.models import Agent, Pin  # noqa: PLC0415
         from people import audit  # noqa: PLC0415
         from people.management.commands import database_role  # noqa: PLC0415
 
-        inspecting.USED_TOOLS.append(
+        inspector.USED_TOOLS.append(
             lambda: Pin.objects.values_list("tool_id", flat=True).distinct().order_by()
         )
         versions.PINNED.append(

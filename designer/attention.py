@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from catalog import holds
 from catalog.models import Finding, Tool, ToolVersion, Vendor
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
+from catalog.review import holds
 from core.outbound.errors import printable
 from designer import drafts, releases
 from designer.models import Agent, AgentQuerySet, Pin, Release

@@ -2,7 +2,7 @@
 
 A model knows the names of a format and sees no hidden inputs. Its arguments become the vendor's here: names
 are put back (designer/exports/wire.py), presets are added, and what the release does not show is refused.
-Then the call goes the way of every call (catalog/invocation.py), which checks it against the pinned version's
+Then the call goes the way of every call (catalog/calls), which checks it against the pinned version's
 own schema.
 """
 
@@ -16,8 +16,8 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import UNSET
 
-from catalog import invocation
-from catalog.invocation import ArgumentsError, Runtime
+from catalog.calls import invocation
+from catalog.calls.invocation import ArgumentsError, Runtime
 from catalog.models import Call, ToolVersion
 from catalog.protocols.arguments import given
 from catalog.protocols.base import Outcome

@@ -14,10 +14,10 @@ from django.http import QueryDict
 from django.utils import timezone
 from msgspec import UNSET
 
-from catalog import holds
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.signature import Parameter, Signature
+from catalog.review import holds
 from catalog.versions import stopping
 from core.errors import DomainError
 from designer import names

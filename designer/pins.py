@@ -7,10 +7,11 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import holds, inspecting, versions
+from catalog import versions
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
+from catalog.review import holds, inspector
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import names
@@ -174,7 +175,7 @@ def _version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
 
 def _check_standing(tool: Tool, version: ToolVersion) -> None:
     """Of a version that a run has brought this moment, too: it is inspected here if nobody was sooner."""
-    inspecting.inspect_version(version)
+    inspector.inspect_version(version)
     match holds.standing(version):
         case None:
             return

@@ -13,10 +13,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.http import parse_etags
 
-from catalog import holds
 from catalog.models import Endpoint, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
+from catalog.review import holds
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import addresses, exports, names, proofs, sealed

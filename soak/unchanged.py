@@ -12,10 +12,10 @@ from collections import Counter
 from django.db import connection, connections
 from rest_framework.test import APIClient
 
-from catalog import inspecting
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
+from catalog.review import inspector
 from designer import exports, pins, releases
 from people.models import User
 from soak.frame import Field, stopwatch
@@ -30,7 +30,7 @@ def storm(field: Field) -> None:
     with serving(Vendor(tools(field.times(short=1_000, long=10_000)), page_size=500)) as vendor:
         endpoint = make_endpoint(url=vendor.url, requests_per_second=1_000, is_paused=True)
         read(endpoint)
-        inspecting.inspect_pending(endpoint.pk)
+        inspector.inspect_pending(endpoint.pk)
         before = written()
         for number in range(3):
             with stopwatch() as seconds:

@@ -27,7 +27,7 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.enumeration import listing

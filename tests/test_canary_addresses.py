@@ -10,11 +10,12 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import inspecting, invocation
+from catalog.calls import invocation
 from catalog.credentials.oauth import tokens
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
+from catalog.review import inspector
 from core.outbound.errors import RefusedError
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
@@ -52,7 +53,7 @@ def read(endpoint: Endpoint) -> str:
     """What the run came to; nothing is asserted about it, because any end is fine but a visit."""
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     run = enumeration_runs.perform(run.pk)
-    inspecting.inspect_pending(endpoint.pk)
+    inspector.inspect_pending(endpoint.pk)
     return run.error_code or run.status
 
 

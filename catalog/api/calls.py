@@ -14,9 +14,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from catalog import examples, invocation
 from catalog.api.versions import VersionChoice, found, version_facts
-from catalog.invocation import ArgumentsError
+from catalog.calls import examples, invocation
+from catalog.calls.invocation import ArgumentsError
 from catalog.models import Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
 from core.serializers import Input

@@ -9,11 +9,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import findings
 from catalog.api.versions import ComparisonOutput, comparison_document
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.second_looks import Guise
+from catalog.review import decisions
 from catalog.rules import causes, diff
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
@@ -116,7 +116,7 @@ class FindingResolve(GenericAPIView[Finding]):
         given.is_valid(raise_exception=True)
         finding = get_object_or_404(Finding, pk=pk)
         return Response(
-            FindingOutput(findings.resolve(finding, actor=person(request), **given.validated_data)).data
+            FindingOutput(decisions.resolve(finding, actor=person(request), **given.validated_data)).data
         )
 
 

@@ -10,9 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import versions
-from catalog.holds import Standing, with_standing
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.losses import Loss
+from catalog.review.holds import Standing, with_standing
 from catalog.rules import diff
 from core.errors import DomainError
 from core.serializers import Input

@@ -16,7 +16,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from catalog import bounds, breaches
+from catalog import bounds
 from catalog.enumeration import known_pages, store
 from catalog.enumeration.kept_replies import Replies
 from catalog.enumeration.known_pages import FirstPage, RememberedPages
@@ -27,6 +27,7 @@ from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
 from catalog.protocols.signature import Signature
+from catalog.review import breaches
 from catalog.rules import diff, inspection, policy, promises
 from catalog.tokens import tokens_of
 from catalog.version_names import version_name

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from catalog import inspecting, trail
+from catalog import trail
 from catalog.credentials import sessions
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
@@ -25,6 +25,7 @@ from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Page, UnreadableItemError
+from catalog.review import inspector
 from catalog.tokens import tokens_of
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
@@ -172,7 +173,7 @@ class _Reader:
             labels[item.label] += bool(item.label)
             added.append(version)
         trail.tell_older_versions(tool, len(added))
-        inspecting.inspect_older(tool, added, rewritten)
+        inspector.inspect_older(tool, added, rewritten)
         if is_final and tool.current_id == asked_for:
             tool.versions_read_at = timezone.now()
         tool.save(update_fields=["version_count", "versions_read_at"])

@@ -17,12 +17,13 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 
-from catalog import breaches, trail, wording
+from catalog import trail, wording
 from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
+from catalog.review import breaches
 from catalog.rules import policy
 from core.errors import DomainError
 from core.failpoints import crashpoint

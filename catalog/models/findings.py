@@ -25,7 +25,7 @@ class FindingState(models.TextChoices):
     NOTED = "noted", "Noted"
 
 
-# Says that a version was held or blocked by its endpoint's policy, or by a person; see catalog/holds.py.
+# Says that a version was held or blocked by its endpoint's policy, or by a person; see `review.holds`.
 HELD = "HELD"
 
 

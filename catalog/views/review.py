@@ -6,10 +6,11 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
-from catalog import findings, inbox, versions
-from catalog.inbox import Question
+from catalog import versions
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import HELD, FindingQuerySet, Severity
+from catalog.review import decisions, inbox
+from catalog.review.inbox import Question
 from catalog.rules import diff
 from catalog.rules.inspection.texts import by_place
 from catalog.views import review_list
@@ -19,7 +20,7 @@ from people.models import Role, User
 from people.permissions import person, requires
 
 PINNED_SHOWN = 3
-DECISIONS: tuple[findings.Decision, ...] = ("accept", "block")
+DECISIONS: tuple[decisions.Decision, ...] = ("accept", "block")
 # Findings about what a vendor did rather than about what a text says.
 ABOUT_CHANGES = {
     *(HELD, "DRIFT", "BREAKING", "CHANGED", "VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"),
@@ -121,7 +122,7 @@ def _decide(request: HttpRequest, asked: Question) -> None:
     messages.success(request, f"{what} {did}. You can change your mind under “{did.capitalize()}”.{more}")
 
 
-def _asked(given: QueryDict, asked: Question) -> tuple[findings.Decision, FindingQuerySet, bool]:
+def _asked(given: QueryDict, asked: Question) -> tuple[decisions.Decision, FindingQuerySet, bool]:
     """One finding by its own button, all that are ticked, or everything that the list asks for."""
     for decision in DECISIONS:
         if decision in given:
@@ -135,13 +136,13 @@ def _asked(given: QueryDict, asked: Question) -> tuple[findings.Decision, Findin
 
 @transaction.atomic
 def _resolve(
-    rows: FindingQuerySet, actor: User, decision: findings.Decision, given: QueryDict, *, is_bulk: bool
+    rows: FindingQuerySet, actor: User, decision: decisions.Decision, given: QueryDict, *, is_bulk: bool
 ) -> int:
     # In the order in which a reading locks tools, so that neither waits for the other for ever.
     chosen = list(rows.order_by("tool", "pk")[: inbox.AT_ONCE])
     for row in chosen:
         note = given.get("note" if is_bulk else f"note-{row.pk}", "")
-        findings.resolve(row, actor=actor, decision=decision, note=note)
+        decisions.resolve(row, actor=actor, decision=decision, note=note)
     return len(chosen)
 
 

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 from django.http import QueryDict
 
-from catalog import inbox
-from catalog.inbox import PAGE_SIZE, Question, Waiting
 from catalog.models import Finding
 from catalog.models.findings import FindingState, Severity
+from catalog.review import inbox
+from catalog.review.inbox import PAGE_SIZE, Question, Waiting
 from catalog.rules import causes
 from catalog.views.asked import number
 

@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.utils.urls import replace_query_param
 
-from catalog import invocation
 from catalog.api.calls import (
     AskOutput,
     CallErrorOutput,
@@ -19,7 +18,8 @@ from catalog.api.calls import (
     retry_document,
     waited_for,
 )
-from catalog.invocation import ArgumentsError
+from catalog.calls import invocation
+from catalog.calls.invocation import ArgumentsError
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
 from designer import calls, exports, releases

@@ -11,8 +11,8 @@ from rest_framework.response import Response
 
 from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
-from catalog.holds import with_standing
 from catalog.models import Tool
+from catalog.review.holds import with_standing
 from designer import attention, releases
 from designer.effective import as_document
 from designer.models import Pin

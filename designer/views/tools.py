@@ -8,9 +8,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog import holds, versions, wording
+from catalog import versions, wording
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
+from catalog.review import holds
 from catalog.rules import diff
 from catalog.views.asked import number
 from catalog.wording import ShownInput

@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from catalog import call_results, examples, invocation, protocols
+from catalog import protocols
+from catalog.calls import examples, invocation, results
 from catalog.credentials import pacing
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
@@ -274,7 +275,7 @@ def _told(call: Call) -> dict[str, Any]:
 def _questions(call: Call, typed: Any = None) -> list[Question]:
     found = []
     for n, ask in enumerate(call.decoded().asks):
-        signature = call_results.questions(ask)
+        signature = results.questions(ask)
         form = (
             ArgumentsForm(typed, signature=signature, prefix=f"ask-{n}") if ask.schema is not None else None
         )
@@ -285,4 +286,4 @@ def _questions(call: Call, typed: Any = None) -> list[Question]:
 def _answer(question: Question) -> Any:
     if question.form is None:
         return {}
-    return call_results.answer_of(question.form.signature, question.form.arguments)
+    return results.answer_of(question.form.signature, question.form.arguments)

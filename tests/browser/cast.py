@@ -3,7 +3,7 @@
 import msgspec
 from django.utils import timezone
 
-from catalog import examples, invocation
+from catalog.calls import examples, invocation
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
 from catalog.models.calls import Asked, Attempt, Result, Sent

@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.db import connection
 from playwright.sync_api import expect
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.models import Call
 from catalog.models.calls import CallStatus
 from catalog.protocols.signature import AllowedValue, Annotations

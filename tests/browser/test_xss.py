@@ -10,12 +10,12 @@ import pytest
 from django.core.mail import EmailMessage
 from django.test import Client
 
-from catalog import inspecting
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Rejection, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.notifications import events
 from catalog.notifications.models import Event, Notice
+from catalog.review import inspector
 from catalog.templatetags.display import shown
 from designer import agents, pins, releases, tunings
 from pegboard.ops.logs import JsonFormatter, LineFormatter
@@ -95,7 +95,7 @@ def on_stage() -> tuple[list[str], dict[str, Tool]]:
 
 def _agent_pages(agent, tools, actor) -> list[str]:
     tool = tools["a2t"]
-    inspecting.inspect_version(tool.current)
+    inspector.inspect_version(tool.current)
     Finding.objects.update(state="accepted")
     pin = pins.pin_tool(agent, actor=actor, tool=tool)
     tunings.tune(pin, actor=actor, description=ALL[:4000])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool

@@ -1,7 +1,7 @@
 import pytest
 
-from catalog import findings
 from catalog.models import Finding
+from catalog.review import decisions
 from core.errors import DomainError
 from people.models import AuditEntry
 from tests.factories import make_tool, make_user
@@ -19,7 +19,7 @@ def make_finding(**fields) -> Finding:
 def test_decision_keeps_who_made_it_when_and_why(decision, state):
     finding, ada = make_finding(), make_user(username="ada")
 
-    resolved = findings.resolve(finding, actor=ada, decision=decision, note="Talked to them.")
+    resolved = decisions.resolve(finding, actor=ada, decision=decision, note="Talked to them.")
 
     finding.refresh_from_db()
     assert finding == resolved
@@ -34,8 +34,8 @@ def test_decision_keeps_who_made_it_when_and_why(decision, state):
 def test_decision_may_be_changed_and_both_stay_in_the_trail():
     finding = make_finding()
 
-    findings.resolve(finding, actor=make_user(), decision="accept")
-    findings.resolve(finding, actor=make_user(), decision="block", note="No.")
+    decisions.resolve(finding, actor=make_user(), decision="accept")
+    decisions.resolve(finding, actor=make_user(), decision="block", note="No.")
 
     finding.refresh_from_db()
     assert finding.state == "blocked"
@@ -45,8 +45,8 @@ def test_decision_may_be_changed_and_both_stay_in_the_trail():
 def test_same_decision_twice_is_one_decision():
     finding, first = make_finding(), make_user()
 
-    findings.resolve(finding, actor=first, decision="accept", note="Fine.")
-    findings.resolve(finding, actor=make_user(), decision="accept", note="Fine.")
+    decisions.resolve(finding, actor=first, decision="accept", note="Fine.")
+    decisions.resolve(finding, actor=make_user(), decision="accept", note="Fine.")
 
     finding.refresh_from_db()
     assert finding.resolved_by == first
@@ -61,7 +61,7 @@ def test_what_is_no_decision_changes_nothing(given, field):
     finding = make_finding()
 
     with pytest.raises(DomainError) as refused:
-        findings.resolve(finding, actor=make_user(), **given)
+        decisions.resolve(finding, actor=make_user(), **given)
 
     assert list(refused.value.fields) == [field]
     finding.refresh_from_db()

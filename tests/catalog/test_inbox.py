@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from catalog import inbox
-from catalog.inbox import Group, Question
+from catalog.calls.refused_calls import CODE as REFUSES_VALID
 from catalog.models import Finding
 from catalog.models.findings import HELD
-from catalog.refused_calls import CODE as REFUSES_VALID
+from catalog.review import inbox
+from catalog.review.inbox import Group, Question
 from catalog.rules import causes, promises
 from catalog.second_look.cloaking import CODE as CLOAKING
 from people.models import AuditEntry, Role

@@ -3,11 +3,12 @@
 import pytest
 from django.conf import settings
 
-from catalog import holds, inspecting, tasks
+from catalog import tasks
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Run, Tool
 from catalog.models.runs import Trigger
+from catalog.review import holds, inspector
 from core.errors import DomainError
 from designer import pins
 from tests.factories import make_agent, make_endpoint, make_pin, make_user, make_vendor
@@ -36,28 +37,28 @@ def codes() -> list[str]:
 def test_each_run_is_inspected_once(endpoint):
     assert codes() == []
 
-    assert inspecting.inspect_pending(endpoint.pk) == 1
-    assert inspecting.inspect_pending() == 0
+    assert inspector.inspect_pending(endpoint.pk) == 1
+    assert inspector.inspect_pending() == 0
     assert codes() == ["BIDI_CONTROL", "HELD"]
 
 
 def test_twice_is_as_good_as_once(endpoint):
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
     before = list(Finding.objects.order_by("pk").values())
     Run.objects.update(inspected=0)
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     assert list(Finding.objects.order_by("pk").values()) == before
 
 
 def test_what_was_decided_stays_decided(endpoint):
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
     Finding.objects.update(state="accepted")
     Tool.objects.update(stopped=None)
     Run.objects.update(inspected=0)
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     assert set(Finding.objects.values_list("state", flat=True)) == {"accepted"}
     assert not Tool.objects.exclude(stopped=None).exists()
@@ -65,9 +66,9 @@ def test_what_was_decided_stays_decided(endpoint):
 
 def test_new_rules_raise_findings_and_hold_nothing_that_was_let_through(endpoint, monkeypatch):
     Run.objects.update(inspected=1)
-    monkeypatch.setattr(inspecting, "REVISION", 2)
+    monkeypatch.setattr(inspector, "REVISION", 2)
 
-    assert inspecting.inspect_pending() == 1
+    assert inspector.inspect_pending() == 1
 
     assert codes() == ["BIDI_CONTROL"]
     assert Run.objects.get().inspected == 2
@@ -92,7 +93,7 @@ def test_what_is_not_severe_waits_for_nobody(vendor):
     vendor.listed = [tool(1, description="You must give a city.")]
     recorded(make_endpoint(url=vendor.url))
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     assert list(Finding.objects.values_list("code", "severity", "state")) == [("STEERING", "low", "noted")]
 
@@ -104,7 +105,7 @@ def of_another_vendor(vendor, name: str) -> None:
     recorded(original)
     # Two endpoints at one address would be one vendor.
     Endpoint.objects.filter(pk=original.pk).update(url="https://original.example")
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_a_look_alike_of_another_vendors_tool_is_told(vendor, name, severity):
     vendor.listed = [tool(1, name=name)]
     recorded(make_endpoint(url=vendor.url))
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     finding = Finding.objects.get(code="LOOK_ALIKE")
     assert (finding.severity, finding.tool.name) == (severity, name)
@@ -129,7 +130,7 @@ def test_the_same_name_in_another_style_is_no_look_alike(vendor, name):
     vendor.listed = [tool(1, name=name)]
     recorded(make_endpoint(url=vendor.url))
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     assert not Finding.objects.filter(code="LOOK_ALIKE").exists()
 
@@ -138,7 +139,7 @@ def test_a_vendor_may_resemble_itself(vendor):
     vendor.listed = [tool(1, name="send_money"), tool(2, name="send_m0ney")]
     recorded(make_endpoint(url=vendor.url))
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     assert not Finding.objects.filter(code="LOOK_ALIKE").exists()
 
@@ -163,7 +164,7 @@ def test_a_name_one_letter_from_a_tool_that_agents_use_is_noted(vendor, name, is
     vendor.listed = [tool(1, name=name), tool(2, name="count")]
     recorded(make_endpoint(url=vendor.url))
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     found = list(Finding.objects.filter(code="NEAR_MISS").values_list("severity", "state", "message"))
     says = f"The name “{name}” is one letter away from “send_money” of Original, which agents use."
@@ -178,7 +179,7 @@ def test_a_vendor_may_come_near_to_itself(vendor):
     vendor.listed += [tool(2, name="send_monye")]
     recorded(endpoint)
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     assert not Finding.objects.filter(code="NEAR_MISS").exists()
 
@@ -206,12 +207,12 @@ def test_a_new_input_that_a_model_has_to_fill_with_anything_is_noted(vendor, bef
     vendor.listed = [tool(1, 1, input_parameters=before)]
     endpoint = make_endpoint(url=vendor.url)
     recorded(endpoint)
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
     Finding.objects.filter(code="FREE_TEXT").delete()
     vendor.listed = [tool(1, 2, input_parameters=after)]
     recorded(endpoint)
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     found = list(Finding.objects.filter(code="FREE_TEXT").values_list("severity", "state", "message"))
     says = f"A call now has to fill {asked} with text of a model's choosing."
@@ -222,7 +223,7 @@ def test_of_a_new_tool_the_names_of_its_inputs_tell(vendor):
     vendor.listed = [tool(1, input_parameters=wants("debug_info")), tool(2, input_parameters=wants("x"))]
     recorded(make_endpoint(url=vendor.url))
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     assert list(Finding.objects.filter(code="FREE_TEXT").values_list("tool__name", flat=True)) == ["tool_1"]
 
@@ -241,7 +242,7 @@ def test_speaking_of_another_vendors_tool_is_told(vendor, description, severity)
     vendor.listed = [tool(1, name="count", description=description)]
     recorded(make_endpoint(url=vendor.url))
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     finding = Finding.objects.filter(code="OTHER_TOOL").first()
     assert (finding and finding.severity) == severity
@@ -252,7 +253,7 @@ def test_a_name_that_the_vendor_uses_too_is_its_own(vendor):
     vendor.listed = [tool(1, name="send_money"), tool(2, name="count", description="After send_money.")]
     recorded(make_endpoint(url=vendor.url))
 
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     assert not Finding.objects.filter(code="OTHER_TOOL").exists()
 
@@ -262,11 +263,11 @@ def test_a_look_alike_that_a_tool_is_renamed_to_is_held_behind_the_old_name(vend
     vendor.listed = [tool(1, name="count")]
     endpoint = make_endpoint(url=vendor.url)
     recorded(endpoint)
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
     vendor.listed = [tool(1, 2, name="\uff53end_money")]
 
     recorded(endpoint)
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     renamed = Tool.objects.get(endpoint=endpoint)
     assert (renamed.name, renamed.current.label, renamed.stopped.label) == ("count", "1", "2")
@@ -277,7 +278,7 @@ def test_an_older_version_out_of_a_vendors_history_is_inspected_too(vendor):
     vendor.history[vendor.listed[0]["toolId"]] = [tool(1, 1, description=SNEAKY), tool(1, 2)]
     endpoint = make_endpoint(url=vendor.url)
     recorded(endpoint)
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
 
     older_versions.read_all(endpoint.pk)
 

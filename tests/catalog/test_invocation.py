@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog import invocation
+from catalog.calls import invocation
+from catalog.calls.invocation import ArgumentsError, ConfirmationError
 from catalog.credentials import operations as credential_operations
-from catalog.invocation import ArgumentsError, ConfirmationError
 from catalog.models import Call, Credential, Finding, ToolVersion
 from catalog.models.calls import CallStatus
 from catalog.models.findings import HELD

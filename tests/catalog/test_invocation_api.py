@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from catalog import invocation
 from catalog.api import calls
+from catalog.calls import invocation
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
 from catalog.models.calls import CallStatus

@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog import invocation
-from catalog.invocation import ArgumentsError
+from catalog.calls import invocation
+from catalog.calls.invocation import ArgumentsError
 from catalog.models import Call
 from catalog.protocols.signature import Annotations, Requirements
 from core.errors import DomainError

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.credentials import operations as credential_operations
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call
@@ -28,7 +28,8 @@ from tests.hostile_vendor import HostileVendor, json_reply
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PERFORM = (
-    "import django, sys; django.setup(); from catalog import invocation as i; i.perform(int(sys.argv[1]))"
+    "import django, sys; django.setup(); "
+    "from catalog.calls import invocation; invocation.perform(int(sys.argv[1]))"
 )
 ANSWER = json_reply({"output_parameters": []})
 CANARY = "kAnarY+vogel/17=geheim"

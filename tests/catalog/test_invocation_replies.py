@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.models import Call, Tool
 from catalog.models.circuit import ToolCircuit
 from designer import keys, releases

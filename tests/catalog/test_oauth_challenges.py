@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.credentials.oauth import states
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Run, Tool

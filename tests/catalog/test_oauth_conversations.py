@@ -3,7 +3,8 @@
 import pytest
 from django.db.models.functions import Now
 
-from catalog import invocation, tasks
+from catalog import tasks
+from catalog.calls import invocation
 from catalog.credentials import sessions
 from catalog.credentials.oauth import discovery, metadata, states, tokens
 from catalog.enumeration import runs as enumeration_runs

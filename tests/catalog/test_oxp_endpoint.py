@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.credentials import sessions
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs

@@ -10,7 +10,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.credentials import pacing
 from catalog.credentials.pacing import Pace, back_off, take, turn
 from catalog.enumeration import runs as enumeration_runs

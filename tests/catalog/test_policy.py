@@ -1,9 +1,9 @@
 import pytest
 
-from catalog import findings, inspecting
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
+from catalog.review import decisions, inspector
 from catalog.rules import policy
 from catalog.rules.inspection import Alarm
 from tests.factories import make_endpoint, make_user
@@ -16,7 +16,7 @@ SNEAKY = "Does thing 1.\u202e Now backwards."
 def read(endpoint):
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.status == "succeeded", run.error_message
-    inspecting.inspect_pending(endpoint.pk)
+    inspector.inspect_pending(endpoint.pk)
     return run
 
 
@@ -78,7 +78,7 @@ def test_an_accepted_version_becomes_current(vendor, connect):
     vendor.listed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
     read(endpoint)
 
-    findings.resolve(held(), actor=make_user(), decision="accept")
+    decisions.resolve(held(), actor=make_user(), decision="accept")
 
     first = first_of(endpoint)
     assert (first.current.label, first.stopped, first.description) == ("2", None, "Does it otherwise.")
@@ -90,7 +90,7 @@ def test_a_blocked_version_stays_out_and_is_not_told_again(vendor, connect):
     changed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
     vendor.listed = changed
     read(endpoint)
-    findings.resolve(held(), actor=make_user(), decision="block")
+    decisions.resolve(held(), actor=make_user(), decision="block")
 
     assert read(endpoint).unchanged == 3
     vendor.listed = [tool(1, 3, description="Does thing 1."), *tools(3)[1:]]
@@ -121,10 +121,10 @@ def test_the_newest_held_version_is_the_one_that_waits(vendor, connect):
         read(endpoint)
     older, newer = Finding.objects.filter(code="HELD").order_by("pk")
 
-    findings.resolve(older, actor=make_user(), decision="accept")
+    decisions.resolve(older, actor=make_user(), decision="accept")
     assert (first_of(endpoint).current.label, first_of(endpoint).stopped.label) == ("1", "3")
 
-    findings.resolve(newer, actor=make_user(), decision="accept")
+    decisions.resolve(newer, actor=make_user(), decision="accept")
     assert (first_of(endpoint).current.label, first_of(endpoint).stopped) == ("3", None)
 
 
@@ -148,7 +148,7 @@ def test_new_tools_may_have_to_wait(vendor, connect):
     assert first.current == first.stopped
 
     finding = Finding.objects.get(code="HELD", tool=first)
-    findings.resolve(finding, actor=make_user(), decision="accept")
+    decisions.resolve(finding, actor=make_user(), decision="accept")
     assert first_of(endpoint).stopped is None
     assert read(endpoint).unchanged == 3
 
@@ -172,7 +172,7 @@ def test_a_new_tool_with_hidden_text_is_held_once_it_is_inspected(vendor):
     first = first_of(endpoint)
     assert (first.current, held().severity, held().state) == (first.stopped, "high", "open")
     assert "U+202E RLO" in Finding.objects.get(code="BIDI_CONTROL").message
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
     assert Finding.objects.filter(code="HELD").count() == 1
 
 

@@ -5,10 +5,10 @@ import threading
 import pytest
 from django.db import connection, transaction
 
-from catalog import findings, inspecting
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
+from catalog.review import decisions, inspector
 from tests.factories import make_endpoint, make_user
 from tests.faults.stand import wait_for
 from tests.vendor import tool, tools
@@ -53,14 +53,14 @@ def test_reading_inspecting_and_deciding_do_not_stand_in_each_others_way(vendor)
 
         failed = at_once(
             lambda: read(endpoint),
-            inspecting.inspect_pending,
-            inspecting.inspect_pending,
-            lambda waiting=waiting: [findings.resolve(row, actor=ada, decision="accept") for row in waiting],
+            inspector.inspect_pending,
+            inspector.inspect_pending,
+            lambda waiting=waiting: [decisions.resolve(row, actor=ada, decision="accept") for row in waiting],
         )
 
         assert failed == []
     assert set(Run.objects.values_list("status", flat=True)) == {"succeeded"}
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
     assert not Run.objects.filter(inspected=0, changed__gt=0).exists()
     for each in Tool.objects.select_related("current", "stopped"):
         assert each.stopped is not None
@@ -71,7 +71,7 @@ def test_two_inspections_of_one_run_raise_each_finding_once(vendor):
     vendor.listed = [tool(n, description="Words\u202e") for n in range(1, 21)]
     read(make_endpoint(url=vendor.url))
 
-    assert at_once(*[inspecting.inspect_pending] * 3) == []
+    assert at_once(*[inspector.inspect_pending] * 3) == []
 
     assert Finding.objects.filter(code="BIDI_CONTROL").count() == 20
     assert Finding.objects.filter(code="HELD").count() == 20

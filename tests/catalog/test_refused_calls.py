@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog import inspecting
 from catalog.models import Call, Finding
+from catalog.review import inspector
 from tests.catalog.test_invocation import make_version, run
 from tests.hostile_vendor import HostileVendor, json_reply
 
@@ -48,5 +48,5 @@ def test_it_waits_for_review_and_says_what_to_do(admin_api):
     found = admin_api.get("/api/v1/findings/").json()["results"]
     assert [each["code"] for each in found] == ["REFUSES_VALID"]
     assert "Tell the vendor" in found[0]["message"]
-    inspecting.inspect_pending()
+    inspector.inspect_pending()
     assert Finding.objects.get().state == "open"

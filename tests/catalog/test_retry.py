@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.models import Call
 from catalog.protocols.base import Outcome
 from catalog.protocols.signature import Annotations
@@ -137,7 +137,7 @@ def test_the_schema_declares_what_is_said_about_a_retry(designer_api):
 
 
 def test_outcome_that_says_nothing_is_not_to_be_repeated():
-    from catalog.call_results import retry
+    from catalog.calls.results import retry
 
     assert retry(Outcome("refused"), is_safe=True) is None
     assert retry(Outcome("tool_error"), is_safe=True).can_retry is False

@@ -5,10 +5,10 @@ import threading
 import pytest
 from django.db import connection
 
-from catalog import inspecting
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Finding, Vendor
 from catalog.models.runs import Trigger
+from catalog.review import inspector
 from catalog.rules import policy
 from catalog.rules.inspection import Alarm
 from catalog.vendors import operations as vendor_operations
@@ -134,7 +134,7 @@ def test_two_who_connect_one_address_at_once_do_not_both(transactional_db):
 
 def read(endpoint: Endpoint) -> None:
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    inspecting.inspect_pending(run.endpoint_id)
+    inspector.inspect_pending(run.endpoint_id)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -144,7 +144,7 @@ def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
         first = make_endpoint(vendor=make_vendor(name="One"), url=vendor.url)
         read(first)
         used = list(first.tools.values_list("pk", flat=True))
-        monkeypatch.setattr(inspecting, "USED_TOOLS", [lambda: used])
+        monkeypatch.setattr(inspector, "USED_TOOLS", [lambda: used])
         copy = make_endpoint(vendor=make_vendor(name="Two"), url=f"{vendor.url}/tools")
         read(copy)
     assert copy.tools.count() == 2

@@ -5,11 +5,12 @@ from importlib import import_module
 import pytest
 from django.db import connection
 
-from catalog import findings, versions
+from catalog import versions
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
+from catalog.review import decisions
 from tests.factories import make_endpoint, make_tool, make_user, make_version
 from tests.vendor import tool
 
@@ -122,7 +123,7 @@ def test_a_block_puts_the_vendors_version_before_in_effect_whatever_was_read_las
     finding = Finding.objects.get(code="BREAKING")
     assert (finding.version.label, finding.against.label) == ("4", "3")
 
-    findings.resolve(finding, actor=make_user(), decision="block")
+    decisions.resolve(finding, actor=make_user(), decision="block")
 
     assert Tool.objects.get().current.label == "3"
 

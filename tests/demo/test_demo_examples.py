@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.models import Example
 from designer.models import Agent
 from pegboard.management.commands.demo import EXAMPLES, PINNED

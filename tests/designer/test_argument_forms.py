@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json as fast_json
 
-from catalog import call_results
+from catalog.calls import results
 from catalog.models.calls import Result
 from catalog.protocols.base import Ask, Note, Outcome
 from catalog.protocols.signature import AllowedValue, Parameter, Signature
@@ -117,7 +117,7 @@ def test_whatever_a_vendor_answers_is_kept_and_shown_as_text(outputs, text):
         resume=outputs,
     )
 
-    kept = call_results.kept(outcome, [call_results.attempt(outcome, [], 0, 0)])
+    kept = results.kept(outcome, [results.attempt(outcome, [], 0, 0)])
     result = fast_json.decode(kept, type=Result)
 
     assert kept.isascii() or kept.encode()

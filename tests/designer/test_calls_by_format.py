@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from rest_framework.test import APIClient
 
-from catalog import invocation, protocols
+from catalog import protocols
+from catalog.calls import invocation
 from catalog.models import Call
 from catalog.protocols.signature import Parameter, Signature
 from designer import agents, exports, pins, releases, sealed, tunings

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog import invocation
+from catalog.calls import invocation
 from catalog.models import Endpoint, Tool, Vendor
 from designer import agents, drafts, pins, releases, sealed, tunings
 from designer.models import Draft

@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec import UNSET, json
 
-from catalog import examples, invocation
+from catalog.calls import examples, invocation
 from catalog.models import Call, Example, ToolVersion
 from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
 from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog import findings
 from catalog.models import Finding
+from catalog.review import decisions
 from designer import agents, pins, provenance, releases, tunings
 from people.models import Role
 from tests.designer.conftest import client_of
@@ -41,7 +41,7 @@ def story(time_machine):
         endpoint=weather.endpoint, tool=weather, version=held, code="HELD", severity="high",
         subject=held.digest, message="Look.", state="open",
     )  # fmt: skip
-    findings.resolve(finding, actor=ada, decision="accept", note="The vendor told us.")
+    decisions.resolve(finding, actor=ada, decision="accept", note="The vendor told us.")
     time_machine.move_to(hour(2.5), tick=False)
     pins.move_pin(pin, actor=dan, ordinal=2)
     pins.pin_tool(agent, actor=cleo, tool=maps)
@@ -55,7 +55,7 @@ def story(time_machine):
     releases.publish(agent, actor=dan)
     time_machine.move_to(hour(5), tick=False)
     # What comes later is no part of any answer.
-    findings.resolve(finding, actor=bob, decision="block")
+    decisions.resolve(finding, actor=bob, decision="block")
     pins.remove_pin(pin, actor=dan)
     return agent
 

@@ -11,11 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from catalog import findings, invocation
 from catalog.api import calls as call_api
-from catalog.invocation import TooManyCallsError
+from catalog.calls import invocation
+from catalog.calls.invocation import TooManyCallsError
 from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import Annotations, Requirements
+from catalog.review import decisions
 from catalog.tasks import forget_call_ids
 from designer import agents, calls, keys, pins, releases, tunings
 from people import api_keys, teams, users
@@ -274,7 +275,7 @@ def test_what_review_stopped_does_not_run_whatever_is_confirmed(owner, vendor, d
     refused = client.post(url(), GIVEN | {"confirm": True})
     code = {"open": "waits_for_review", "blocked": "version_blocked"}[state]
     assert (refused.status_code, refused.json()["code"], vendor.requests) == (409, code, [])
-    findings.resolve(Finding.objects.get(), actor=make_user(), decision="accept")
+    decisions.resolve(Finding.objects.get(), actor=make_user(), decision="accept")
     assert client.post(url(), GIVEN).json()["outcome"] == "ok"
 
 

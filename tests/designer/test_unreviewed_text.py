@@ -2,12 +2,12 @@
 
 import pytest
 
-from catalog import inspecting
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool
 from catalog.models.findings import FindingState
 from catalog.models.runs import Trigger
+from catalog.review import inspector
 from tests.factories import make_agent, make_endpoint, make_pin
 from tests.pages import signed_in, text_of
 from tests.vendor import Vendor, serving, tool
@@ -19,7 +19,7 @@ DESK = "/api/v1/agents/desk"
 def read(endpoint):
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.status == "succeeded", run.error_message
-    inspecting.inspect_pending(endpoint.pk)
+    inspector.inspect_pending(endpoint.pk)
 
 
 @pytest.fixture

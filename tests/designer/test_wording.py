@@ -7,11 +7,12 @@ from celery import current_app
 from django.db import connection
 from django.utils import timezone
 
-from catalog import findings, search, tasks, tokens, wording
+from catalog import search, tasks, tokens, wording
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, SearchDocument, Tool
 from catalog.models.findings import HELD
 from catalog.models.runs import Trigger
+from catalog.review import decisions
 from designer import pins, releases, tunings
 from people.models import Role
 from tests.factories import (
@@ -145,7 +146,7 @@ def test_a_new_version_keeps_our_words_and_lets_the_rest_through(api, page, tool
         endpoint=tool.endpoint, tool=tool, version=version, code=HELD, subject=version.digest, severity="high"
     )
 
-    findings.resolve(finding, actor=make_user(), decision="accept")
+    decisions.resolve(finding, actor=make_user(), decision="accept")
 
     search.index_pending()
     assert api.get("/api/v1/tools/").json()["results"][0]["description"] == OURS

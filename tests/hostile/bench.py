@@ -8,13 +8,14 @@ from django.core import serializers
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import inspecting, protocols
+from catalog import protocols
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion, Withdrawal
 from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
+from catalog.review import inspector
 from core.outbound.connection import DEFAULT_LIMITS, KIB, Limits
 from core.outbound.errors import ProtocolError
 from designer import pins
@@ -98,7 +99,7 @@ class Bench:
         finally:
             sessions.open_session = usual
         if run.status == "succeeded":
-            inspecting.inspect_pending(self.endpoint.pk)
+            inspector.inspect_pending(self.endpoint.pk)
         self.endpoint.refresh_from_db()
         return run
 

@@ -7,8 +7,8 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from catalog import findings
 from catalog.models import Circuit, Credential, Endpoint, Finding, OtherAnswer, Run, Tool
+from catalog.review import decisions
 from catalog.second_look import runs as second_look
 from designer.models import Pin
 from people.models import AuditEntry
@@ -233,7 +233,7 @@ def test_less_of_a_tool_may_be_the_plan_and_is_accepted_once(bench):
         "That may be a matter of the plan: then accept it. Agents that pinned it keep what they pinned."
     )
     assert (finding.severity, finding.state) == ("medium", "open")
-    findings.resolve(finding, actor=bench.admin, decision="accept", note="We pay for that.")
+    decisions.resolve(finding, actor=bench.admin, decision="accept", note="We pay for that.")
 
     told = look(bench)
     assert [each.state for each in found(bench)] == ["accepted"]
@@ -297,11 +297,11 @@ def test_a_block_keeps_the_version_out_and_neither_pins_nor_evidence_move(bench,
     cloaked(is_stranger)
     look(bench)
     (finding,) = found(bench)
-    findings.resolve(finding, actor=bench.admin, decision="block")
+    decisions.resolve(finding, actor=bench.admin, decision="block")
     assert first(bench).current == was
     pinned.refresh_from_db()
     assert pinned.version == was
-    findings.resolve(finding, actor=bench.admin, decision="accept")
+    decisions.resolve(finding, actor=bench.admin, decision="accept")
     assert first(bench).current == finding.version
 
     kept = OtherAnswer.objects.get()
@@ -321,7 +321,7 @@ def test_what_was_blocked_comes_back_by_no_way(bench, cloaked):
     cloaked(is_stranger)
     look(bench)
     (finding,) = found(bench)
-    findings.resolve(finding, actor=bench.admin, decision="block")
+    decisions.resolve(finding, actor=bench.admin, decision="block")
     blocked = bench.shop.tools[0]
     bench.shop.tools[0] = bench.dialect.described(blocked, "Does thing 1, and well.")
     bench.read()
@@ -336,7 +336,7 @@ def test_what_was_blocked_comes_back_by_no_way(bench, cloaked):
         endpoint=bench.endpoint, tool=later.tool, version=later, code="HELD", severity="high",
         subject=later.digest, message="Held.", state="accepted",
     )  # fmt: skip
-    findings.resolve(drift, actor=bench.admin, decision="block")
+    decisions.resolve(drift, actor=bench.admin, decision="block")
     assert first(bench).current == good, "the next in line is blocked as well"
 
 

@@ -6,11 +6,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, connections, transaction
 
-from catalog import holds
 from catalog.credentials import rotation
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import ToolVersion
 from catalog.models.runs import RunStatus, Trigger
+from catalog.review import holds
 from core.errors import DomainError
 from designer import agents, pins, releases
 from people.audit import verify

@@ -5,11 +5,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from catalog import inspecting, search
+from catalog import search
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
+from catalog.review import inspector
 
 
 class Command(BaseCommand):
@@ -50,7 +51,7 @@ class Command(BaseCommand):
             f"  {run.seen} tools on {run.pages} pages: {run.added} added, {run.changed} changed, "
             f"{run.unchanged} unchanged, {run.withdrawn} withdrawn, {run.rejected} rejected"
         )
-        inspecting.inspect_pending(run.endpoint_id)
+        inspector.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
         versions = ToolVersion.objects.filter(tool__endpoint=run.endpoint_id)
         before = versions.count()

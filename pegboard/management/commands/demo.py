@@ -6,11 +6,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from catalog import examples, inspecting, search
+from catalog import search
+from catalog.calls import examples
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
+from catalog.review import inspector
 from catalog.vendors import operations as vendor_operations
 from demo import VENDORS
 from demo import Vendor as DemoVendor
@@ -62,7 +64,7 @@ class Command(BaseCommand):
         run = finished(enumeration_runs.perform(run.pk))
         if run.error_code:
             raise CommandError(f"{endpoint.vendor}: {run.error_message}")
-        inspecting.inspect_pending(endpoint.pk)
+        inspector.inspect_pending(endpoint.pk)
         search.index_pending(endpoint.pk)
         older_versions.read_all(endpoint.pk)
         keep_examples(endpoint, designer)

@@ -12,8 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 
-from catalog import holds, trail
-from catalog.holds import Caught
+from catalog import trail
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
@@ -21,6 +20,8 @@ from catalog.models.tools import lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import signature as normal_form
 from catalog.protocols.signature import Signature
+from catalog.review import holds
+from catalog.review.holds import Caught
 from catalog.rules import inspection, policy
 from catalog.rules.inspection import REVISION, Alarm, links
 from catalog.rules.inspection.letters import skeleton, spelling

@@ -8,9 +8,9 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from catalog import holds
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState, Severity
+from catalog.review import holds
 from core import task_dispatch
 from core.errors import DomainError
 from people import audit

@@ -3,7 +3,7 @@
 The row comes first and the message after it carries only its id. Exactly one worker claims it, by
 compare-and-set, and only then is anything sent: a call goes out at most once, whatever dies. What a
 dead worker leaves behind is ended by `sweep` as "not known whether it ran". How the vendor's answer
-is bounded before it is kept: catalog/call_results.py.
+is bounded before it is kept: catalog/calls/results.py.
 """
 
 import logging
@@ -20,7 +20,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from catalog import call_results, holds, refused_calls
+from catalog.calls import refused_calls, results
 from catalog.credentials import pacing, sessions
 from catalog.credentials.oauth import clients
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
@@ -29,6 +29,7 @@ from catalog.models.findings import FindingState
 from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical, digest
 from catalog.protocols.signature import Signature
+from catalog.review import holds
 from core import task_dispatch
 from core.errors import DomainError
 from core.failpoints import crashpoint
@@ -190,7 +191,7 @@ def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
     for ask in asks:
         is_declined = ask.id in answers and answers[ask.id] is None
         if ask.schema is not None and not is_declined:
-            faults |= call_results.faults_in_answer(ask, answers.get(ask.id))
+            faults |= results.faults_in_answer(ask, answers.get(ask.id))
     if faults:
         said = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}
         raise ArgumentsError(Outcome("invalid_arguments", error=said))
@@ -310,8 +311,8 @@ def sweep(calls: QuerySet[Call] | None = None) -> None:
     calls = Call.objects.all() if calls is None else calls
     late = calls.filter(gives_up_at__lt=Now())
     for status, code, message, can_retry in (
-        (CallStatus.QUEUED, "NO_WORKER", call_results.NO_WORKER, True),
-        (CallStatus.RUNNING, "WORKER_LOST", call_results.WORKER_LOST, None),
+        (CallStatus.QUEUED, "NO_WORKER", results.NO_WORKER, True),
+        (CallStatus.RUNNING, "WORKER_LOST", results.WORKER_LOST, None),
     ):
         outcome = replace(outcomes.failed("unavailable", code, message), can_retry=can_retry)
         late.filter(status=status).update(**_ending(outcome, []))
@@ -356,7 +357,7 @@ def perform(call_id: int, pauses: Sequence[float] = PAUSES) -> None:
         outcome = outcomes.after(exc)
     except Exception:
         logger.exception("call %s failed", call.pk)
-        outcome = outcomes.failed("unavailable", "INTERNAL", call_results.OUR_FAULT)
+        outcome = outcomes.failed("unavailable", "INTERNAL", results.OUR_FAULT)
     crashpoint("call-answered")
     duration = round((time.monotonic() - began) * 1000)
     running = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
@@ -443,7 +444,7 @@ def _attempt(
     except ProtocolError as exc:
         outcome = outcomes.after(exc)
     took = time.monotonic() - began
-    attempts.append(call_results.attempt(outcome, exchanges[before:], waited, took, unshown))
+    attempts.append(results.attempt(outcome, exchanges[before:], waited, took, unshown))
     return outcome
 
 
@@ -471,5 +472,5 @@ def _ending(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False)
         "finished_at": Now(),
         "outcome": outcome.outcome,
         "error_code": printable(str((outcome.error or {}).get("code", "")), 50),
-        "result": call_results.kept(outcome, attempts, is_safe=is_safe),
+        "result": results.kept(outcome, attempts, is_safe=is_safe),
     }
