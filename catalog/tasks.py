@@ -7,7 +7,7 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
-from catalog import search, wording
+from catalog import search
 from catalog.calls import invocation
 from catalog.credentials.oauth import tokens
 from catalog.enumeration import older_versions
@@ -16,6 +16,7 @@ from catalog.models import Run
 from catalog.models.runs import RunStatus
 from catalog.review import inspector
 from catalog.second_look import runs as second_look
+from catalog.tools import effective_texts
 from core import task_dispatch
 from core.failpoints import crashpoint
 
@@ -43,7 +44,7 @@ def _has_just_ended(run: Run) -> bool:
 def index_pending(endpoint_id: int | None = None) -> None:
     """Once a minute: what is left unindexed by a worker that died. For one endpoint: when it is asked."""
     if endpoint_id is None:
-        wording.catch_up()
+        effective_texts.catch_up()
     search.index_pending(endpoint_id)
 
 

@@ -6,8 +6,8 @@ class DesignerConfig(AppConfig):
     name = "designer"
 
     def ready(self) -> None:
-        from catalog import versions, wording  # noqa: PLC0415 - models are there only now
-        from catalog.review import inspector  # noqa: PLC0415
+        from catalog.review import inspector  # noqa: PLC0415 - models are there only now
+        from catalog.tools import effective_texts, versions  # noqa: PLC0415
         from designer import proofs, tunings  # noqa: PLC0415
         from designer.models import Agent, Pin  # noqa: PLC0415
         from people import audit  # noqa: PLC0415
@@ -25,6 +25,6 @@ class DesignerConfig(AppConfig):
                 .annotate(agents=Count("agent", distinct=True))
             )
         )
-        wording.words_come_from(tunings.rewrites)
+        effective_texts.words_come_from(tunings.rewrites)
         audit.agents_are_seen_by(lambda user: Agent.objects.visible_to(user).values("pk"))
         database_role.FOR_THE_ROLE.append(proofs.make_key)

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import UNSET
 
 from catalog.protocols.signature import Parameter, Signature
-from catalog.tokens import tokens_of
+from catalog.token_estimate import tokens_of
 from designer.effective import Effective, Input
 from designer.exports import schema
 

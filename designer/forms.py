@@ -18,7 +18,7 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.signature import Parameter, Signature
 from catalog.review import holds
-from catalog.versions import stopping
+from catalog.tools.versions import stopping
 from core.errors import DomainError
 from designer import names
 from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG

@@ -7,11 +7,11 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from catalog import versions
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds, inspector
+from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import names

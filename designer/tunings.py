@@ -14,10 +14,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from msgspec import UNSET
 
-from catalog import wording
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.base import canonical
 from catalog.protocols.signature import Signature
+from catalog.tools import effective_texts
 from core.errors import DomainError
 from designer import budget
 from designer.agents import locked
@@ -55,7 +55,7 @@ def tune(
         old.delete()
     if facts(old) != facts(new):
         if isinstance(target, Tool):
-            wording.changed(target)
+            effective_texts.changed(target)
         audit.record(actor, "tune", target, before=facts(old), after=facts(new), agent=_agent(target))
     return new
 
@@ -69,7 +69,7 @@ def revert(target: Pin | Tool, *, actor: User, expected: str = edit_conflicts.AN
     if old:
         old.delete()
         if isinstance(target, Tool):
-            wording.changed(target)
+            effective_texts.changed(target)
         audit.record(actor, "revert", target, before=facts(old), after=facts(None), agent=_agent(target))
 
 
@@ -90,7 +90,7 @@ def words_of(tuning: Tuning | None) -> Words:
 
 
 def rewrites(tools: Collection[int]) -> dict[int, Callable[[Signature], Signature]]:
-    """What words for all agents make of a signature, of tools that have any (catalog/wording.py)."""
+    """What words for all agents make of a signature, of tools that have any (`tools.effective_texts`)."""
     found = Tuning.objects.filter(tool__in=tools)
     return {tuning.tool_id: partial(_reworded, words_of(tuning)) for tuning in found if tuning.tool_id}
 

@@ -7,10 +7,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import comparison
-from catalog.comparison import Comparison, Line
 from catalog.models.tools import ToolStatus
-from catalog.wording import ShownInput
+from catalog.tools import comparison
+from catalog.tools.comparison import Comparison, Line
+from catalog.tools.effective_texts import ShownInput
 from core.errors import invalid
 from people.api.generics import APIView
 

@@ -9,11 +9,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import versions
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.losses import Loss
 from catalog.review.holds import Standing, with_standing
 from catalog.rules import diff
+from catalog.tools import versions
 from core.errors import DomainError
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView

@@ -14,7 +14,7 @@ from catalog.credentials import sessions
 from catalog.credentials.oauth import clients, revocation, tokens
 from catalog.credentials.oauth.registration import Registered
 from catalog.credentials.oauth.revocation import Farewell
-from catalog.editing import check_name, locked, origin_of
+from catalog.locking import check_name, locked, origin_of
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
 from core.encryption import Secret

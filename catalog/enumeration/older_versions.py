@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from catalog import trail
+from catalog import worker_audit
 from catalog.credentials import sessions
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
@@ -26,7 +26,7 @@ from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Page, UnreadableItemError
 from catalog.review import inspector
-from catalog.tokens import tokens_of
+from catalog.token_estimate import tokens_of
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 
@@ -172,7 +172,7 @@ class _Reader:
                 rewritten.add(version.pk)
             labels[item.label] += bool(item.label)
             added.append(version)
-        trail.tell_older_versions(tool, len(added))
+        worker_audit.tell_older_versions(tool, len(added))
         inspector.inspect_older(tool, added, rewritten)
         if is_final and tool.current_id == asked_for:
             tool.versions_read_at = timezone.now()

@@ -22,7 +22,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 
-from catalog import trail
+from catalog import worker_audit
 from catalog.credentials import pacing, sessions
 from catalog.enumeration import kept_replies, last_reply, listing, slow_vendors, store
 from catalog.enumeration.store import EndpointRemovedError, Harvest, LostLeaseError
@@ -464,7 +464,7 @@ def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
             Endpoint.objects.filter(pk=run.endpoint_id).update(held_run=run, **said)
             if run.endpoint.held_run_id is None:
                 outbox.held(run.endpoint)
-            trail.tell_held(run, held.code, held.message, len(held.harvest.missing))
+            worker_audit.tell_held(run, held.code, held.message, len(held.harvest.missing))
 
 
 def _fail(
@@ -488,7 +488,7 @@ def _fail(
             )
             if failures == 1:
                 outbox.broke(run.endpoint)
-            trail.tell_failed(run, code, message)
+            worker_audit.tell_failed(run, code, message)
 
 
 def _wait(failures: int, retry_after: float | None) -> timedelta:

@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 
-from catalog import trail, wording
+from catalog import worker_audit
 from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
@@ -25,6 +25,7 @@ from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
 from catalog.review import breaches
 from catalog.rules import policy
+from catalog.tools import effective_texts
 from core.errors import DomainError
 from core.failpoints import crashpoint
 from core.metrics import Counter
@@ -265,8 +266,10 @@ def _succeed(run: Run, harvest: Harvest) -> None:
     ):
         raise EndpointRemovedError
     counts = {"added": harvest.added, "changed": harvest.changed}
-    trail.tell_read(run, {**counts, "withdrawn": len(harvest.missing), "returned": len(harvest.returned)})
-    trail.tell_recovered(run)
+    worker_audit.tell_read(
+        run, {**counts, "withdrawn": len(harvest.missing), "returned": len(harvest.returned)}
+    )
+    worker_audit.tell_recovered(run)
     if run.endpoint.failures:
         outbox.recovered(run.endpoint)
 
@@ -302,7 +305,7 @@ def _merge(run: Run, harvest: Harvest) -> None:
         cursor.execute(TUNED)
         tuned = [tool for (tool,) in cursor.fetchall()]
         cursor.execute("DROP TABLE staged_tool")
-    wording.refresh(tuned)
+    effective_texts.refresh(tuned)
 
 
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:

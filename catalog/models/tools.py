@@ -12,7 +12,7 @@ from catalog.models.vendors import Endpoint
 from catalog.protocols import losses
 from catalog.protocols.losses import Loss
 from catalog.protocols.signature import Signature, from_json
-from catalog.version_names import version_name
+from catalog.tools.version_names import version_name
 
 
 class ToolStatus(models.TextChoices):
@@ -22,7 +22,7 @@ class ToolStatus(models.TextChoices):
 
 class Tool(models.Model):
     """Identity is (endpoint, the vendor's own id). Text columns and `tokens` repeat the current version's
-    for lists, with words of ours in place of the vendor's where `is_tuned` (catalog/wording.py).
+    for lists, with words of ours in place of the vendor's where `is_tuned` (`tools.effective_texts`).
     `worded_at` is when those words last changed.
 
     `stopped` is the version that the vendor lists and that is held for review or blocked. It equals

@@ -12,11 +12,11 @@ from django.db import connection
 from django.db.models import Case, Exists, QuerySet, TextChoices, Value, When
 from django.db.models.functions import Now
 
-from catalog import wording
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState, Severity
 from catalog.rules.policy import Stop
-from catalog.versions import predecessor, stopping
+from catalog.tools import effective_texts
+from catalog.tools.versions import predecessor, stopping
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def let_through(tool: Tool, version: ToolVersion) -> bool:
     tool.stopped = None
     tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
     if tool.is_tuned:
-        wording.refresh([tool.pk])
+        effective_texts.refresh([tool.pk])
     return True
 
 
@@ -109,7 +109,7 @@ def keep_out(tool: Tool, version: ToolVersion) -> None:
         _make_current(tool, before)
     tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
     if tool.is_tuned:
-        wording.refresh([tool.pk])
+        effective_texts.refresh([tool.pk])
 
 
 _COPIED = ("name", "title", "description", "tags", "tokens")

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 
-from catalog import trail
+from catalog import worker_audit
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
@@ -28,9 +28,9 @@ from catalog.rules.inspection.letters import skeleton, spelling
 from catalog.rules.inspection.mentions import mentioned
 from catalog.rules.inspection.neighbours import near
 from catalog.rules.inspection.sinks import free_text
+from catalog.tools.version_names import version_name
+from catalog.tools.versions import predecessors
 from catalog.vendors.twins import twins_of
-from catalog.version_names import version_name
-from catalog.versions import predecessors
 from core.failpoints import crashpoint
 from core.outbound.errors import printable
 
@@ -158,7 +158,7 @@ def _inspect(
         holds.catch(endpoint, run, caught)
     if any(each.state == FindingState.OPEN for each in found) or caught:
         outbox.review_waits(endpoint.pk)
-    trail.tell_inspected(
+    worker_audit.tell_inspected(
         endpoint,
         run,
         findings=told.count() - known,

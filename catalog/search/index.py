@@ -11,11 +11,11 @@ from datetime import datetime
 import msgspec
 from django.db import connection, transaction
 
-from catalog import wording
 from catalog.protocols.signature import from_json, to_json
 from catalog.search import ranking, segments, words
 from catalog.search.lexicon import Lexicon
 from catalog.search.segments import Document
+from catalog.tools import effective_texts
 
 BATCH = 5_000
 # An endpoint with fewer tools shares its segments with other small ones.
@@ -118,7 +118,7 @@ def _worded(rows: list[Row]) -> list[Row]:
     """With our words in the signatures. They are read after the time by which they are known, never before:
     words that change meanwhile are indexed once more.
     """
-    ours = wording.rewrites([tool for tool, _, worded_at, *_ in rows if worded_at])
+    ours = effective_texts.rewrites([tool for tool, _, worded_at, *_ in rows if worded_at])
     if not ours:
         return rows
     return [

@@ -20,7 +20,7 @@ from catalog.models.tools import ToolStatus
 from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
-from catalog.version_names import version_name
+from catalog.tools.version_names import version_name
 from core.consistent_read import one_moment
 from core.errors import DomainError, invalid
 

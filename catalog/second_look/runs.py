@@ -23,7 +23,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
-from catalog import trail
+from catalog import worker_audit
 from catalog.credentials import sessions
 from catalog.credentials.pacing import is_about_token
 from catalog.enumeration import listing
@@ -362,7 +362,7 @@ def _record(look: SecondLook, sights: Sequence[Sight], found: Sequence[Found]) -
     crashpoint("look-recorded")
     if told:
         outbox.review_waits(look.endpoint_id)
-        trail.tell_cloaking(look, told, cloaking.says(sights))
+        worker_audit.tell_cloaking(look, told, cloaking.says(sights))
     _finish(look, _result(sights), cloaking.says(sights), _next_in(sights))
 
 

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from catalog.rules.inspection.characters import HIDDEN, decoded_tags, hidden
-from catalog.tokens import estimate_tokens
+from catalog.token_estimate import estimate_tokens
 
 register = template.Library()
 

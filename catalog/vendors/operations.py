@@ -23,7 +23,7 @@ from django.utils.text import slugify
 from catalog import bounds, protocols, search
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import pacing
-from catalog.editing import check_name, locked, origin_of
+from catalog.locking import check_name, locked, origin_of
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus

@@ -10,7 +10,7 @@ from catalog.credentials import sessions
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
 from catalog.protocols.signature import Signature
-from catalog.tokens import tokens_of
+from catalog.token_estimate import tokens_of
 from core.outbound.connection import DEFAULT_LIMITS
 from core.outbound.errors import ProtocolError, RefusedError
 

@@ -1,7 +1,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from catalog import comparison
+from catalog.tools import comparison
 from catalog.views.asked import numbers
 from people.models import Role
 from people.permissions import requires

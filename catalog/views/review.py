@@ -6,13 +6,13 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
-from catalog import versions
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import HELD, FindingQuerySet, Severity
 from catalog.review import decisions, inbox
 from catalog.review.inbox import Question
 from catalog.rules import diff
 from catalog.rules.inspection.texts import by_place
+from catalog.tools import versions
 from catalog.views import review_list
 from catalog.views.asked import number, numbers
 from core.errors import DomainError

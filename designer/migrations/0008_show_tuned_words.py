@@ -2,7 +2,7 @@ from django.db import migrations
 
 
 def mark(apps, schema_editor):
-    """A worker writes the words onto these tools within a minute (catalog.wording.catch_up)."""
+    """A worker writes the words onto these tools within a minute (catalog.tools.effective_texts.catch_up)."""
     tuned = apps.get_model("designer", "Tuning").objects.filter(tool__isnull=False)
     tools = apps.get_model("catalog", "Tool").objects
     tools.filter(pk__in=tuned.values("tool")).update(is_tuned=True)

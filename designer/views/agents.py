@@ -7,7 +7,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from catalog.models.tools import ToolStatus
-from catalog.tokens import tokens_of
+from catalog.token_estimate import tokens_of
 from core.errors import DomainError
 from designer import agents, attention, budget, drafts, releases
 from designer.forms import AgentForm

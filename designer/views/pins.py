@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from catalog.tokens import tokens_of
+from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable

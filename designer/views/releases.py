@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from catalog import versions
+from catalog.tools import versions
 from catalog.views.asked import number as number_in
 from core.errors import DomainError
 from core.pagination import Keyset

@@ -8,13 +8,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog import versions, wording
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import diff
+from catalog.tools import effective_texts, versions
+from catalog.tools.effective_texts import ShownInput
 from catalog.views.asked import number
-from catalog.wording import ShownInput
 from core.errors import DomainError
 from designer import agents, attention, pins, tunings
 from designer.effective import NOTHING
@@ -39,11 +39,11 @@ def tool(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
     signature = row.current.decoded() if row.current else None
-    shown = wording.shown([row]).get(row.pk)
+    shown = effective_texts.shown([row]).get(row.pk)
     context = {
         "signature": signature,
         "shown": shown,
-        "inputs": wording.inputs(signature, shown) if signature and shown else [],
+        "inputs": effective_texts.inputs(signature, shown) if signature and shown else [],
         "outputs": [ShownInput(output) for output in signature.outputs] if signature else [],
         "facts": row.endpoint.speak().facts(signature) if signature else (),
         "form": form,

@@ -6,7 +6,7 @@ import pytest
 from catalog import protocols
 from catalog.protocols import json_schema
 from catalog.protocols.base import NothingKnown, canonical
-from catalog.tokens import estimate_tokens, tokens_of
+from catalog.token_estimate import estimate_tokens, tokens_of
 from tests.factories import make_parameter, make_signature
 from tests.scripted import Exchange, ScriptedSession
 

@@ -5,12 +5,12 @@ from importlib import import_module
 import pytest
 from django.db import connection
 
-from catalog import versions
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
 from catalog.review import decisions
+from catalog.tools import versions
 from tests.factories import make_endpoint, make_tool, make_user, make_version
 from tests.vendor import tool
 

@@ -7,12 +7,13 @@ from celery import current_app
 from django.db import connection
 from django.utils import timezone
 
-from catalog import search, tasks, tokens, wording
+from catalog import search, tasks, token_estimate
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, SearchDocument, Tool
 from catalog.models.findings import HELD
 from catalog.models.runs import Trigger
 from catalog.review import decisions
+from catalog.tools import effective_texts
 from designer import pins, releases, tunings
 from people.models import Role
 from tests.factories import (
@@ -92,17 +93,17 @@ def test_a_worker_is_told_to_index_a_tool_that_was_tuned(
 
 def test_words_that_change_while_they_are_indexed_are_indexed_again(api, tool, monkeypatch):
     tune(api, tool, description="Puffins are counted here.")
-    read = wording.rewrites
+    read = effective_texts.rewrites
 
     def meanwhile(tools):
         words = read(tools)
-        monkeypatch.setattr(wording, "rewrites", read)
+        monkeypatch.setattr(effective_texts, "rewrites", read)
         with connection.cursor() as cursor:  # the clock of this test's one transaction stands still
             tune(api, tool, description=OURS)
             cursor.execute("UPDATE catalog_tool SET worded_at = worded_at + interval '1 second'")
         return words
 
-    monkeypatch.setattr(wording, "rewrites", meanwhile)
+    monkeypatch.setattr(effective_texts, "rewrites", meanwhile)
     search.index_pending()
 
     assert (found(api, "puffins"), found(api, "penguins")) == ([], ["count_birds"])
@@ -212,7 +213,7 @@ SIGNATURES = {
 def test_one_tool_has_one_figure_in_the_list_in_an_agent_and_in_a_release(api, page, alice, kind, is_tuned):
     signature = SIGNATURES[kind]
     tool = make_tool(signature, endpoint=make_endpoint())
-    Tool.objects.update(tokens=tokens.tokens_of(signature))
+    Tool.objects.update(tokens=token_estimate.tokens_of(signature))
     if is_tuned:
         first = signature.inputs[0].name
         tune(api, tool, description="Longer words " * 20, parameters={first: {"description": "Ours " * 30}})
@@ -227,12 +228,12 @@ def test_one_tool_has_one_figure_in_the_list_in_an_agent_and_in_a_release(api, p
     assert page.get(f"/agents/desk/pins/{pin.pk}/").context["tokens"] == row["tokens"]
     ((_, _, sealed_tokens, says_tuned),) = page.get("/agents/desk/releases/1/").context["tools"]
     assert (sealed_tokens, says_tuned) == (row["tokens"], is_tuned)
-    assert (row["tokens"] > tokens.tokens_of(signature) + 80) is is_tuned
+    assert (row["tokens"] > token_estimate.tokens_of(signature) + 80) is is_tuned
 
 
 def test_a_figure_that_differs_by_tuning_says_so(api, page, alice):
     tool = make_tool(make_signature("count_birds"))
-    vendors = tokens.tokens_of(make_signature("count_birds"))
+    vendors = token_estimate.tokens_of(make_signature("count_birds"))
     pin = pins.pin_tool(make_agent(slug="desk"), actor=alice, tool=tool)
     tunings.tune(pin, actor=alice, description="Longer words " * 20)
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catalog import wording
 from catalog.models import Tool
 from catalog.protocols.signature import Signature
-from catalog.wording import ShownInput
+from catalog.tools import effective_texts
+from catalog.tools.effective_texts import ShownInput
 
 MOST = 4
 
@@ -43,7 +43,7 @@ def compare(wanted: Sequence[int]) -> Comparison:
         .select_related("current", "endpoint__vendor")
         .in_bulk(wanted)
     )
-    shown = wording.shown(found.values())
+    shown = effective_texts.shown(found.values())
     columns = [
         Column(tool, shown[tool.pk], tool.current.decoded())
         for tool in (found[pk] for pk in wanted if pk in found)
@@ -51,7 +51,7 @@ def compare(wanted: Sequence[int]) -> Comparison:
     ]
     return Comparison(
         columns,
-        inputs=_matched([wording.inputs(each.vendors, each.signature) for each in columns]),
+        inputs=_matched([effective_texts.inputs(each.vendors, each.signature) for each in columns]),
         outputs=_matched([[ShownInput(out) for out in each.vendors.outputs] for each in columns]),
     )
 

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from catalog.models import Tool
 from catalog.protocols.signature import Parameter, Signature
-from catalog.tokens import tokens_of
+from catalog.token_estimate import tokens_of
 from core import task_dispatch
 
 INDEX = "catalog.tasks.index_pending"
