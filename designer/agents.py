@@ -9,7 +9,7 @@ from django.utils.text import slugify
 
 from core import display_names, unique_violations
 from core.errors import DomainError
-from designer import addresses
+from designer import agent_addresses
 from designer.models import Agent
 from designer.texts import checked
 from people import audit, teams
@@ -72,7 +72,7 @@ def update_agent(
     if facts(agent) != before:
         _save(agent)
         if agent.slug != before["slug"]:
-            addresses.move(agent)
+            agent_addresses.move(agent)
         if agent.team != old_team:
             _take_along(agent, old_team, actor)
         audit.record(actor, "edit", agent, before=before, after=facts(agent), agent=agent.pk)
@@ -199,7 +199,7 @@ def _free_slug(name: str) -> str:
     wanted = slugify(name).replace("_", "-")[:LONGEST_SLUG].strip("-") or "agent"
     stem = wanted[: LONGEST_SLUG - 5].strip("-")
     taken = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
-    taken |= addresses.held_like(stem)
+    taken |= agent_addresses.held_like(stem)
     slug, number = wanted, 1
     while slug in taken:
         number += 1
@@ -216,7 +216,7 @@ def _save(agent: Agent) -> None:
             raise
         raise _taken(f"There is an agent at “{agent.slug}” already.") from exc
     # After the write, which waits for whoever gives this address up at the moment.
-    if addresses.is_held(agent.slug, besides=agent):
+    if agent_addresses.is_held(agent.slug, besides=agent):
         raise _taken(
             f"Another agent was published at “{agent.slug}”, and runtimes know it by that. Choose another."
         )

@@ -8,8 +8,9 @@ class DesignerConfig(AppConfig):
     def ready(self) -> None:
         from catalog.review import inspector  # noqa: PLC0415 - models are there only now
         from catalog.tools import effective_texts, versions  # noqa: PLC0415
-        from designer import proofs, tunings  # noqa: PLC0415
+        from designer import tunings  # noqa: PLC0415
         from designer.models import Agent, Pin  # noqa: PLC0415
+        from designer.releases import proofs  # noqa: PLC0415
         from people import audit  # noqa: PLC0415
         from people.management.commands import database_role  # noqa: PLC0415
 

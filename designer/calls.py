@@ -24,11 +24,12 @@ from catalog.protocols.base import Outcome
 from catalog.protocols.signature import Signature
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import exports, sealed
-from designer.effective import Effective, Hidden, Input
+from designer import exports
 from designer.exports import wire
 from designer.models import Release
-from designer.sealed import SealedTool
+from designer.releases import document as release_document
+from designer.releases.document import SealedTool
+from designer.signatures.effective import Effective, Hidden, Input
 from people import audit
 from people.models import ApiToken, AuditEntry, User
 
@@ -139,7 +140,7 @@ def note_refusal(key: ApiToken, *, actor: User, agent: str, tool: str) -> None:
 
 
 def _tools(release: Release) -> tuple[SealedTool, ...]:
-    return sealed.decode(release.document).tools
+    return release_document.decode(release.document).tools
 
 
 def _sealed_version(tool: SealedTool) -> ToolVersion:

@@ -20,13 +20,13 @@ from catalog.protocols.signature import Parameter, Signature
 from catalog.review import holds
 from catalog.tools.versions import stopping
 from core.errors import DomainError
-from designer import names
 from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG
-from designer.effective import ParameterWords, Words, merged
 from designer.errors import NameTakenError
 from designer.models import Agent
-from designer.releases import LONGEST_NOTE
-from designer.removal import Use
+from designer.releases.publishing import LONGEST_NOTE
+from designer.signatures import model_names
+from designer.signatures.effective import ParameterWords, Words, merged
+from designer.vendor_usage import Use
 from people import teams
 from people.audit.edit_conflicts import LateEditError
 from people.forms import ExplainedChoiceField, OperationForm
@@ -169,7 +169,7 @@ class PinForm(OperationForm):
     )
     agent_name = forms.CharField(max_length=LONGEST_NAME, required=False, label="Name of the new agent")
     alias = forms.CharField(
-        max_length=names.LONGEST, required=False, strip=True, label="What the model calls it"
+        max_length=model_names.LONGEST, required=False, strip=True, label="What the model calls it"
     )
     ordinal = forms.TypedChoiceField(coerce=int, label="Version")
 

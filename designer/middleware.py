@@ -19,8 +19,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, Http
 from django.urls import ResolverMatch, resolve, reverse
 from django.utils import timezone
 
-from designer import addresses, exports, releases
+from designer import agent_addresses, exports
 from designer.models import NAMED_FOR
+from designer.releases import publishing
 from people import api_keys
 from people.authentication import WRITE_LAST_USE_EVERY
 from people.models import TEAMS_OF, ApiToken, Role, Scope, User
@@ -53,7 +54,7 @@ _WHICH = {"number": "AND number = %(number)s", "digest": "AND digest = %(digest)
 
 class MovedAgentMiddleware:
     """What is asked for at an agent's earlier address: REST answers and says where it is now (RFC 9745,
-    RFC 8288), a page leads there. See designer/addresses.py.
+    RFC 8288), a page leads there. See designer/agent_addresses.py.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -74,7 +75,7 @@ class MovedAgentMiddleware:
             and request.method in ("GET", "HEAD")
             and request.path.startswith("/agents/")
             and isinstance(request.user, User)
-            and (left := addresses.moved_from(slug, request.user))
+            and (left := agent_addresses.moved_from(slug, request.user))
         ):
             query = request.META.get("QUERY_STRING", "")
             new = reverse(match.view_name, args=match.args, kwargs={**match.kwargs, "slug": left.agent.slug})
@@ -100,7 +101,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     if found is None or not api_keys.is_well_formed(token):
         return None
     slug, name, kind = found.groups()
-    which, query = releases.named(name), request.META.get("QUERY_STRING", "")
+    which, query = publishing.named(name), request.META.get("QUERY_STRING", "")
     chosen = _FORMAT.fullmatch(query)
     is_export = kind == "tools" and chosen is not None and chosen[1] in _formats()
     if which is None or not (is_export or (kind == "bundle" and not query)):
@@ -111,11 +112,15 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     if row is None:
         return None
     key, owner, digest = row
-    if not releases.is_named_by(digest, asked) or not is_within_limit("read", owner, key, time.time()):
+    if not publishing.is_named_by(digest, asked) or not is_within_limit("read", owner, key, time.time()):
         return None
     request.resolver_match = _match(kind)
     request.user = SimpleNamespace(pk=owner)  # type: ignore[assignment]
-    headers = {"Allow": "GET, HEAD, OPTIONS", "ETag": f'"{digest}"', "Cache-Control": releases.CACHE_CONTROL}
+    headers = {
+        "Allow": "GET, HEAD, OPTIONS",
+        "ETag": f'"{digest}"',
+        "Cache-Control": publishing.CACHE_CONTROL,
+    }
     return HttpResponseNotModified(headers=headers)
 
 

@@ -181,7 +181,7 @@ class Release(models.Model):
     """A sealed snapshot of an agent: a trigger refuses UPDATE and DELETE.
 
     `document` is the whole release as canonical JSON, `digest` its SHA-256 in hex. `proof` says that it was
-    published (designer/proofs.py); it is empty in releases that are older than that.
+    published (designer/releases/proofs.py); it is empty in releases that are older than that.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="releases")
@@ -194,7 +194,7 @@ class Release(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 
-    written: list[str]  # put there by designer.releases.find
+    written: list[str]  # put there by designer.releases.publishing.find
 
     class Meta:
         ordering = ["-number"]
@@ -224,7 +224,7 @@ class Export(models.Model):
 
 
 class PublishingKey(models.Model):
-    """What publishing proves its rows with: one row, made when it is first needed. See designer/proofs.py."""
+    """What publishing proves its rows with: one row, made when it is first needed. See `releases.proofs`."""
 
     id = models.UUIDField(primary_key=True, default=PUBLISHING_KEY, editable=False)
     sealed = SealedField()

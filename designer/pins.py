@@ -14,10 +14,10 @@ from catalog.review import holds, inspector
 from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import names
 from designer.agents import locked
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin
+from designer.signatures import model_names
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -192,9 +192,9 @@ def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides
 
     A name that is taken is never made unlike the other one without a person: models would read it.
     """
-    wanted = alias or names.derive(version.decoded().name)
+    wanted = alias or model_names.derive(version.decoded().name)
     proposal = propose_name(agent, tool, wanted, besides=besides)
-    if alias and not names.is_legal(alias):
+    if alias and not model_names.is_legal(alias):
         message = (
             "A name starts with a letter or an underscore and goes on with letters, digits, underscores "
             f"and hyphens, 64 at most. Try “{proposal}”."
@@ -213,4 +213,4 @@ def propose_name(agent: Agent, tool: Tool, wanted: str, *, besides: Pin | None =
     if besides:
         others = others.exclude(pk=besides.pk)
     taken = others.values_list("name", flat=True)
-    return names.propose(wanted, taken, vendor=tool.endpoint.vendor.slug)
+    return model_names.propose(wanted, taken, vendor=tool.endpoint.vendor.slug)

@@ -19,10 +19,10 @@ from catalog.protocols.base import canonical
 from catalog.protocols.signature import Signature
 from catalog.tools import effective_texts
 from core.errors import DomainError
-from designer import budget
 from designer.agents import locked
-from designer.effective import NOTHING, ParameterWords, Words, effective, merged, misfits
 from designer.models import Pin, Tuning
+from designer.signatures import token_budget
+from designer.signatures.effective import NOTHING, ParameterWords, Words, effective, merged, misfits
 from designer.texts import why_not
 from people import audit
 from people.audit import edit_conflicts
@@ -96,7 +96,7 @@ def rewrites(tools: Collection[int]) -> dict[int, Callable[[Signature], Signatur
 
 
 def _reworded(words: Words, signature: Signature) -> Signature:
-    return budget.shown(effective(signature, name=signature.name, catalog_tuning=words))
+    return token_budget.shown(effective(signature, name=signature.name, catalog_tuning=words))
 
 
 def facts(tuning: Tuning | None) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from django.db.models import F, QuerySet
 from catalog.models import ToolVersion
 from catalog.protocols.signature import Signature
 from catalog.rules import diff
-from designer import attention
-from designer.effective import Misfit, merged, misfits
+from designer import pending_work
 from designer.models import Agent, Pin
+from designer.signatures.effective import Misfit, merged, misfits
 from designer.tunings import words_of
 
 
@@ -40,7 +40,7 @@ def of(agent: Agent) -> list[Upgrade]:
 
 def behind(agent: Agent) -> QuerySet[Pin]:
     """The agent's pins to which their vendors offer a newer version, with all that `to` reads."""
-    rows = attention.with_newer(agent.pins.live().exclude(version=F("tool__current")))
+    rows = pending_work.with_newer(agent.pins.live().exclude(version=F("tool__current")))
     return rows.filter(newer__gt=0, tool__current__isnull=False).select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
     )

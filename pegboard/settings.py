@@ -184,7 +184,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "designer.context.navigation",
+                "designer.context_processors.navigation",
             ],
         },
     }

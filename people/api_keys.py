@@ -49,7 +49,7 @@ def issue(
 ) -> tuple[ApiToken, str]:
     """The row and the token itself, which is not kept anywhere. Without a date it lives 90 days.
 
-    A narrowed one reaches the agents that are named for it: designer/keys.py makes those.
+    A narrowed one reaches the agents that are named for it: designer/agent_keys.py makes those.
     """
     now = timezone.now()
     expires_at = expires_at or now + DEFAULT_LIFE

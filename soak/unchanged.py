@@ -16,7 +16,8 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.review import inspector
-from designer import exports, pins, releases
+from designer import exports, pins
+from designer.releases import publishing
 from people.models import User
 from soak.frame import Field, stopwatch
 from tests.factories import make_agent, make_endpoint, make_user
@@ -69,7 +70,7 @@ def sealed(field: Field, vendor: Vendor) -> None:
     agent, actor = make_agent(slug="sealed"), make_user()
     for each in Tool.objects.filter(endpoint=endpoint).order_by("pk")[:PINNED]:
         pins.pin_tool(agent, actor=actor, tool=each)
-    releases.publish(agent, actor=actor)
+    publishing.publish(agent, actor=actor)
     digests: Counter[tuple[str, str]] = Counter()
     readings, reads = field.times(short=10, long=200), field.times(short=400, long=10_000)
     threads = [

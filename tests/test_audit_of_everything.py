@@ -32,8 +32,9 @@ from catalog.second_look import runs as second_look
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
-from designer import agents, calls, keys, pins, releases, tunings
+from designer import agent_keys, agents, calls, pins, tunings
 from designer.models import Agent
+from designer.releases import publishing
 from people import api_keys, teams, users
 from people.audit import verify
 from people.models import AuditEntry, Role, User
@@ -259,7 +260,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     tunings.tune(pin, actor=bob, description="Ask it.")
     tunings.revert(pin, actor=bob)
     tunings.tune(wanted, actor=bob, description="Ours.")
-    releases.publish(agent, actor=bob, note="The first")
+    publishing.publish(agent, actor=bob, note="The first")
     call = invocation.request_call(
         wanted.versions.get(ordinal=1), actor=bob, arguments={"city": "Oslo"}, is_confirmed=True
     )
@@ -281,7 +282,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
 
 
 def a_runtime_works(bob: User, agent: Agent) -> None:
-    key, _ = keys.issue(bob, actor=bob, name="runtime", scopes=["runtime", "invoke"], agents=[agent])
+    key, _ = agent_keys.issue(bob, actor=bob, name="runtime", scopes=["runtime", "invoke"], agents=[agent])
     release = agent.releases.get()
     sealed = calls.find_tool(release, "ask")
     call = calls.call(release, sealed, actor=bob, key=key, arguments={"city": "Oslo"}, is_confirmed=True)

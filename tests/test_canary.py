@@ -40,9 +40,9 @@ from core import redis_client
 from core.errors import DomainError
 from core.outbound import secret_echo
 from core.outbound.connection import DEFAULT_LIMITS
-from designer import releases
 from designer.exports import FORMATS
 from designer.models import Agent
+from designer.releases import publishing
 from pegboard.ops import backups, logs
 from people.models import Role, User
 from people.sso import provider
@@ -418,10 +418,10 @@ def publish(planted: Planted) -> None:
     agent = make_agent()
     for tool in Tool.objects.filter(endpoint__credential__isnull=False, status="active"):
         make_pin(agent, tool, name=f"tool_{tool.pk}")
-    release = releases.publish(agent, actor=User.objects.get(username="root-admin"))
+    release = publishing.publish(agent, actor=User.objects.get(username="root-admin"))
     for format_ in FORMATS:
         with suppress(DomainError):
-            body, _ = releases.export(release, format_.name, is_partial=True)
+            body, _ = publishing.export(release, format_.name, is_partial=True)
             planted.put_out(f"export {format_.name}", body)
 
 

@@ -11,8 +11,9 @@ from django.urls import get_resolver, reverse
 from rest_framework.test import APIClient
 
 from catalog.models import Call
-from designer import agents, calls, pins, releases, tunings
+from designer import agents, calls, pins, tunings
 from designer.models import Agent, Pin, Release, Tuning
+from designer.releases import publishing
 from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
 from tests.factories import make_tool, make_user
@@ -100,7 +101,7 @@ def world(db) -> World:
     assert agent.team == zebra
     pin = pins.pin_tool(agent, actor=insider, tool=make_tool(name="shared_tool"), alias=f"{MARK}_tool")
     tunings.tune(pin, actor=insider, description=f"Ask the {MARK}.")
-    release = releases.publish(agent, actor=insider, note=f"{MARK} release")
+    release = publishing.publish(agent, actor=insider, note=f"{MARK} release")
     tool = calls.find_tool(release, f"{MARK}_tool")
     call = calls.call(release, tool, actor=insider, key=None, arguments={"city": "Oslo"})
     return World(zebra, agent, pin, release, call, insider, outsiders)

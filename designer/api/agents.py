@@ -9,8 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.serializers import Input
-from designer import addresses, agents, drafts
+from designer import agent_addresses, agents
 from designer.models import Agent, Release
+from designer.releases import drafts
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role, Team, User
@@ -109,7 +110,7 @@ def chosen_agent(request: Request, slug: str) -> Agent:
 
 def moved(request: Request, slug: str) -> Agent | None:
     """The agent that was published at this address and has another one now; the reply will say so."""
-    left = addresses.moved_from(slug, person(request), key_of(request))
+    left = agent_addresses.moved_from(slug, person(request), key_of(request))
     if left is None:
         return None
     request._request.moved_agent = left  # type: ignore[attr-defined]

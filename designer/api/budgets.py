@@ -5,9 +5,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import budget, releases
 from designer.api.agents import chosen_agent
 from designer.models import Agent
+from designer.releases import publishing
+from designer.signatures import token_budget
 from people.api.generics import GenericAPIView
 
 
@@ -31,9 +32,9 @@ class AgentBudget(GenericAPIView[Agent]):
 
     @extend_schema(responses=BudgetOutput)
     def get(self, request: Request, slug: str) -> Response:
-        pins = releases.pinned([chosen_agent(request, slug)])
+        pins = publishing.pinned([chosen_agent(request, slug)])
         costs = sorted(
-            ((budget.tokens(releases.effective_of(pin)), pin) for pin in pins),
+            ((token_budget.tokens(publishing.effective_of(pin)), pin) for pin in pins),
             key=lambda cost: (-cost[0], cost[1].name),
         )
         tools = [

@@ -22,12 +22,13 @@ from catalog.calls import invocation
 from catalog.calls.invocation import ArgumentsError
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
-from designer import calls, exports, releases
+from designer import calls, exports
 from designer.api.agents import chosen_agent
 from designer.api.releases import NUMBER, chosen_release
 from designer.exports import wire
 from designer.models import Agent, Release
-from designer.sealed import SealedTool
+from designer.releases import publishing
+from designer.releases.document import SealedTool
 from people.api.generics import GenericAPIView
 from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person
@@ -78,7 +79,7 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
 def spoken(request: Request) -> str:
     """The export format by whose names the caller goes; "" where it does not say."""
     name = request.query_params.get("format")
-    return releases.find_format(name).name if name is not None else ""
+    return publishing.find_format(name).name if name is not None else ""
 
 
 def call_document(call: Call, tool: SealedTool, agent: Agent, request: Request) -> dict[str, Any]:

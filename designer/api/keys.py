@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.serializers import Input
-from designer import keys
+from designer import agent_keys
 from designer.agents import LONGEST_SLUG
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
@@ -34,7 +34,7 @@ class KeyInput(Input):
         child=serializers.SlugField(max_length=LONGEST_SLUG),
         required=False,
         allow_empty=False,
-        max_length=keys.MOST_AGENTS,
+        max_length=agent_keys.MOST_AGENTS,
         help_text=(
             "Slugs of agents: the key reaches these alone. For keys of the scopes `runtime` and `invoke`; "
             "`invoke` needs at least one. Sub-agents are named by themselves."
@@ -66,7 +66,7 @@ class KeyOutput(serializers.ModelSerializer[ApiToken]):
 
     @extend_schema_field(serializers.ListField(child=serializers.SlugField(), allow_null=True))
     def get_agents(self, key: ApiToken) -> list[str] | None:
-        return [agent.slug for agent in keys.agents_of(key)] if key.is_narrowed else None
+        return [agent.slug for agent in agent_keys.agents_of(key)] if key.is_narrowed else None
 
 
 class NewKeyOutput(KeyOutput):
@@ -85,15 +85,15 @@ class KeyList(ListAPIView[ApiToken]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        return keys.visible_to(person(self.request))
+        return agent_keys.visible_to(person(self.request))
 
     @extend_schema(request=KeyInput, responses={201: NewKeyOutput})
     def post(self, request: Request) -> Response:
         given = KeyInput(data=request.data)
         given.is_valid(raise_exception=True)
         owner, asked = person(request), dict(given.validated_data)
-        named = keys.choose(owner, asked.pop("agents", []))
-        key, plain = keys.issue(owner, actor=owner, agents=named, **asked)
+        named = agent_keys.choose(owner, asked.pop("agents", []))
+        key, plain = agent_keys.issue(owner, actor=owner, agents=named, **asked)
         shown = self.get_queryset().get(pk=key.pk)
         answer: dict[str, Any] = {**KeyOutput(shown).data, "token": plain}
         return Response(answer, status=201, headers={"Cache-Control": "no-store"})
@@ -105,7 +105,7 @@ class KeyDetail(GenericAPIView[ApiToken]):
     pagination_class = None
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        return keys.visible_to(person(self.request))
+        return agent_keys.visible_to(person(self.request))
 
     def get(self, request: Request, pk: int) -> Response:
         return Response(KeyOutput(get_object_or_404(self.get_queryset(), pk=pk)).data)

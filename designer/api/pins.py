@@ -12,10 +12,11 @@ from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
 from core.errors import DomainError
 from core.serializers import Input
-from designer import effective, pins
+from designer import pins
 from designer.api.agents import chosen_agent
 from designer.models import Pin
-from designer.releases import effective_of, misfits_of, pinned
+from designer.releases.publishing import effective_of, misfits_of, pinned
+from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role

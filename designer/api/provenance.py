@@ -7,8 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import provenance
 from designer.api.agents import chosen_agent
+from designer.releases import provenance
 from people.api.generics import GenericAPIView
 
 

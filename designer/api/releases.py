@@ -13,9 +13,11 @@ from rest_framework.response import Response
 
 from core.errors import DomainError
 from core.serializers import Input
-from designer import exports, release_changes, releases, sealed
+from designer import exports
 from designer.api.agents import chosen_agent, moved
 from designer.models import Release
+from designer.releases import diff, publishing
+from designer.releases import document as release_document
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -45,7 +47,7 @@ UNCHANGED = OpenApiResponse(description="The caller has it already.")
 
 
 class ReleaseInput(Input):
-    note = serializers.CharField(required=False, allow_blank=True, max_length=releases.LONGEST_NOTE)
+    note = serializers.CharField(required=False, allow_blank=True, max_length=publishing.LONGEST_NOTE)
 
 
 class ReleaseOutput(serializers.ModelSerializer[Release]):
@@ -111,7 +113,7 @@ class ReleaseDetailOutput(ReleaseOutput):
         return FormatOutput(formats_of(release), many=True).data
 
     def get_problems(self, release: Release) -> list[str]:
-        return releases.verify(release)
+        return publishing.verify(release)
 
 
 def releases_at(request: Request, slug: str) -> QuerySet[Release]:
@@ -124,7 +126,7 @@ def releases_at(request: Request, slug: str) -> QuerySet[Release]:
 
 def chosen_release(found: QuerySet[Release], name: str) -> Release:
     """Of these, the one that is named. Raises Http404."""
-    which = releases.named(name)
+    which = publishing.named(name)
     release = None if which is None else found.filter(**which).order_by("-number").first()
     if release is None:
         raise Http404
@@ -132,7 +134,7 @@ def chosen_release(found: QuerySet[Release], name: str) -> Release:
 
 
 def formats_of(release: Release) -> list[dict[str, Any]]:
-    document = sealed.decode(release.document)
+    document = release_document.decode(release.document)
     return [
         {
             "name": format_.name,
@@ -146,7 +148,7 @@ def formats_of(release: Release) -> list[dict[str, Any]]:
                 if (altered := format_.wire(tool.signature).altered())
             },
         }
-        for format_, judged in releases.carried_by_format(document)
+        for format_, judged in publishing.carried_by_format(document)
     ]
 
 
@@ -165,7 +167,7 @@ class ReleaseList(ListAPIView[Release]):
         agent = chosen_agent(request, slug)
         given = ReleaseInput(data=request.data)
         given.is_valid(raise_exception=True)
-        release = releases.publish(agent, actor=person(request), **given.validated_data)
+        release = publishing.publish(agent, actor=person(request), **given.validated_data)
         return Response(ReleaseOutput(release).data, status=201)
 
 
@@ -221,16 +223,16 @@ class ReleaseDiff(GenericAPIView[Release]):
         found = releases_at(request, slug)
         release = chosen_release(found, number)
         asked = given.validated_data.get("against")
-        other = chosen_release(found, asked) if asked else releases.before(release)
+        other = chosen_release(found, asked) if asked else publishing.before(release)
         if other is None:
             message = "There is no release before this one. Name another."
             raise DomainError("nothing_to_compare", message, fields={"against": message})
-        old, new = sealed.decode(other.document), sealed.decode(release.document)
+        old, new = release_document.decode(other.document), release_document.decode(release.document)
         answer = {
             "number": release.number,
             "against": other.number,
-            "agent": release_changes.about_agent(old, new),
-            "tools": release_changes.between(old, new),
+            "agent": diff.about_agent(old, new),
+            "tools": diff.between(old, new),
         }
         return Response(ReleaseDiffOutput(answer).data)
 
@@ -254,21 +256,21 @@ class SealedView(GenericAPIView[Release]):
     queryset = Release.objects.none()
 
     def found(self, request: Request, slug: str, number: str, formats: Sequence[str] = ()) -> Release:
-        release = releases.find(slug, number, person(request), key_of(request), formats=formats)
+        release = publishing.find(slug, number, person(request), key_of(request), formats=formats)
         if release is None and (agent := moved(request, slug)):
-            release = releases.find(agent.slug, number, person(request), key_of(request), formats=formats)
+            release = publishing.find(agent.slug, number, person(request), key_of(request), formats=formats)
         if release is None:
             raise Http404
         return release
 
     def answer(self, request: Request, tag: str, body: Callable[[], bytes]) -> HttpResponseBase:
         response: HttpResponse
-        if releases.is_named_by(tag, request.headers.get("If-None-Match", "")):
+        if publishing.is_named_by(tag, request.headers.get("If-None-Match", "")):
             response = HttpResponseNotModified()
         else:
             response = HttpResponse(body(), content_type="application/json")
         response["ETag"] = f'"{tag}"'
-        response["Cache-Control"] = releases.CACHE_CONTROL
+        response["Cache-Control"] = publishing.CACHE_CONTROL
         return response
 
 
@@ -304,15 +306,15 @@ class ReleaseTools(SealedView):
             message = "Give 1 to leave out the tools that the format cannot carry, or 0."
             raise DomainError("invalid", message, fields={"partial": message})
         name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
-        wanted = releases.kept_as(name, is_partial=leaves_out)
+        wanted = publishing.kept_as(name, is_partial=leaves_out)
         release = self.found(request, slug, number, wanted)
         # Only of what is kept may be said that it is unchanged: anything else may have to be refused.
         kept, body = next((each for each in wanted if each in release.written), ""), None
         if not kept:
-            body, kept = releases.export(release, name, is_partial=leaves_out)
-        tag = release.digest if kept == name else f"{release.digest}{releases.PARTIAL}"
+            body, kept = publishing.export(release, name, is_partial=leaves_out)
+        tag = release.digest if kept == name else f"{release.digest}{publishing.PARTIAL}"
         return self.answer(
-            request, tag, lambda: body or releases.export(release, name, is_partial=leaves_out)[0]
+            request, tag, lambda: body or publishing.export(release, name, is_partial=leaves_out)[0]
         )
 
 

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Endpoint, Vendor
-from designer import removal
+from designer import vendor_usage
 from people.api.generics import GenericAPIView
 from people.models import Role
 
@@ -30,7 +30,7 @@ class UseOutput(serializers.Serializer[Any]):
     )
 
 
-def _answer(use: removal.Use) -> Response:
+def _answer(use: vendor_usage.Use) -> Response:
     shown = {
         "agents": [{"agent": row.slug, "name": row.name, "pins": count} for row, count in use.agents],
         "pins": use.pins,
@@ -51,7 +51,7 @@ class VendorUse(GenericAPIView[Any]):
     @extend_schema(operation_id="vendors_use_retrieve", responses={200: UseOutput})
     def get(self, request: Request, slug: str) -> Response:
         vendor = get_object_or_404(Vendor.objects.live(), slug=slug)
-        return _answer(removal.use_of(vendor.endpoints.filter(removed_at=None)))
+        return _answer(vendor_usage.use_of(vendor.endpoints.filter(removed_at=None)))
 
 
 class EndpointUse(GenericAPIView[Any]):
@@ -63,4 +63,4 @@ class EndpointUse(GenericAPIView[Any]):
 
     @extend_schema(operation_id="endpoints_use_retrieve", responses={200: UseOutput})
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(removal.use_of([get_object_or_404(Endpoint.objects.live(), pk=pk)]))
+        return _answer(vendor_usage.use_of([get_object_or_404(Endpoint.objects.live(), pk=pk)]))

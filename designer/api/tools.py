@@ -13,9 +13,10 @@ from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
 from catalog.review.holds import with_standing
-from designer import attention, releases
-from designer.effective import as_document
+from designer import pending_work
 from designer.models import Pin
+from designer.releases import publishing
+from designer.signatures.effective import as_document
 from people.api.generics import GenericAPIView
 from people.permissions import person
 
@@ -101,7 +102,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_effective(self, tool: Tool) -> Any:
-        shown = releases.effective_of_tool(tool)
+        shown = publishing.effective_of_tool(tool)
         return as_document(shown) if shown else None
 
     @extend_schema_field(VersionRow(many=True))
@@ -123,7 +124,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
         return UsedByOutput(users[:USERS], many=True).data
 
     def get_used_by_others(self, tool: Tool) -> int:
-        return attention.used_by_others(tool, self.context["user"])
+        return pending_work.used_by_others(tool, self.context["user"])
 
 
 class ToolDetail(GenericAPIView[Tool]):

@@ -1,9 +1,9 @@
 """The registry of export formats. A new one is one file here and one name in `FORMATS`."""
 
-from designer.effective import Effective
 from designer.exports import a2t, anthropic, json_schema, mcp, openai_chat
 from designer.exports.base import Format
 from designer.exports.wire import Wire
+from designer.signatures.effective import Effective
 
 FORMATS: tuple[Format, ...] = (
     a2t.FORMAT,

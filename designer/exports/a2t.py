@@ -13,11 +13,11 @@ from typing import Any
 from msgspec import structs
 
 from catalog.protocols.signature import Parameter
-from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.base import CannotCarryError, Format, Limits, blocking, lists_values
 from designer.exports.wire import Wire, by_vendors_name
-from designer.sealed import Sealed, SealedTool
+from designer.releases.document import Sealed, SealedTool
+from designer.signatures.effective import Effective
 
 LIMITS = Limits(
     source="https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 section 6.1",

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.base import Format, Limits
-from designer.sealed import Sealed
+from designer.releases.document import Sealed
+from designer.signatures.effective import Effective
 
 LIMITS = Limits(
     source="anthropic-sdk-python 2.11.0, types/tool_param.py; "

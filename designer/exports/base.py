@@ -14,10 +14,10 @@ import msgspec
 
 from catalog.protocols import validation
 from catalog.protocols.signature import Parameter, ParameterType
-from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.wire import Wire, by_alias
-from designer.sealed import Sealed, SealedTool
+from designer.releases.document import Sealed, SealedTool
+from designer.signatures.effective import Effective
 
 ALL_TYPES: frozenset[ParameterType] = frozenset(("string", "int", "number", "boolean", "enum", "json"))
 

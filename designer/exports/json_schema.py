@@ -4,11 +4,11 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.base import MEMBERS, Format, Limits
 from designer.exports.wire import Wire, by_alias
-from designer.sealed import Sealed, SealedTool
+from designer.releases.document import Sealed, SealedTool
+from designer.signatures.effective import Effective
 
 LIMITS = Limits(
     source="https://json-schema.org/draft/2020-12 (ours: no limit beyond the dialect's)",

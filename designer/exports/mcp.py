@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import structs
 
-from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.base import Format, Limits
 from designer.exports.wire import Wire, by_alias, output_of_all
-from designer.sealed import Sealed
+from designer.releases.document import Sealed
+from designer.signatures.effective import Effective
 
 LIMITS = Limits(
     source="https://modelcontextprotocol.io/specification/2026-07-28/server/tools",

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from designer.effective import Effective
 from designer.exports import schema
 from designer.exports.base import Format, Limits
-from designer.sealed import Sealed
+from designer.releases.document import Sealed
+from designer.signatures.effective import Effective
 
 LIMITS = Limits(
     source="openai-python 3.52.0, types/shared_params/function_definition.py; "

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.protocols import subschemas
-from designer import names
+from designer.signatures import model_names
 
 # Of OpenAI's and Anthropic's refusals, and what they have in common: no union, no condition, no bare value.
 REFUSED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const"})
@@ -68,7 +68,7 @@ def _merged(schema: dict[str, Any], part: Any) -> dict[str, Any] | None:
     # A closed object would not know the names that come in; and a model may be shown legal ones alone.
     if not theirs.keys() <= mine.keys() and (
         schema.get("additionalProperties", True) not in (True, {})
-        or not all(names.is_property(name) for name in theirs)
+        or not all(model_names.is_property(name) for name in theirs)
     ):
         return None
     merged = {**schema, "type": "object", "properties": mine | dict(_joined(mine, theirs))}

@@ -16,9 +16,9 @@ from msgspec import UNSET
 
 from catalog.protocols import json_schema, subschemas
 from catalog.protocols.signature import Parameter
-from designer.effective import Effective, Input
 from designer.exports import root_rules
 from designer.exports.wire import Wire, by_alias, output_of_all, whole_input
+from designer.signatures.effective import Effective, Input
 
 # Keywords that name no property, so that they hold whatever was renamed or hidden.
 _HARMLESS = {

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from catalog.protocols.arguments import TOGETHER
-from designer.effective import Effective, Input, Output
+from designer.signatures.effective import Effective, Input, Output
 
 UNKNOWN = "is not an input of this tool"
 

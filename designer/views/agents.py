@@ -9,15 +9,17 @@ from django.views.decorators.http import require_POST
 from catalog.models.tools import ToolStatus
 from catalog.token_estimate import tokens_of
 from core.errors import DomainError
-from designer import agents, attention, budget, drafts, releases
+from designer import agents, pending_work
 from designer.forms import AgentForm
 from designer.models import Agent
+from designer.releases import drafts, publishing
+from designer.signatures import token_budget
 from people import teams
 from people.models import Role
 from people.permissions import person, requires
 
 if TYPE_CHECKING:
-    from designer.attention import PinWithNewer
+    from designer.pending_work import PinWithNewer
 
 PARTS_SHOWN = 11
 
@@ -35,7 +37,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = tree(drafts.noted(attention.agents_with_state(person(request)).select_related("team")))
+    rows = tree(drafts.noted(pending_work.agents_with_state(person(request)).select_related("team")))
     context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
     return render(request, "designer/agents.html", context)
 
@@ -58,11 +60,13 @@ def tree(rows: list[Agent]) -> list[tuple[int, Agent]]:
 @requires(Role.VIEWER)
 def agent(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(
-        attention.agents_with_state(person(request)).select_related("parent", "team"), slug=slug
+        pending_work.agents_with_state(person(request)).select_related("parent", "team"), slug=slug
     )
     drafts.noted([row])
-    pins = list(attention.with_newer(releases.pinned([row])).select_related("tool__current", "tool__stopped"))
-    reviews = attention.reviews(pins)
+    pins = list(
+        pending_work.with_newer(publishing.pinned([row])).select_related("tool__current", "tool__stopped")
+    )
+    reviews = pending_work.reviews(pins)
     lines = [_line(pin, reviews.get(pin.pk)) for pin in pins]
     context = {
         "agent": row,
@@ -75,18 +79,18 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/agent.html", context)
 
 
-def _line(pin: "PinWithNewer", review: attention.Review | None) -> dict[str, Any]:
-    shown = releases.effective_of(pin)
+def _line(pin: "PinWithNewer", review: pending_work.Review | None) -> dict[str, Any]:
+    shown = publishing.effective_of(pin)
     is_gone = pin.tool.status == ToolStatus.WITHDRAWN
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
     return {
         "pin": pin,
         "shown": shown,
-        "tokens": budget.tokens(shown),
+        "tokens": token_budget.tokens(shown),
         "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned else 0,
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
         "is_tuned": is_tuned,
-        "misfits": releases.misfits_of(pin),
+        "misfits": publishing.misfits_of(pin),
         # That a tool is gone weighs more than that a change of it waits.
         "review": review if review and (review.tone == "bad" or not is_gone) else None,
     }

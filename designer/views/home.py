@@ -9,8 +9,8 @@ from django.views.decorators.http import require_POST
 from catalog.models import Endpoint, Finding, Run
 from catalog.models.findings import FindingQuerySet, FindingState
 from catalog.models.vendors import EndpointQuerySet
-from designer import attention
-from designer.context import THEMES
+from designer import pending_work
+from designer.context_processors import THEMES
 from people.models import Role
 from people.permissions import person, requires
 
@@ -23,8 +23,11 @@ YEAR = 365 * 24 * 3600
 
 @requires(Role.VIEWER)
 def home(request: HttpRequest) -> HttpResponse:
-    steps = attention.first_steps(person(request))
-    reviewed, behind = attention.pins_under_review(person(request)), attention.pins_behind(person(request))
+    steps = pending_work.first_steps(person(request))
+    reviewed, behind = (
+        pending_work.pins_under_review(person(request)),
+        pending_work.pins_behind(person(request)),
+    )
     context = {
         "steps": steps,
         "now": next((name for name, is_done in steps.items() if not is_done), ""),
@@ -32,8 +35,8 @@ def home(request: HttpRequest) -> HttpResponse:
         "findings": _waiting()[:SHOWN],
         "reviewed": reviewed.only(*PIN_SHOWN, *VERSION_NAMED)[: SHOWN + 1],
         "behind": behind.only(*PIN_SHOWN)[: SHOWN + 1],
-        "gone": attention.pins_gone(person(request))[: SHOWN + 1],
-        "agents": attention.agents_to_publish(person(request))[: SHOWN + 1],
+        "gone": pending_work.pins_gone(person(request))[: SHOWN + 1],
+        "agents": pending_work.agents_to_publish(person(request))[: SHOWN + 1],
         "runs": _moved()[:SHOWN],
         "shown": SHOWN,
     }

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import keys
+from designer import agent_keys
 from designer.exports import FORMATS
 from designer.forms import KeyForm
 from designer.models import Agent
@@ -22,8 +22,8 @@ PAGE_SIZE = 50
 
 @requires(Role.VIEWER)
 def key_list(request: HttpRequest) -> HttpResponse:
-    page = Keyset(keys.visible_to(person(request)), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
-    rows = [(key, keys.agents_of(key)) for key in page.rows]
+    page = Keyset(agent_keys.visible_to(person(request)), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
+    rows = [(key, agent_keys.agents_of(key)) for key in page.rows]
     context = {"page": page, "keys": rows, "most_calls_at_once": MOST_CALLS_AT_ONCE}
     return render(request, "designer/keys.html", context)
 
@@ -39,7 +39,7 @@ def key_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         facts = form.facts()
         try:
-            key, plain = keys.issue(owner, actor=owner, **facts)
+            key, plain = agent_keys.issue(owner, actor=owner, **facts)
         except DomainError as error:
             form.refuse(error)
         else:

@@ -9,10 +9,12 @@ from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import budget, names, pins, releases, tunings, upgrades
+from designer import pins, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms import AliasForm, WordsForm, version_choices
 from designer.models import Agent, Pin
+from designer.releases import publishing
+from designer.signatures import model_names, token_budget
 from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
 from people.forms import OperationForm
@@ -57,16 +59,16 @@ def _pin_page(
 
 
 def _about(row: Pin) -> dict[str, Any]:
-    shown = releases.effective_of(row)
+    shown = publishing.effective_of(row)
     trail = AuditEntry.objects.filter(kind="pin", object_id=str(row.pk)).select_related("actor")
     return {
         "agent": row.agent,
         "pin": row,
         "pin_state": edit_conflicts.etag(pins.facts(row)),
         "shown": shown,
-        "tokens": budget.tokens(shown),
+        "tokens": token_budget.tokens(shown),
         "vendors_tokens": tokens_of(row.version.decoded()),
-        "misfits": releases.misfits_of(row),
+        "misfits": publishing.misfits_of(row),
         "versions": version_choices(row.tool),
         "history": trail[:HISTORY_SHOWN],
     }
@@ -130,9 +132,14 @@ def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Says while somebody types whether a name can be used, and proposes one that can."""
     row = _pin(request, slug, pk)
     alias = request.GET.get("alias", "").strip()
-    wanted = alias or names.derive(row.version.decoded().name)
+    wanted = alias or model_names.derive(row.version.decoded().name)
     proposal = pins.propose_name(row.agent, row.tool, wanted, besides=row)
-    context = {"alias": alias, "wanted": wanted, "proposal": proposal, "is_legal": names.is_legal(wanted)}
+    context = {
+        "alias": alias,
+        "wanted": wanted,
+        "proposal": proposal,
+        "is_legal": model_names.is_legal(wanted),
+    }
     return render(request, "designer/_alias_says.html", context)
 
 

@@ -10,12 +10,15 @@ from catalog.tools import versions
 from catalog.views.asked import number as number_in
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import attention, budget, provenance, release_changes, releases, sealed, upgrades
-from designer.effective import NOTHING
+from designer import pending_work, upgrades
 from designer.exports.base import Carried, Format, Remark
 from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
-from designer.sealed import Sealed
+from designer.releases import diff, provenance, publishing
+from designer.releases import document as release_document
+from designer.releases.document import Sealed
+from designer.signatures import token_budget
+from designer.signatures.effective import NOTHING
 from designer.views.tools import pretty
 from people.models import Role
 from people.permissions import person, requires
@@ -31,7 +34,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
     form = PublishForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            release = releases.publish(agent, actor=person(request), **form.cleaned_data)
+            release = publishing.publish(agent, actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -39,22 +42,22 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect("release", agent.slug, release.number)
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
-    pins = list(releases.pinned([agent]).select_related("tool__stopped"))
-    draft, last = releases.draft(agent), agent.releases.order_by("-number").first()
-    published = sealed.decode(last.document) if last else None
+    pins = list(publishing.pinned([agent]).select_related("tool__stopped"))
+    draft, last = publishing.draft(agent), agent.releases.order_by("-number").first()
+    published = release_document.decode(last.document) if last else None
     context = {
         "agent": agent,
         "form": form,
         "page": page,
         "draft": draft,
-        "seen": sealed.digest(sealed.encode(draft)),
+        "seen": release_document.digest(release_document.encode(draft)),
         "last": last,
-        "changes": release_changes.between(published, draft) if published else [],
-        "changed_agent": release_changes.about_agent(published, draft) if published else [],
+        "changes": diff.between(published, draft) if published else [],
+        "changed_agent": diff.about_agent(published, draft) if published else [],
         "remarks": _remarks(draft),
         "refusals": _refusals(pins),
         "reviews": _reviews(pins),
-        "gone": attention.gone_from(agent),
+        "gone": pending_work.gone_from(agent),
     }
     return render(request, "designer/releases.html", context)
 
@@ -63,7 +66,7 @@ def _remarks(draft: Sealed) -> list[tuple[str, list[Remark]]]:
     """What each format would refuse of what is about to be published, the worst first; nothing is well."""
     serious = {
         format_.label: sorted((r for r in judged.remarks if r.level != "loses"), key=lambda r: r.level)
-        for format_, judged in releases.carried_by_format(draft)
+        for format_, judged in publishing.carried_by_format(draft)
     }
     return [(label, found) for label, found in serious.items() if found]
 
@@ -78,9 +81,9 @@ def _refusals(pins: list[Pin]) -> list[tuple[Pin, str]]:
     ]
 
 
-def _reviews(pins: list[Pin]) -> list[tuple[Pin, attention.Review]]:
+def _reviews(pins: list[Pin]) -> list[tuple[Pin, pending_work.Review]]:
     """What review says of the pinned versions, what stops publishing first."""
-    found = attention.reviews(pins)
+    found = pending_work.reviews(pins)
     listed = [(pin, found[pin.pk]) for pin in pins if pin.pk in found]
     return sorted(listed, key=lambda each: each[1].tone)
 
@@ -91,27 +94,27 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     row = get_object_or_404(agent.releases.select_related("created_by"), number=number)
     others = agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
     before = _against(agent, row, request.GET.get("against", ""))
-    document = sealed.decode(row.document)
+    document = release_document.decode(row.document)
     fetches = _fetches(document)
-    old = sealed.decode(before.document) if before else None
+    old = release_document.decode(before.document) if before else None
     names = versions.names([tool.id for tool in document.tools])
     context = {
         "agent": agent,
         "release": row,
-        "is_intact": sealed.digest(row.document.encode()) == row.digest,
+        "is_intact": release_document.digest(row.document.encode()) == row.digest,
         "tools": [
             (
                 tool,
                 names.get((tool.id, tool.version.ordinal), tool.version.label),
-                budget.tokens(tool.signature),
+                token_budget.tokens(tool.signature),
                 any(words != NOTHING for words in tool.tuning.values()),
             )
             for tool in document.tools
         ],
         "before": before,
         "others": others,
-        "changes": release_changes.between(old, document) if old else [],
-        "changed_agent": release_changes.about_agent(old, document) if old else [],
+        "changes": diff.between(old, document) if old else [],
+        "changed_agent": diff.about_agent(old, document) if old else [],
         "fetches": fetches,
         **_shown_export(row, fetches, request.GET.get("format", "")),
     }
@@ -132,7 +135,7 @@ def _against(agent: Agent, row: Release, asked: str) -> Release | None:
     """The release to compare with: the one that was asked for, else the one before."""
     if asked:
         return agent.releases.filter(number=number_in(asked)).first()
-    return releases.before(row)
+    return publishing.before(row)
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def _fetches(document: Sealed) -> list[Fetch]:
             judged,
             f"format={format_.name}{'' if judged.is_whole else '&partial=1'}" if judged.fitting.tools else "",
         )
-        for format_, judged in releases.carried_by_format(document)
+        for format_, judged in publishing.carried_by_format(document)
     ]
 
 
@@ -161,7 +164,7 @@ def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, An
     offered = chosen or next((each for each in fetches if each.query), None)
     if chosen is None:
         return {"offered": offered}
-    document, _ = releases.export(row, name, is_partial=not chosen.judged.is_whole)
+    document, _ = publishing.export(row, name, is_partial=not chosen.judged.is_whole)
     body = pretty(document.decode())
     return {
         "offered": offered,

@@ -11,7 +11,7 @@ from catalog.models import Endpoint, Vendor
 from catalog.vendors import operations as vendor_operations
 from catalog.views.endpoints import live_endpoint
 from core.errors import DomainError
-from designer import removal
+from designer import vendor_usage
 from designer.forms import RemovalForm
 from people.models import Role
 from people.permissions import person, requires
@@ -35,7 +35,7 @@ def endpoint_remove(request: HttpRequest, pk: int) -> HttpResponse:
 def _remove(
     request: HttpRequest, row: Vendor | Endpoint, endpoints: list[Endpoint], *, back: str, then: str
 ) -> HttpResponse:
-    use = removal.use_of(endpoints)
+    use = vendor_usage.use_of(endpoints)
     form = RemovalForm(request.POST if request.method == "POST" else None, name=str(row), use=use)
     if form.is_valid():
         try:
@@ -49,8 +49,8 @@ def _remove(
         "row": row,
         "what": row._meta.verbose_name,
         "use": use,
-        "agents": use.agents[: removal.AGENTS_SHOWN],
-        "more": max(0, len(use.agents) - removal.AGENTS_SHOWN),
+        "agents": use.agents[: vendor_usage.AGENTS_SHOWN],
+        "more": max(0, len(use.agents) - vendor_usage.AGENTS_SHOWN),
         "form": form,
         "back": back,
     }

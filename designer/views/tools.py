@@ -16,10 +16,10 @@ from catalog.tools import effective_texts, versions
 from catalog.tools.effective_texts import ShownInput
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import agents, attention, pins, tunings
-from designer.effective import NOTHING
+from designer import agents, pending_work, pins, tunings
 from designer.forms import PinForm, WordsForm, version_words
 from designer.models import Agent, Pin
+from designer.signatures.effective import NOTHING
 from people.models import Role, User
 from people.permissions import person, requires
 
@@ -130,10 +130,10 @@ def _chosen(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, Too
 @requires(Role.VIEWER)
 def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    users = attention.with_newer(Pin.objects.live().visible_to(person(request)).filter(tool=row))
+    users = pending_work.with_newer(Pin.objects.live().visible_to(person(request)).filter(tool=row))
     context = {
         "pins": users.select_related("agent", "version", "created_by").order_by("agent__name"),
-        "others": attention.used_by_others(row, person(request)),
+        "others": pending_work.used_by_others(row, person(request)),
     }
     return render(request, "designer/tool_usage.html", {**context, **header(row)})
 

@@ -10,7 +10,8 @@ from catalog.models.calls import Asked, Attempt, Result, Sent
 from catalog.notifications import webhooks
 from catalog.notifications.models import Delivery, Event, Notice
 from catalog.protocols.signature import AllowedValue, Annotations
-from designer import agents, pins, releases, tunings
+from designer import agents, pins, tunings
+from designer.releases import publishing
 from people import teams
 from people.models import AuditEntry
 from tests.factories import (
@@ -65,9 +66,9 @@ def set_the_stage() -> list[str]:
     agent = agents.create_agent(actor=actor, name="Travel desk", slug="desk", description="Plans trips.")
     agents.create_agent(actor=actor, name="Packing helper", parent=agent)
     pin = pins.pin_tool(agent, actor=actor, tool=tool, ordinal=1)
-    releases.publish(agent, actor=actor, note="The first")
+    publishing.publish(agent, actor=actor, note="The first")
     tunings.tune(pin, actor=actor, description="Ask for the city first.")
-    releases.publish(agent, actor=actor)
+    publishing.publish(agent, actor=actor)
     team = teams.create_team(actor=actor, name="Travel")
     teams.add_member(team, actor, actor=actor)
     agents.create_agent(actor=actor, name="Ticket clerk", team=team)

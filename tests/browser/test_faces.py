@@ -5,7 +5,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from catalog.models import Finding, Run
-from designer import pins, releases
+from designer import pins
+from designer.releases import publishing
 from people.models import Role
 from tests.browser.cast import set_the_stage
 from tests.browser.conftest import PHONE
@@ -55,7 +56,7 @@ def test_who_approved_what_keeps_names_and_times_in_one_line(page):
     actor = make_user(name="Alexandra Berger-Montgomery", username="ada")
     agent = make_agent(name="Desk", slug="desk")
     pins.pin_tool(agent, actor=actor, tool=make_tool(name="cancel_subscription_of_customer_account"))
-    releases.publish(agent, actor=actor, note="The first")
+    publishing.publish(agent, actor=actor, note="The first")
     page.goto("/agents/desk/received/")
 
     row = page.locator("tbody tr")

@@ -17,7 +17,8 @@ from catalog.notifications import events
 from catalog.notifications.models import Event, Notice
 from catalog.review import inspector
 from catalog.templatetags.display import shown
-from designer import agents, pins, releases, tunings
+from designer import agents, pins, tunings
+from designer.releases import publishing
 from pegboard.ops.logs import JsonFormatter, LineFormatter
 from people.models import Role
 from tests.factories import make_endpoint, make_user, make_vendor
@@ -99,7 +100,7 @@ def _agent_pages(agent, tools, actor) -> list[str]:
     Finding.objects.update(state="accepted")
     pin = pins.pin_tool(agent, actor=actor, tool=tool)
     tunings.tune(pin, actor=actor, description=ALL[:4000])
-    releases.publish(agent, actor=actor, note=short(PAYLOADS[7]))
+    publishing.publish(agent, actor=actor, note=short(PAYLOADS[7]))
     pages = ["", "edit/", "upgrades/", "releases/", "releases/1/", f"pins/{pin.pk}/"]
     return [f"/agents/desk/{page}" for page in pages] + [f"/tools/{tool.pk}/used-by/"]
 

@@ -14,8 +14,9 @@ from rest_framework.test import APIClient
 from catalog.calls import invocation
 from catalog.models import Call, Tool
 from catalog.models.circuit import ToolCircuit
-from designer import keys, releases
+from designer import agent_keys
 from designer.models import Agent
+from designer.releases import publishing
 from people.models import Role
 from tests.factories import make_user
 from tests.hostile.bench import SECRET, Bench
@@ -59,8 +60,8 @@ class Desk:
         self.bench = Bench(vendor, DIALECTS[name], owner, count=2)
         self.agent = Agent.objects.get()
         self.tool = Tool.objects.order_by("pk")[0]
-        releases.publish(self.agent, actor=owner)
-        _, self.key = keys.issue(
+        publishing.publish(self.agent, actor=owner)
+        _, self.key = agent_keys.issue(
             owner, actor=owner, name="Desk", scopes=["runtime", "invoke"], agents=[self.agent]
         )
         self.client = APIClient()

@@ -7,7 +7,8 @@ from catalog.calls import invocation
 from catalog.models import Call
 from catalog.protocols.base import Outcome
 from catalog.protocols.signature import Annotations
-from designer import agents, keys, pins, releases
+from designer import agent_keys, agents, pins
+from designer.releases import publishing
 from people.models import Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply, reply
@@ -67,8 +68,8 @@ def test_a_runtime_hears_when_to_try_again():
     with HostileVendor(OXP_FAILURE) as vendor:
         agent = agents.create_agent(actor=owner, name="desk", slug="desk")
         pins.pin_tool(agent, actor=owner, tool=make_it(vendor, "oxp"))
-        releases.publish(agent, actor=owner)
-        _, plain = keys.issue(owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent])
+        publishing.publish(agent, actor=owner)
+        _, plain = agent_keys.issue(owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent])
         headers = {"Authorization": f"Bearer {plain}"}
         address = "/api/v1/agents/desk/releases/live/tools/sky/invoke/"
         body = Client(headers=headers).post(address, GIVEN, content_type="application/json").json()

@@ -12,9 +12,9 @@ import pytest
 from catalog.protocols.mcp import MCP
 from demo.mcp_server import McpApi
 from demo.museum import TOOLS
-from designer.effective import effective
 from designer.exports import FORMATS
-from designer.sealed import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.releases.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.signatures.effective import effective
 from tests import one_door
 from tests.demo.test_demo_museum import museum
 

@@ -7,9 +7,9 @@ from msgspec import UNSET
 
 from catalog.protocols import json_schema
 from catalog.protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
-from designer import names
-from designer.effective import ParameterWords, Words, effective
-from designer.sealed import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.releases.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.signatures import model_names
+from designer.signatures.effective import ParameterWords, Words, effective
 
 characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 texts = st.text(characters, max_size=30)
@@ -142,7 +142,7 @@ def releases(draw: Any) -> Sealed:
     tools, taken = [], set()
     listed = draw(st.lists(any_signatures, min_size=1, max_size=4))
     for number, signature in enumerate(listed, start=1):
-        name = names.propose(signature.name, taken, vendor="vendor")
+        name = model_names.propose(signature.name, taken, vendor="vendor")
         taken.add(name)
         words = draw(tunings(signature))
         tools.append(

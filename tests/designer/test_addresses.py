@@ -3,8 +3,9 @@
 import pytest
 from rest_framework.test import APIClient
 
-from designer import agents, pins, releases
+from designer import agents, pins
 from designer.models import Agent
+from designer.releases import publishing
 from people import api_keys
 from people.models import Role, Scope
 from tests.factories import make_pin, make_user
@@ -23,7 +24,7 @@ def runtime(alice):
 def desk(alice):
     agent = agents.create_agent(actor=alice, name="Desk")
     make_pin(agent)
-    releases.publish(agent, actor=alice)
+    publishing.publish(agent, actor=alice)
     return agent
 
 
@@ -111,5 +112,5 @@ def test_an_old_address_of_another_teams_agent_is_like_none(client, desk, alice)
 def test_publishing_under_a_new_name_holds_both(api, desk, alice):
     agents.update_agent(desk, actor=alice, slug="counter")
     pins.set_alias(desk.pins.get(), actor=alice, alias="forecast")
-    releases.publish(Agent.objects.get(pk=desk.pk), actor=alice)
+    publishing.publish(Agent.objects.get(pk=desk.pk), actor=alice)
     assert {row.slug for row in desk.addresses.all()} == {"desk", "counter"}

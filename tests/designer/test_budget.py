@@ -1,5 +1,6 @@
-from designer import budget, releases
-from designer.effective import ParameterWords, Words, effective
+from designer.releases import publishing
+from designer.signatures import token_budget
+from designer.signatures.effective import ParameterWords, Words, effective
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 
 
@@ -11,8 +12,8 @@ def test_shorter_words_and_hidden_inputs_cost_less():
     words = Words(description="Short", parameters={"days": ParameterWords(hidden=True)})
     tuned = effective(signature, name="t", agent_tuning=words)
 
-    assert 90 < budget.tokens(whole) < 150
-    assert budget.tokens(tuned) < budget.tokens(whole) - 60
+    assert 90 < token_budget.tokens(whole) < 150
+    assert token_budget.tokens(tuned) < token_budget.tokens(whole) - 60
 
 
 def test_what_a_model_is_not_shown_costs_nothing():
@@ -21,7 +22,7 @@ def test_what_a_model_is_not_shown_costs_nothing():
         make_signature(outputs=(make_parameter(),), tags=("a",), img="https://a.example/"), name="t"
     )
 
-    assert budget.tokens(rich) == budget.tokens(bare)
+    assert token_budget.tokens(rich) == token_budget.tokens(bare)
 
 
 def test_budget_over_rest_is_what_the_agents_page_counts(api, db):
@@ -32,6 +33,6 @@ def test_budget_over_rest_is_what_the_agents_page_counts(api, db):
     told = api.get("/api/v1/agents/desk/budget/").json()
 
     assert [each["pin"] for each in told["tools"]] == [long.pk, short.pk]
-    assert told["tools"][0]["tokens"] == budget.tokens(releases.effective_of(long))
+    assert told["tools"][0]["tokens"] == token_budget.tokens(publishing.effective_of(long))
     assert told["tokens"] == sum(each["tokens"] for each in told["tools"])
     assert f"{told['tokens']:,} tokens" in api.get("/agents/desk/").content.decode()

@@ -11,10 +11,12 @@ from catalog import protocols
 from catalog.calls import invocation
 from catalog.models import Call
 from catalog.protocols.signature import Parameter, Signature
-from designer import agents, exports, pins, releases, sealed, tunings
-from designer.effective import Effective
+from designer import agents, exports, pins, tunings
 from designer.exports import root_rules, wire
 from designer.exports.base import blocking
+from designer.releases import document as release_document
+from designer.releases import publishing
+from designer.signatures.effective import Effective
 from people.models import Role
 from tests.catalog import schemas
 from tests.designer.formats import FORMATS
@@ -151,8 +153,10 @@ def call_all_by_every_format(api, owner, signatures: list[Signature], slug: str 
             tool = make_tool(signature, endpoint=endpoint)
             echo.signatures[tool.tool_id] = signature
             pins.pin_tool(agent, actor=owner, tool=tool, alias=f"tool_{number}")
-        release = releases.publish(agent, actor=owner)
-        by_name = {tool.signature.name: tool.signature for tool in sealed.decode(release.document).tools}
+        release = publishing.publish(agent, actor=owner)
+        by_name = {
+            tool.signature.name: tool.signature for tool in release_document.decode(release.document).tools
+        }
         address = f"/api/v1/agents/{slug}/releases/1/tools/"
         for name in FORMATS:
             shown = listed(name, api.get(f"{address}?format={name}").json())
@@ -222,7 +226,7 @@ def sky(api, owner):
         echo.signatures[tool.tool_id] = signature
         pin = pins.pin_tool(agent, actor=owner, tool=tool, alias="sky")
         tunings.tune(pin, actor=owner, parameters={"trace": {"hidden": True, "preset": "t"}})
-        releases.publish(agent, actor=owner)
+        publishing.publish(agent, actor=owner)
         yield echo
 
 

@@ -6,8 +6,10 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.calls import invocation
 from catalog.models import Endpoint, Tool, Vendor
-from designer import agents, drafts, pins, releases, sealed, tunings
+from designer import agents, pins, tunings
 from designer.models import Draft
+from designer.releases import document as release_document
+from designer.releases import drafts, publishing
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user, make_vendor, make_version
 from tests.pages import signed_in, text_of
@@ -21,7 +23,7 @@ def desk(alice):
     """A published agent with one tool."""
     agent = make_agent(slug="desk", name="Desk")
     pins.pin_tool(agent, actor=alice, tool=make_tool(name="forecast"))
-    releases.publish(agent, actor=alice)
+    publishing.publish(agent, actor=alice)
     return agent
 
 
@@ -74,7 +76,7 @@ def test_words_for_all_agents_change_each_that_pins_the_tool(api, alice, desk):
     tool = desk.pins.get().tool
     other = make_agent(slug="other")
     pins.pin_tool(other, actor=alice, tool=make_tool())
-    releases.publish(other, actor=alice)
+    publishing.publish(other, actor=alice)
 
     api.put(f"/api/v1/tools/{tool.pk}/tuning/", {"description": "Better words"}, format="json")
 
@@ -86,7 +88,7 @@ def test_publishing_ends_the_change(api, alice, desk):
     tunings.tune(desk.pins.get(), actor=alice, description="Ours")
     assert is_changed(api, desk)
 
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
 
     assert not is_changed(api, desk)
 
@@ -120,11 +122,11 @@ CHANGES = {
 
 
 def test_every_member_of_a_release_is_listed():
-    members = {f"agent.{name}" for name in sealed.SealedAgent.__struct_fields__}
-    members |= {f"tool.{name}" for name in sealed.SealedTool.__struct_fields__}
+    members = {f"agent.{name}" for name in release_document.SealedAgent.__struct_fields__}
+    members |= {f"tool.{name}" for name in release_document.SealedTool.__struct_fields__}
 
     assert members == CHANGES.keys()
-    assert set(sealed.Sealed.__struct_fields__) == {"schema", "agent", "number", "tools"}
+    assert set(release_document.Sealed.__struct_fields__) == {"schema", "agent", "number", "tools"}
 
 
 @pytest.mark.parametrize("member", CHANGES)
@@ -161,7 +163,7 @@ def test_lists_cost_the_same_however_many_agents_and_tools(api, page, alice, des
         agent = make_agent(slug=f"agent-{number}")
         for _ in range(3):
             pins.pin_tool(agent, actor=alice, tool=make_tool(endpoint=shop))
-        releases.publish(agent, actor=alice)
+        publishing.publish(agent, actor=alice)
         agents.update_agent(agent, actor=alice, description="Edited")
     first = {
         url: count(client, url) for client, url in ((page, "/"), (page, "/agents/"), (api, "/api/v1/agents/"))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from catalog.protocols.signature import AllowedValue
-from designer.effective import (
+from designer.signatures.effective import (
     Effective,
     Misfit,
     ParameterWords,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from catalog.protocols import json_schema, subschemas
 from catalog.protocols.base import canonical
 from catalog.protocols.signature import Signature
-from designer.effective import ParameterWords, Words, effective, misfits
 from designer.exports import root_rules, schema
 from designer.exports.base import CannotCarryError, remarks
+from designer.signatures.effective import ParameterWords, Words, effective, misfits
 from tests.catalog import schemas
 from tests.designer.formats import FORMATS, SCHEMA_FORMATS
 from tests.designer.strategies import SCHEMAS

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 
 from catalog.protocols.signature import AllowedValue, Annotations
-from designer import exports, sealed
-from designer.effective import ParameterWords, Words, effective
+from designer import exports
 from designer.exports.base import CannotCarryError, remarks
-from designer.sealed import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.releases import document as release_document
+from designer.releases.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.signatures.effective import ParameterWords, Words, effective
 from tests.designer.formats import FORMATS, PROVED, RULES, SCHEMA_FORMATS
 from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature
@@ -87,7 +88,7 @@ def test_schemas_are_schemas_and_presets_fit_them(name, release):
 @FEW
 @given(release=releases())
 def test_the_sealed_document_gives_the_same_export(name, release):
-    assert written(name, sealed.decode(sealed.encode(release))) == written(name, release)
+    assert written(name, release_document.decode(release_document.encode(release))) == written(name, release)
 
 
 @pytest.mark.parametrize("name", SCHEMA_FORMATS)

@@ -8,8 +8,9 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from core.errors import DomainError
-from designer import agents, keys, releases
+from designer import agent_keys, agents
 from designer.models import KeyAgent
+from designer.releases import publishing
 from people import api_keys, teams, users
 from people.models import ApiToken, AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_user
@@ -22,7 +23,7 @@ READS = ("", "live/", "1/", "live/bundle/", "1/bundle/", "live/tools/?format=mcp
 def published(owner, slug, **fields):
     agent = make_agent(slug=slug, name=slug.title(), **fields)
     make_pin(agent)
-    releases.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner)
     return agent
 
 
@@ -42,7 +43,7 @@ def other(owner):
 
 
 def program(owner, *named, scopes=("runtime",)) -> APIClient:
-    _, plain = keys.issue(owner, actor=owner, name="Desk, production", scopes=scopes, agents=named)
+    _, plain = agent_keys.issue(owner, actor=owner, name="Desk, production", scopes=scopes, agents=named)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
     return client
@@ -100,7 +101,7 @@ def test_owner_who_leaves_the_team_takes_the_key_along(owner):
     team = teams.create_team(actor=owner, name="Sales")
     teams.add_member(team, designer, actor=owner)
     published(owner, "shop", team=team)
-    client = program(designer, *keys.choose(designer, ["shop"]))
+    client = program(designer, *agent_keys.choose(designer, ["shop"]))
     assert answers(client, "shop")[0] == 200
     teams.remove_member(team, designer, actor=owner)
     assert answers(client, "shop") == [404] * len(READS)
@@ -116,7 +117,7 @@ def test_who_loses_their_role_or_their_account_is_heard_at_the_next_call(owner, 
 @pytest.mark.parametrize("scopes", [["read"], ["admin"], ["runtime", "read"], ["invoke", "design"]])
 def test_wider_keys_cannot_name_agents(owner, desk, scopes):
     with pytest.raises(DomainError) as refused:
-        keys.issue(owner, actor=owner, name="ci", scopes=scopes, agents=[desk])
+        agent_keys.issue(owner, actor=owner, name="ci", scopes=scopes, agents=[desk])
     assert "other scopes" in refused.value.fields["agents"]
     assert not ApiToken.objects.exists()
 
@@ -130,7 +131,7 @@ def test_key_that_runs_tools_names_its_agents(owner):
 def test_audit_tells_each_agent_to_those_who_may_see_it(owner, desk):
     team = teams.create_team(actor=owner, name="Secret")
     hidden = published(owner, "hidden", team=team)
-    key, _ = keys.issue(owner, actor=owner, name="Both", scopes=["runtime"], agents=[desk, hidden])
+    key, _ = agent_keys.issue(owner, actor=owner, name="Both", scopes=["runtime"], agents=[desk, hidden])
     issued = AuditEntry.objects.get(action="issue key")
     assert (issued.after["only_named_agents"], "hidden" in str(issued.after)) == (True, False)
     named = AuditEntry.objects.filter(action="name agent", object_id=str(key.pk)).order_by("pk")
@@ -217,7 +218,7 @@ def test_page_offers_ones_agents_and_makes_a_key_for_those_that_are_ticked(owner
 
 
 def test_page_makes_no_key_for_more_agents_than_rest_does(owner, desk, other, monkeypatch):
-    monkeypatch.setattr(keys, "MOST_AGENTS", 1)
+    monkeypatch.setattr(agent_keys, "MOST_AGENTS", 1)
     form = {"name": "ci", "scope": "runtime", "days": "90", "agents": ["desk", "other"]}
     refused = signed_in().post("/keys/new/", form)
     assert "Name at most 1 agents." in text_of(refused)

@@ -2,7 +2,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from core.errors import DomainError
-from designer import agents, pins, releases, tunings
+from designer import agents, pins, tunings
+from designer.releases import publishing
 from people import api_keys
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_tool, make_version
@@ -19,7 +20,7 @@ AGENT_EDITS = {
     "edit": lambda agent, actor: agents.update_agent(agent, actor=actor, name="Other"),
     "remove": lambda agent, actor: agents.remove_agent(agent, actor=actor),
     "pin": lambda agent, actor: pins.pin_tool(agent, actor=actor, tool=make_tool()),
-    "publish": lambda agent, actor: releases.publish(agent, actor=actor),
+    "publish": lambda agent, actor: publishing.publish(agent, actor=actor),
     "adopt": lambda agent, actor: agents.create_agent(actor=actor, name="Child", parent=agent),
 }
 

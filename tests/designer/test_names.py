@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from designer import names
+from designer.signatures import model_names
 from tests.designer.strategies import characters, wire_names
 
 any_names = st.text(characters, max_size=100)
@@ -12,33 +12,33 @@ any_names = st.text(characters, max_size=100)
 
 @given(any_names, st.sets(any_names, max_size=5))
 def test_derived_name_is_legal_and_free(vendor_name, taken):
-    derived = names.propose(vendor_name, taken, vendor="bramble-pharmacy")
+    derived = model_names.propose(vendor_name, taken, vendor="bramble-pharmacy")
 
-    assert names.is_legal(derived)
+    assert model_names.is_legal(derived)
     assert derived.lower() not in {name.lower() for name in taken}
-    assert names.propose(vendor_name, taken, vendor="bramble-pharmacy") == derived
+    assert model_names.propose(vendor_name, taken, vendor="bramble-pharmacy") == derived
 
 
 @given(st.lists(wire_names, unique=True, max_size=8), st.randoms())
 def test_aliases_are_reversible_legal_and_do_not_depend_on_the_order(wires, random):
-    aliases = names.aliases(wires)
+    aliases = model_names.aliases(wires)
 
     assert list(aliases) == wires
     assert len({alias.lower() for alias in aliases.values()}) == len(wires)
     assert all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,63}", alias) for alias in aliases.values())
     shuffled = random.sample(wires, len(wires))
-    assert names.aliases(shuffled) == aliases
+    assert model_names.aliases(shuffled) == aliases
 
 
 @given(st.lists(wire_names, unique=True, max_size=8))
 def test_an_alias_never_spells_another_parameter(wires):
-    aliases = names.aliases(wires)
+    aliases = model_names.aliases(wires)
 
     assert all(alias == wire or alias not in wires for wire, alias in aliases.items())
 
 
 def test_legal_name_is_kept():
-    assert names.derive("look_up-Weather") == "look_up-Weather"
+    assert model_names.derive("look_up-Weather") == "look_up-Weather"
 
 
 @pytest.mark.parametrize(
@@ -55,25 +55,25 @@ def test_legal_name_is_kept():
     ],
 )
 def test_illegal_name_gets_a_readable_one(vendor_name, derived):
-    assert names.derive(vendor_name) == derived
+    assert model_names.derive(vendor_name) == derived
 
 
 def test_names_that_differ_by_case_get_apart():
-    aliases = names.aliases(["City", "city"])
+    aliases = model_names.aliases(["City", "city"])
 
     assert aliases["City"] == "City"
     assert re.fullmatch("city_[0-9a-f]{8}", aliases["city"])
 
 
 def test_names_that_claim_one_key_all_get_a_tail():
-    aliases = names.aliases(["Due date", "Due-date"])
+    aliases = model_names.aliases(["Due date", "Due-date"])
 
     assert all(re.fullmatch("Due_date_[0-9a-f]{8}", alias) for alias in aliases.values())
 
 
 @pytest.mark.parametrize("name", ["", "9a", "a b", "a.b", "a\n", "é", "x" * 65])
 def test_illegal_names_are_seen(name):
-    assert not names.is_legal(name)
+    assert not model_names.is_legal(name)
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_illegal_names_are_seen(name):
     ],
 )
 def test_a_name_that_is_taken_becomes_one_that_a_person_can_read(wanted, taken, proposed):
-    assert names.propose(wanted, taken, vendor="bramble-pharmacy") == proposed
+    assert model_names.propose(wanted, taken, vendor="bramble-pharmacy") == proposed

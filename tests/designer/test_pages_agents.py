@@ -3,8 +3,9 @@ import re
 
 import pytest
 
-from designer import agents, exports, pins, releases, tunings
+from designer import agents, exports, pins, tunings
 from designer.models import Agent, KeyAgent, Release
+from designer.releases import publishing
 from people.models import ApiToken, Role
 from tests.factories import make_agent, make_signature, make_tool, make_user, make_version
 from tests.pages import signed_in, text_of
@@ -123,7 +124,7 @@ def test_what_a_format_cannot_carry_is_said_before_publishing(designer, alice, d
 
 def test_a_release_offers_every_format(designer, alice, desk):
     pins.pin_tool(desk, actor=alice, tool=make_tool(name="forecast"))
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
 
     page = designer.get("/agents/desk/releases/1/?format=json-schema")
 
@@ -135,9 +136,9 @@ def test_a_release_offers_every_format(designer, alice, desk):
 def test_a_release_offers_nothing_that_would_be_refused(designer, alice, desk):
     """What a format leaves out is said by name; a format that can carry nothing is not offered."""
     pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature("long", description="long " * 500)))
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
     pins.pin_tool(desk, actor=alice, tool=make_tool(name="forecast"))
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
 
     for number in (1, 2):
         page = designer.get(f"/agents/desk/releases/{number}/?format=a2t")
@@ -157,12 +158,12 @@ def test_a_release_offers_nothing_that_would_be_refused(designer, alice, desk):
 def test_a_release_says_what_differs_from_the_one_before(designer, alice, desk):
     stays = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
     goes = pins.pin_tool(desk, actor=alice, tool=make_tool(name="goes"))
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
     make_version(stays.tool)
     pins.move_pin(stays, actor=alice, ordinal=2)
     pins.remove_pin(goes, actor=alice)
     pins.pin_tool(desk, actor=alice, tool=make_tool(name="comes"))
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
 
     said = {
         (one.mark, one.name): one.sentences
@@ -180,7 +181,7 @@ def test_a_release_is_compared_with_any_other_of_the_agent(designer, alice, desk
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
     for words in ("First words", "Second words", "Third words"):
         tunings.tune(pin, actor=alice, description=words)
-        releases.publish(desk, actor=alice)
+        publishing.publish(desk, actor=alice)
 
     page = designer.get("/agents/desk/releases/3/?against=1").content.decode()
 
@@ -192,7 +193,7 @@ def test_a_release_is_compared_with_any_other_of_the_agent(designer, alice, desk
 
 def test_an_unknown_format_shows_no_export(designer, alice, desk):
     pins.pin_tool(desk, actor=alice, tool=make_tool())
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
 
     assert "format" not in designer.get("/agents/desk/releases/1/?format=nothing").context
 
@@ -224,7 +225,7 @@ def test_one_press_publishes_what_the_page_showed_and_nothing_else(designer, ali
 def test_the_publish_page_shows_what_publishing_changes(designer, alice, desk):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
     assert "What publishing seals" in designer.get("/agents/desk/releases/").content.decode()
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
     assert "Nothing: release 1 holds all of it." in text_of(designer.get("/agents/desk/releases/"))
     tunings.tune(pin, actor=alice, description="Our words")
     assert "Our words changed." in text_of(designer.get("/agents/desk/releases/"))
@@ -232,7 +233,7 @@ def test_the_publish_page_shows_what_publishing_changes(designer, alice, desk):
 
 def test_the_release_page_makes_a_key_for_its_agent(designer, alice, desk):
     pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
-    releases.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice)
     page = designer.get("/agents/desk/releases/1/").content.decode()
     form = dict(re.findall(r'type="hidden" name="(name|scope|agents|days)" value="([^"]*)"', page))
 

@@ -2,7 +2,8 @@ import pytest
 from django.utils import timezone
 
 from catalog.models import Finding
-from designer import pins, releases
+from designer import pins
+from designer.releases import publishing
 from people import api_keys, teams
 from people.models import Role, Scope
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
@@ -46,7 +47,7 @@ def test_each_step_done_is_ticked(admin, alice):
 def test_the_steps_end_with_the_first_fetch_of_a_runtime(admin, alice, client):
     agent = make_agent(slug="desk")
     pins.pin_tool(agent, actor=alice, tool=make_tool())
-    releases.publish(agent, actor=alice)
+    publishing.publish(agent, actor=alice)
     _, token = api_keys.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
 
     client.get("/api/v1/agents/desk/releases/1/", headers={"Authorization": f"Bearer {token}"})
@@ -85,7 +86,7 @@ def test_a_newer_version_of_a_pinned_tool_is_mentioned(admin, alice):
 def test_an_agent_that_was_edited_after_its_release_is_mentioned(admin, alice):
     agent = make_agent(name="Desk")
     pin = pins.pin_tool(agent, actor=alice, tool=make_tool())
-    releases.publish(agent, actor=alice)
+    publishing.publish(agent, actor=alice)
     assert "Changed since release" not in text_of(admin.get("/"))
 
     pins.set_alias(pin, actor=alice, alias="another_name")

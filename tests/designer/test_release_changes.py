@@ -1,11 +1,14 @@
-from designer import effective, pins, release_changes, releases, sealed, tunings
+from designer import pins, tunings
+from designer.releases import diff, publishing
+from designer.releases import document as release_document
+from designer.signatures import effective
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version
 
 URL = "/api/v1/agents/desk/releases/"
 
 
 def make_release(desk, alice):
-    return releases.publish(desk, actor=alice).number
+    return publishing.publish(desk, actor=alice).number
 
 
 def test_what_differs_between_two_releases_is_told_member_by_member(api, alice, db):
@@ -65,16 +68,16 @@ def test_the_first_release_has_nothing_to_be_compared_with(api, alice, db):
 
 def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
     def document(*inputs, tags=()):
-        tool = sealed.SealedTool(
+        tool = release_document.SealedTool(
             id=1, tool_id="t", vendor="v", endpoint="e", protocol="a2t", tuning={},
-            version=sealed.SealedVersion(ordinal=1, label="1", digest="d"),
+            version=release_document.SealedVersion(ordinal=1, label="1", digest="d"),
             signature=effective.effective(make_signature(inputs=inputs, tags=tags), name="t"),
         )  # fmt: skip
-        agent = sealed.SealedAgent(slug="desk", name="Desk", description="")
-        return sealed.Sealed(schema=sealed.SCHEMA, agent=agent, number=1, tools=(tool,))
+        agent = release_document.SealedAgent(slug="desk", name="Desk", description="")
+        return release_document.Sealed(schema=release_document.SCHEMA, agent=agent, number=1, tools=(tool,))
 
     city, day = make_parameter("city"), make_parameter("day")
-    (moved,) = release_changes.between(document(city, day), document(day, city))
+    (moved,) = diff.between(document(city, day), document(day, city))
     assert moved.members == []
-    (tagged,) = release_changes.between(document(city), document(city, tags=("new",)))
+    (tagged,) = diff.between(document(city), document(city, tags=("new",)))
     assert [(each.path, each.before, each.after) for each in tagged.members] == [("tags", [], ["new"])]

@@ -9,9 +9,10 @@ from django.db.utils import IntegrityError
 from catalog.models import Finding
 from catalog.models.findings import FindingState
 from core.errors import DomainError
-from designer import exports, releases
+from designer import exports
 from designer.exports.base import Format, Limits
 from designer.models import Export, Pin, Release
+from designer.releases import publishing
 from people.models import AuditEntry
 from tests.designer.formats import PROVED
 from tests.factories import (
@@ -270,7 +271,9 @@ def test_tools_that_do_not_fit_are_left_out_by_name_when_asked(api, mixed):
 def test_partial_document_keeps_its_bytes_and_has_an_etag_of_its_own(api, mixed, monkeypatch):
     first = api.get(f"{URL}1/tools/", PARTIAL)
     assert first.headers["ETag"] == f'"{mixed["digest"]}.partial"'
-    monkeypatch.setattr("designer.releases.carried", lambda *_: 1 / 0)  # it was written when it was published
+    monkeypatch.setattr(
+        "designer.releases.publishing.carried", lambda *_: 1 / 0
+    )  # it was written when it was published
     again = api.get(f"{URL}live/tools/", PARTIAL)
     assert (again.content, again.headers["ETag"]) == (first.content, first.headers["ETag"])
     same = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": first.headers["ETag"]})
@@ -380,11 +383,11 @@ def test_format_added_later_is_written_on_first_request_and_kept(api, release, m
 
 def test_verify_finds_what_is_not_as_it_was_sealed(release):
     sealed = Release.objects.get()
-    assert releases.verify(sealed) == []
+    assert publishing.verify(sealed) == []
 
     sealed.document = sealed.document.replace("Tomorrow", "Yesterday")
 
-    assert releases.verify(sealed) == ["The document does not match its digest."]
+    assert publishing.verify(sealed) == ["The document does not match its digest."]
 
 
 def test_verify_compares_each_version_with_the_catalog(release):
@@ -392,7 +395,7 @@ def test_verify_compares_each_version_with_the_catalog(release):
     digest = sealed.document.split('"digest":"')[1][:64]
     sealed.document = sealed.document.replace(digest, "0" * 64)
 
-    assert len(releases.verify(sealed)) == 2
+    assert len(publishing.verify(sealed)) == 2
 
 
 def test_list_costs_the_same_whatever_its_length(api, desk, django_assert_max_num_queries):
@@ -413,7 +416,7 @@ def test_two_publishers_make_one_release():
 
     def publish():
         try:
-            outcomes.append(releases.publish(agent, actor=actor).number)
+            outcomes.append(publishing.publish(agent, actor=actor).number)
         except DomainError as error:
             outcomes.append(error.code)
         finally:
@@ -432,7 +435,7 @@ def test_two_publishers_make_one_release():
 def test_two_first_requests_for_a_new_format_get_the_same_bytes(monkeypatch):
     agent, actor = make_agent(), make_user()
     make_pin(agent)
-    release = releases.publish(agent, actor=actor)
+    release = publishing.publish(agent, actor=actor)
     together = threading.Barrier(3)
     late = Format(
         name="late",
@@ -445,7 +448,7 @@ def test_two_first_requests_for_a_new_format_get_the_same_bytes(monkeypatch):
 
     def read():
         try:
-            bodies.append(releases.export(release, "late"))
+            bodies.append(publishing.export(release, "late"))
         finally:
             connection.close()
 

@@ -8,7 +8,8 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
-from designer import agents, exports, pins, releases
+from designer import agents, exports, pins
+from designer.releases import publishing
 from people.models import AuditEntry, Role
 from tests.designer.conftest import client_of
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
@@ -34,7 +35,7 @@ def shop(admin):
     )
     agent = agents.create_agent(actor=admin, name="Desk")
     pins.pin_tool(agent, actor=admin, tool=make_tool(name="buy", endpoint=endpoint))
-    releases.publish(agent, actor=admin)
+    publishing.publish(agent, actor=admin)
     return endpoint
 
 
@@ -95,7 +96,7 @@ def test_a_published_release_answers_the_same_bytes_afterwards(shop, admin, whol
     assert published(api) == before
     assert list(ToolVersion.objects.values()) == versions
     assert Tool.objects.get().status == "withdrawn"
-    assert releases.verify(agents.Agent.objects.get().releases.get()) == []
+    assert publishing.verify(agents.Agent.objects.get().releases.get()) == []
     assert Credential.objects.filter(removed_at=None).exists() is not secret_too
     for page in (
         "/agents/desk/",

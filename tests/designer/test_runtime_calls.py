@@ -18,7 +18,8 @@ from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import Annotations, Requirements
 from catalog.review import decisions
 from catalog.tasks import forget_call_ids
-from designer import agents, calls, keys, pins, releases, tunings
+from designer import agent_keys, agents, calls, pins, tunings
+from designer.releases import publishing
 from people import api_keys, teams, users
 from people.models import ApiToken, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
@@ -63,7 +64,7 @@ def desk_with(owner, vendor, *, slug="desk", protocol="a2t", team=None, **fields
     tool = make_tool(signature, endpoint=make_endpoint(url=vendor.url, protocol=protocol))
     agent = agents.create_agent(actor=owner, name=slug, slug=slug, team=team)
     pin = pins.pin_tool(agent, actor=owner, tool=tool, alias="sky")
-    releases.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner)
     return agent, pin
 
 
@@ -73,7 +74,7 @@ def desk(owner, vendor):
 
 
 def runtime(owner, *named, scopes=("runtime", "invoke")) -> APIClient:
-    _, plain = keys.issue(owner, actor=owner, name="Desk key", scopes=scopes, agents=named)
+    _, plain = agent_keys.issue(owner, actor=owner, name="Desk key", scopes=scopes, agents=named)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
     return client
@@ -127,7 +128,7 @@ def test_presets_and_hidden_inputs_are_added_here_and_cannot_be_given(owner, ven
         "trace": {"hidden": True, "preset": "pegboard"},
     }
     tunings.tune(pin, actor=owner, parameters=words)
-    releases.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner)
     client = runtime(owner, agent)
     client.post(url(), GIVEN)
     client.post(url(), {"arguments": {"Zip_code": "0150", "units": "imperial", "days": None}})
@@ -182,7 +183,7 @@ def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner,
     with HostileVendor(ANSWER) as others:
         other, pin = desk_with(owner, others, slug="other")
         pins.set_alias(pin, actor=owner, alias="theirs")
-        releases.publish(other, actor=owner)
+        publishing.publish(other, actor=owner)
         client = runtime(owner, desk[0])
         asked = [url("other", name="theirs"), url("desk", name="theirs"), url("nowhere", name="theirs")]
         refused = [client.post(each, GIVEN) for each in (*asked, *asked)]
@@ -215,7 +216,7 @@ def test_a_release_runs_by_number_and_digest_as_long_as_it_is_kept(owner, vendor
     assert client.post(url(number="1"), GIVEN).status_code == 200
     pins.remove_pin(pin, actor=owner)
     assert client.post(url(), GIVEN).status_code == 200  # removed from the agent, live all the same
-    releases.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner)
     digest = agent.releases.get(number=1).digest
     for name in ("1", f"sha256:{digest}"):
         late = client.post(url(number=name), GIVEN)
@@ -231,7 +232,7 @@ def test_a_release_runs_by_number_and_digest_as_long_as_it_is_kept(owner, vendor
 def test_a_version_that_was_blocked_runs_through_no_release(owner, vendor, desk):
     agent, pin = desk
     tunings.tune(pin, actor=owner, description="Looks up the sky.")
-    releases.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner)
     Finding.objects.create(
         endpoint=pin.tool.endpoint, tool=pin.tool, version=pin.version, code="HELD", severity="high",
         subject=pin.version.digest, state="blocked", message="Held.",
@@ -252,7 +253,7 @@ def test_a_release_of_another_agent_is_not_reached_by_its_digest(owner, vendor, 
 def test_every_path_of_a_release_takes_its_digest(owner, vendor, desk):
     agent, pin = desk
     tunings.tune(pin, actor=owner, description="Looks up the sky.")
-    releases.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner)
     client, first = runtime(owner, agent), agent.releases.get(number=1)
     base = "/api/v1/agents/desk/releases"
     for below in ("", "tools/?format=json-schema", "bundle/"):
@@ -351,7 +352,7 @@ def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
 
 
 def limited(owner, agent, most) -> tuple[ApiToken, APIClient]:
-    key, plain = keys.issue(
+    key, plain = agent_keys.issue(
         owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent], calls_at_once=most
     )
     client = APIClient()
@@ -455,7 +456,7 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
         pins.remove_pin(pin, actor=owner)
         other = make_tool(make_signature("other"), endpoint=pin.tool.endpoint)
         pins.pin_tool(agent, actor=owner, tool=other)
-        releases.publish(agent, actor=owner)
+        publishing.publish(agent, actor=owner)
         person = APIClient()
         person.force_login(owner)
         call = Call.objects.get()

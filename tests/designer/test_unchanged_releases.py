@@ -10,7 +10,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from designer import agents, keys, pins, releases
+from designer import agent_keys, agents, pins
+from designer.releases import publishing
 from people import api_keys, teams, users
 from people.models import ApiToken, Role
 from tests.factories import make_tool, make_user
@@ -29,13 +30,13 @@ def owner():
 def release(owner):
     agent = agents.create_agent(actor=make_user(Role.DESIGNER), name="Desk", slug="desk")
     pins.pin_tool(agent, actor=make_user(Role.DESIGNER), tool=make_tool())
-    releases.publish(agent, actor=make_user(Role.DESIGNER))
+    publishing.publish(agent, actor=make_user(Role.DESIGNER))
     pins.pin_tool(agent, actor=make_user(Role.DESIGNER), tool=make_tool(name="other"))
-    return releases.publish(agent, actor=make_user(Role.DESIGNER))
+    return publishing.publish(agent, actor=make_user(Role.DESIGNER))
 
 
 def key_of(owner, *scopes, named=(), **fields) -> str:
-    key, plain = keys.issue(owner, actor=owner, name="Key", scopes=scopes or ["runtime"], agents=named)
+    key, plain = agent_keys.issue(owner, actor=owner, name="Key", scopes=scopes or ["runtime"], agents=named)
     ApiToken.objects.filter(pk=key.pk).update(**({"last_used_at": timezone.now()} | fields))
     return plain
 

@@ -14,7 +14,8 @@ from catalog.models.findings import HELD
 from catalog.models.runs import Trigger
 from catalog.review import decisions
 from catalog.tools import effective_texts
-from designer import pins, releases, tunings
+from designer import pins, tunings
+from designer.releases import publishing
 from people.models import Role
 from tests.factories import (
     make_agent,
@@ -219,7 +220,7 @@ def test_one_tool_has_one_figure_in_the_list_in_an_agent_and_in_a_release(api, p
         tune(api, tool, description="Longer words " * 20, parameters={first: {"description": "Ours " * 30}})
     agent = make_agent(slug="desk")
     pin = pins.pin_tool(agent, actor=alice, tool=tool)
-    releases.publish(agent, actor=alice)
+    publishing.publish(agent, actor=alice)
 
     (row,) = api.get("/api/v1/tools/").json()["results"]
 

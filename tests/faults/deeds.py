@@ -80,7 +80,7 @@ def found(url: str) -> dict[str, Any]:
     from catalog.models.runs import Trigger
     from designer.agents import create_agent
     from designer.pins import pin_tool
-    from designer.releases import publish
+    from designer.releases.publishing import publish
     from people import api_keys
     from tests.factories import make_endpoint, make_user
 

@@ -17,7 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from designer import keys, releases
+from designer import agent_keys
+from designer.releases import publishing
 from people import api_keys
 from tests.factories import make_agent, make_pin, make_user
 from tests.faults.stand import NO_LIMITS, wait_for
@@ -101,7 +102,7 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
     desk, other = make_agent(slug="desk"), make_agent(slug="other")
     for agent in (desk, other):
         make_pin(agent)
-        releases.publish(agent, actor=owner)
+        publishing.publish(agent, actor=owner)
     _, admin = api_keys.issue(owner, actor=owner, name="admin", scopes=["admin"])
     with web.only(0):
         status, made = web.ask(
@@ -122,7 +123,7 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
     assert refused == [(401, "revoked_token")] * 2
     assert time.monotonic() - began < MOST_SECONDS
 
-    _, found = keys.issue(owner, actor=owner, name="leaked", scopes=["runtime"], agents=[desk])
+    _, found = agent_keys.issue(owner, actor=owner, name="leaked", scopes=["runtime"], agents=[desk])
     assert web.each(RELEASES.format("desk"), found) == [(200, "")] * 2
     with web.only(1):
         assert web.ask("/api/v1/token-report/", method="POST", body={"token": found})[0] == 202

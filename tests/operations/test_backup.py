@@ -15,7 +15,8 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
-from designer import pins, releases
+from designer import pins
+from designer.releases import publishing
 from people.models import Role
 from tests.factories import make_agent, make_user
 from tests.vendor import Vendor, serving, tools
@@ -69,7 +70,7 @@ def test_a_backup_restores_into_a_product_that_works(process_environment, elsewh
         enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
         agent = make_agent()
         pins.pin_tool(agent, actor=admin, tool=Tool.objects.order_by("pk").first())
-        release = releases.publish(agent, actor=admin)
+        release = publishing.publish(agent, actor=admin)
 
         made = manage(process_environment, "backup", str(copy))
         assert made.returncode == 0, made.stderr

@@ -3,7 +3,7 @@
 import pytest
 from rest_framework.test import APIClient
 
-from designer import agents, calls, keys
+from designer import agent_keys, agents, calls
 from people import api_keys, audit, teams
 from people.models import AuditEntry, Role, Scope
 from tests.factories import make_user
@@ -50,7 +50,7 @@ def test_a_refused_call_is_told_to_the_keys_owner_and_to_administrators(cast):
 
 
 def test_keys_are_told_to_their_owners_and_to_administrators(cast):
-    key, _ = keys.issue(
+    key, _ = agent_keys.issue(
         cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ], calls_at_once=3
     )
     api_keys.revoke(key, actor=None, why="It was found in public.")
@@ -68,7 +68,9 @@ def test_an_administrators_deed_on_a_key_is_told_to_its_owner(cast):
 
 def test_what_concerns_an_agent_is_told_to_its_team(cast):
     agent = agents.Agent.objects.get()
-    keys.issue(cast["admin"], actor=cast["admin"], name="Of the desk", scopes=[Scope.RUNTIME], agents=[agent])
+    agent_keys.issue(
+        cast["admin"], actor=cast["admin"], name="Of the desk", scopes=[Scope.RUNTIME], agents=[agent]
+    )
     assert "name agent" in read(cast["inside"], "?kind=apitoken")
     assert "name agent" not in read(cast["outside"], "?kind=apitoken")
 

@@ -12,7 +12,8 @@ from catalog.models import ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from catalog.review import holds
 from core.errors import DomainError
-from designer import agents, pins, releases
+from designer import agents, pins
+from designer.releases import publishing
 from people.audit import verify
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_tool, make_user
@@ -77,7 +78,7 @@ def test_the_role_runs_the_product_and_changes_nothing_that_was_sealed(as_role):
     actor = make_user()
     agent = agents.create_agent(actor=actor, name="Desk")
     pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
-    releases.publish(agent, actor=actor)
+    publishing.publish(agent, actor=actor)
     pins.remove_pin(pin, actor=actor)
     with serving(Vendor(tools(2))) as vendor:
         run = enumeration_runs.request_run(
@@ -113,7 +114,7 @@ def test_a_temporary_table_of_the_roles_own_does_not_make_it_the_owner(as_role):
     actor = make_user()
     agent = agents.create_agent(actor=actor, name="Desk")
     pins.pin_tool(agent, actor=actor, tool=make_tool())
-    release = releases.publish(agent, actor=actor)
+    release = publishing.publish(agent, actor=actor)
     with connection.cursor() as cursor:
         cursor.execute(SHADOW)
     agents.create_agent(actor=actor, name="Another")
@@ -145,17 +146,17 @@ def test_the_role_cannot_put_in_what_was_not_published(as_role):
     actor = make_user()
     agent = agents.create_agent(actor=actor, name="Desk")
     pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
-    release = releases.publish(agent, actor=actor)
+    release = publishing.publish(agent, actor=actor)
     for what, statement in FORGED.items():
         refusal = pytest.raises(DatabaseError, match=r"come from publishing alone|the digest of its document")
         with refusal, transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
             pytest.fail(f"The role put in {what}.")
-    assert releases.find(agent.slug, releases.LIVE, actor).digest == release.digest
+    assert publishing.find(agent.slug, publishing.LIVE, actor).digest == release.digest
 
     pins.set_alias(pin, actor=actor, alias="forecast")
-    assert releases.publish(agent, actor=actor).number == 2
-    assert releases.find(agent.slug, releases.LIVE, actor).number == 2
+    assert publishing.publish(agent, actor=actor).number == 2
+    assert publishing.find(agent.slug, publishing.LIVE, actor).number == 2
 
 
 def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_another(as_role, settings):
@@ -163,16 +164,16 @@ def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_
     actor = make_user()
     agent = agents.create_agent(actor=actor, name="Desk")
     pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
-    releases.publish(agent, actor=actor)
+    publishing.publish(agent, actor=actor)
     lost, _, _ = settings.KEYS[0].partition(":")
     settings.KEYS = ["k9:" + base64.b64encode(bytes(32)).decode()]
     assert rotation.forget(lost) >= 1
     pins.set_alias(pin, actor=actor, alias="forecast")
     with pytest.raises(DomainError, match=r"runs manage\.py database_role"):
-        releases.publish(agent, actor=actor)
+        publishing.publish(agent, actor=actor)
 
     as_role()
-    assert releases.publish(agent, actor=actor).number == 2
+    assert publishing.publish(agent, actor=actor).number == 2
 
 
 @pytest.mark.django_db

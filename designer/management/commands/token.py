@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from core.errors import DomainError
 from core.terminal import sentences
-from designer import keys
+from designer import agent_keys
 from people.models import CALLS_AT_ONCE, Scope, User
 
 
@@ -44,12 +44,12 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"Nobody signs in as {options['user']}.")
         try:
-            _, plain = keys.issue(
+            _, plain = agent_keys.issue(
                 user,
                 actor=None,
                 name=options["name"],
                 scopes=options["scope"] or [Scope.RUNTIME if options["agent"] else Scope.ADMIN],
-                agents=keys.choose(user, options["agent"]),
+                agents=agent_keys.choose(user, options["agent"]),
                 calls_at_once=options["calls_at_once"],
                 expires_at=timezone.now() + timedelta(days=min(options["days"], 100_000)),
             )

@@ -12,8 +12,8 @@ from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from core.outbound.errors import printable
-from designer import drafts, releases
 from designer.models import Agent, AgentQuerySet, Pin, Release
+from designer.releases import drafts, publishing
 from people.models import ApiToken, Scope, User
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def reviews(pins: Sequence[Pin]) -> dict[int, Review]:
     waiting = holds.under_review(
         [pin.version for pin in pins] + [pin.tool.stopped for pin in pins if pin.tool.stopped]
     )
-    kept_out = releases.kept_out(pins)
+    kept_out = publishing.kept_out(pins)
     found: dict[int, Review] = {}
     for pin in pins:
         finding = waiting.get(pin.version_id)

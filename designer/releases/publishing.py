@@ -19,12 +19,15 @@ from catalog.protocols.base import canonical
 from catalog.review import holds
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import addresses, exports, names, proofs, sealed
+from designer import agent_addresses, exports
 from designer.agents import locked
-from designer.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.exports.base import Carried, Format, carried
 from designer.models import NAMED_FOR, Agent, Export, Pin, Release
-from designer.sealed import Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.releases import document as release_document
+from designer.releases import proofs
+from designer.releases.document import Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.signatures import model_names
+from designer.signatures.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.texts import checked
 from designer.tunings import words_of
 from people import audit
@@ -66,11 +69,11 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
     _check_fit(pins)
     last = agent.releases.order_by("-number").first()
     document = _draft(agent, pins, number=last.number + 1 if last else 1)
-    if last and is_same(document, sealed.decode(last.document)):
+    if last and is_same(document, release_document.decode(last.document)):
         message = f"Nothing has changed since release {last.number}."
         raise DomainError("nothing_changed", message, status=409)
-    text = sealed.encode(document)
-    digest, key = sealed.digest(text), proofs.key()
+    text = release_document.encode(document)
+    digest, key = release_document.digest(text), proofs.key()
     if seen not in ("", digest):
         message = f"“{agent}” has changed since this page was opened. Look at what differs now, then publish."
         raise DomainError("draft_changed", message, status=409)
@@ -87,7 +90,7 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
         created_by=actor,
     )
     Export.objects.bulk_create(_all_written(release, document, key))
-    addresses.hold(agent)
+    agent_addresses.hold(agent)
     facts = {"number": release.number, "digest": release.digest, "note": note}
     audit.record(actor, "publish", release, after=facts, why=note, agent=agent.pk)
     return release
@@ -179,7 +182,7 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
     rows = dict(release.exports.filter(format__in=names).values_list("format", "body"))
     if found := next((each for each in names if each in rows), ""):
         return bytes(rows[found]), found
-    judged = carried(sealed.decode(release.document), format_.limits)
+    judged = carried(release_document.decode(release.document), format_.limits)
     if not judged.is_whole and not (is_partial and judged.is_partial):
         raise DomainError("format_cannot_carry", _refusal(name, judged), status=409)
     # Two first requests write the same bytes; the row of whoever came first is what both answer.
@@ -218,9 +221,9 @@ def verify(release: Release) -> list[str]:
     """Sentences about what is not as it was sealed; empty when all is."""
     document = release.document.encode()
     wrong = []
-    if sealed.digest(document) != release.digest:
+    if release_document.digest(document) != release.digest:
         wrong.append("The document does not match its digest.")
-    tools = sealed.decode(document).tools
+    tools = release_document.decode(document).tools
     rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in tools]).defer("signature", "raw")
     held = {(row.tool_id, row.ordinal): row for row in rows}
     for tool in tools:
@@ -256,7 +259,7 @@ def effective_of_tool(tool: Tool) -> Effective | None:
     if tool.current is None:
         return None
     signature = tool.current.decoded()
-    return effective(signature, name=names.derive(signature.name), catalog_tuning=_tuning(tool))
+    return effective(signature, name=model_names.derive(signature.name), catalog_tuning=_tuning(tool))
 
 
 def misfits_of(pin: Pin) -> list[Misfit]:
@@ -298,7 +301,7 @@ def kept_out(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:
 def _draft(agent: Agent, pins: Iterable[Pin], *, number: int) -> Sealed:
     tools = sorted((_sealed_tool(pin) for pin in pins), key=lambda tool: tool.signature.name)
     return Sealed(
-        schema=sealed.SCHEMA,
+        schema=release_document.SCHEMA,
         agent=SealedAgent(slug=agent.slug, name=agent.name, description=agent.description),
         number=number,
         tools=tuple(tools),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from catalog.protocols.base import canonical
-from designer.effective import Effective, Words
+from designer.signatures.effective import Effective, Words
 
 SCHEMA = "pegboard.release/1"
 

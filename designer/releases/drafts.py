@@ -15,12 +15,14 @@ from django.db import connection
 
 from catalog.protocols import base, signature
 from core.consistent_read import one_moment
-from designer import effective, names, releases, sealed
 from designer.models import Agent, Draft, Release
+from designer.releases import document as release_document
+from designer.releases import publishing
+from designer.signatures import effective, model_names
 
 AT_ONCE = 100
 # Other code may write another document from the same rows, so its answers do not count.
-_WRITERS = (base, signature, effective, names, releases, sealed)
+_WRITERS = (base, signature, effective, model_names, publishing, release_document)
 _CODE = hashlib.sha256("".join(map(inspect.getsource, _WRITERS)).encode()).hexdigest()
 
 
@@ -86,10 +88,10 @@ def _compared(agents: Sequence[Agent]) -> dict[int, bool]:
     with one_moment():
         # What they are made of is read again, in the moment that the documents are of.
         made_of = {known.agent: known.made_of for known in _known(agents)}
-        drafts = releases.drafts(agents)
+        drafts = publishing.drafts(agents)
         newest = Release.objects.filter(agent__in=agents).order_by("agent_id", "-number").distinct("agent_id")
-        published = {release.agent_id: sealed.decode(release.document) for release in newest}
-    answers = {pk: not releases.is_same(drafts[pk], document) for pk, document in published.items()}
+        published = {release.agent_id: release_document.decode(release.document) for release in newest}
+    answers = {pk: not publishing.is_same(drafts[pk], document) for pk, document in published.items()}
     kept = [
         Draft(agent_id=pk, made_of=made_of[pk], is_changed=answer) for pk, answer in sorted(answers.items())
     ]

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from catalog.protocols import arguments
 from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
-from designer import names
+from designer.signatures import model_names
 
 
 class ParameterWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,7 +95,7 @@ def effective(
 ) -> Effective:
     """Always gives a signature that can be called: words that do not fit it (`misfits`) are set aside."""
     words = merged(catalog_tuning or NOTHING, agent_tuning or NOTHING)
-    keys = names.aliases(parameter.name for parameter in signature.inputs)
+    keys = model_names.aliases(parameter.name for parameter in signature.inputs)
     shown: list[Input] = []
     hidden: list[Hidden] = []
     for vendors in signature.inputs:
@@ -108,7 +108,7 @@ def effective(
             hidden.append(Hidden(parameter=parameter, preset=preset))
         else:
             shown.append(Input(alias=keys[vendors.name], parameter=parameter, preset=preset))
-    out = names.aliases(parameter.name for parameter in signature.outputs)
+    out = model_names.aliases(parameter.name for parameter in signature.outputs)
     return Effective(
         name=name,
         wire_name=signature.name,

@@ -5,8 +5,8 @@ from msgspec import UNSET
 
 from catalog.protocols.signature import Parameter, Signature
 from catalog.token_estimate import tokens_of
-from designer.effective import Effective, Input
 from designer.exports import schema
+from designer.signatures.effective import Effective, Input
 
 
 def tokens(tool: Effective) -> int:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from designer.effective import as_document
-from designer.sealed import Sealed, SealedTool
+from designer.releases.document import Sealed, SealedTool
+from designer.signatures.effective import as_document
 
 Mark = Literal["added", "removed", "changed"]
 
