@@ -1,7 +1,7 @@
 """A token estimate that needs no model: JSON and English run at about four characters a token."""
 
-from catalog.protocols import json_schema
 from catalog.protocols.base import canonical
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Parameter, Signature
 
 CHARACTERS_PER_TOKEN = 4

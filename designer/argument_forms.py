@@ -9,11 +9,11 @@ import msgspec
 from django import forms
 from django.forms import BoundField
 
-from catalog.protocols import arguments, outcomes
-from catalog.protocols.arguments import TOGETHER
 from catalog.protocols.base import canonical
+from catalog.protocols.calls import arguments, outcomes
+from catalog.protocols.calls.arguments import TOGETHER
+from catalog.protocols.json.subschemas import DEFINITIONS
 from catalog.protocols.signature import Parameter, Signature
-from catalog.protocols.subschemas import DEFINITIONS
 from catalog.templatetags.display import shown
 from catalog.templatetags.signatures import limits
 from core import strict_json

@@ -19,8 +19,8 @@ from msgspec import UNSET
 from catalog.calls import invocation
 from catalog.calls.invocation import ArgumentsError, Runtime
 from catalog.models import Call, ToolVersion
-from catalog.protocols.arguments import given
 from catalog.protocols.base import Outcome
+from catalog.protocols.calls.arguments import given
 from catalog.protocols.signature import Signature
 from core.errors import DomainError
 from core.outbound.errors import printable

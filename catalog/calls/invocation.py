@@ -26,8 +26,8 @@ from catalog.credentials.oauth import clients
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
 from catalog.models.findings import FindingState
-from catalog.protocols import outcomes
 from catalog.protocols.base import Outcome, Protocol, canonical, digest
+from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
 from catalog.review import holds
 from core import task_dispatch

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from catalog.models.calls import Asked, Attempt, Result, Retry, Sent
-from catalog.protocols import json_schema, outcomes
 from catalog.protocols.base import Ask, Outcome, UnreadableItemError, canonical
+from catalog.protocols.calls import outcomes
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Signature
 from core.outbound.session import Exchange
 

@@ -16,7 +16,7 @@ from typing import Protocol as Interface
 
 import msgspec
 
-from catalog.protocols import spelling
+from catalog.protocols.json import spelling
 from catalog.protocols.signature import Signature
 from core.outbound.errors import printable
 from core.outbound.reply import IsEnough, Reply

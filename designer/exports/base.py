@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from catalog.protocols import validation
+from catalog.protocols.json import validation
 from catalog.protocols.signature import Parameter, ParameterType
 from designer.exports import schema
 from designer.exports.wire import Wire, by_alias

@@ -14,7 +14,8 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import UNSET
 
-from catalog.protocols import json_schema, subschemas
+from catalog.protocols.json import schema as json_schema
+from catalog.protocols.json import subschemas
 from catalog.protocols.signature import Parameter
 from designer.exports import root_rules
 from designer.exports.wire import Wire, by_alias, output_of_all, whole_input

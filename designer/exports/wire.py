@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from catalog.protocols.arguments import TOGETHER
+from catalog.protocols.calls.arguments import TOGETHER
 from designer.signatures.effective import Effective, Input, Output
 
 UNKNOWN = "is not an input of this tool"

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from catalog.protocols import arguments
+from catalog.protocols.calls import arguments
 from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
 from designer.signatures import model_names
 

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from catalog.protocols import openapi_document, openapi_signature
+from catalog.protocols.openapi import document as openapi_document
+from catalog.protocols.openapi import signature as openapi_signature
 from catalog.protocols.signature import Signature
 
 Document = dict[str, Any]

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.protocols import arguments, effort, json_schema, validation
+from catalog.protocols.calls import arguments
+from catalog.protocols.json import effort, validation
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import AllowedValue, Signature
 from tests.catalog import schemas
 from tests.factories import make_parameter, make_signature

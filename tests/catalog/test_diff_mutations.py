@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.protocols import json_schema
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements, Signature
 from catalog.rules.diff import compare
 

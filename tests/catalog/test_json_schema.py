@@ -1,8 +1,9 @@
 import pytest
 from hypothesis import given
 
-from catalog.protocols import json_schema, signature
+from catalog.protocols import signature
 from catalog.protocols.base import UnreadableItemError, canonical
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import AllowedValue, Signature
 from tests.catalog import schemas
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from catalog.protocols import mcp_wire
 from catalog.protocols.mcp import MCP
+from catalog.protocols.mcp import wire as mcp_wire
 from tests.scripted import Exchange, ScriptedSession
 
 META = {

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.protocols import mcp_headers
 from catalog.protocols.base import UnreadableItemError, canonical
 from catalog.protocols.losses import losses
 from catalog.protocols.mcp import MCP
+from catalog.protocols.mcp import headers as mcp_headers
 from catalog.protocols.signature import Annotations, from_json, to_json
 from tests.catalog import schemas
 

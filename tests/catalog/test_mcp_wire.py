@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.protocols import mcp_wire
 from catalog.protocols.base import NothingKnown, UnreadableItemError
 from catalog.protocols.mcp import MCP
+from catalog.protocols.mcp import wire as mcp_wire
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,

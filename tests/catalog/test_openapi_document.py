@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from catalog.protocols import openapi_document
 from catalog.protocols.base import UnreadableItemError, canonical
+from catalog.protocols.openapi import document as openapi_document
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from tests.catalog.openapi_documents import answers, cut, cuts, document, operation, parsed, takes
 

@@ -10,9 +10,9 @@ from catalog.credentials import operations as credential_operations
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Rejection, Tool
 from catalog.models.runs import Trigger
-from catalog.protocols import openapi_signature
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.openapi import OpenApi
+from catalog.protocols.openapi import signature as openapi_signature
 from catalog.vendors import operations as vendor_operations
 from core import strict_json
 from core.outbound.addresses import Policy

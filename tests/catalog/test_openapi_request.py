@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.protocols import openapi_request
-from catalog.protocols.openapi_request import UnusableArgumentError
+from catalog.protocols.openapi import request as openapi_request
+from catalog.protocols.openapi.request import UnusableArgumentError
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from core.outbound.reply import Reply
 from tests.catalog.openapi_documents import answers, operation, read, takes

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.protocols import json_schema, openapi_signature, signature
+from catalog.protocols import signature
 from catalog.protocols.base import UnreadableItemError, canonical
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.losses import losses
 from catalog.protocols.openapi import OpenApi
+from catalog.protocols.openapi import signature as openapi_signature
 from catalog.protocols.signature import Annotations
 from tests.catalog import schemas
 from tests.catalog.openapi_documents import answers, cut, cuts, document, operation, read, takes

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.protocols import strict_yaml
+from catalog.protocols.json import strict_yaml
 from core.outbound.errors import ProtocolViolationError
 from tests.catalog import schemas
 

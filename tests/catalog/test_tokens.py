@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from catalog import protocols
-from catalog.protocols import json_schema
 from catalog.protocols.base import NothingKnown, canonical
+from catalog.protocols.json import schema as json_schema
 from catalog.token_estimate import estimate_tokens, tokens_of
 from tests.factories import make_parameter, make_signature
 from tests.scripted import Exchange, ScriptedSession

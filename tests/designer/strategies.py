@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from catalog.protocols import json_schema
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
 from designer.releases.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
 from designer.signatures import model_names

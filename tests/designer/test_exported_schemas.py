@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.protocols import json_schema, subschemas
 from catalog.protocols.base import canonical
+from catalog.protocols.json import schema as json_schema
+from catalog.protocols.json import subschemas
 from catalog.protocols.signature import Signature
 from designer.exports import root_rules, schema
 from designer.exports.base import CannotCarryError, remarks

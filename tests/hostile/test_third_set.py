@@ -10,7 +10,8 @@ from django.db import connection, transaction
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
-from catalog.protocols import openapi_document, paging
+from catalog.protocols import paging
+from catalog.protocols.openapi import document as openapi_document
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
 from core.outbound.session import Session

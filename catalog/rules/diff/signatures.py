@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from catalog.protocols import json_schema
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature
 from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, on
 from catalog.rules.diff.normal import same_json

@@ -16,8 +16,8 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
-from catalog.protocols import complaints, effort, subschemas
 from catalog.protocols.base import canonical
+from catalog.protocols.json import complaints, effort, subschemas
 from core.outbound.errors import printable
 
 DEEPEST_VALUE = 64

@@ -20,8 +20,9 @@ from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
-from catalog.protocols import members, subschemas
+from catalog.protocols import members
 from catalog.protocols.base import UnreadableItemError, canonical
+from catalog.protocols.json import subschemas
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
 from core.outbound.errors import printable
 

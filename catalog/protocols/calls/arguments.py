@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog.protocols import complaints, json_schema, subschemas, validation
+from catalog.protocols.json import complaints, subschemas, validation
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Parameter, Signature
 
 _FORMS: dict[str, tuple[tuple[type, ...], str]] = {

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from catalog.protocols import json_schema, mcp_calls, mcp_headers, members, outcomes, paging
+from catalog.protocols import members, paging
 from catalog.protocols.base import (
     Item,
     KnownPages,
@@ -26,7 +26,11 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
-from catalog.protocols.mcp_wire import (
+from catalog.protocols.calls import outcomes
+from catalog.protocols.json import schema as json_schema
+from catalog.protocols.mcp import calls as mcp_calls
+from catalog.protocols.mcp import headers as mcp_headers
+from catalog.protocols.mcp.wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,

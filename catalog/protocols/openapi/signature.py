@@ -13,11 +13,13 @@ from typing import Any
 
 import msgspec
 
-from catalog.protocols import json_schema, members, openapi_schema
+from catalog.protocols import members
 from catalog.protocols.base import UnreadableItemError, canonical
-from catalog.protocols.openapi_document import NAME, name_of
-from catalog.protocols.openapi_schema import COMPONENT, DEFINITION, Schema, as_json_schema, as_openapi
-from catalog.protocols.openapi_security import requirements
+from catalog.protocols.json import schema as json_schema
+from catalog.protocols.openapi import schema as openapi_schema
+from catalog.protocols.openapi.document import NAME, name_of
+from catalog.protocols.openapi.schema import COMPONENT, DEFINITION, Schema, as_json_schema, as_openapi
+from catalog.protocols.openapi.security import requirements
 from catalog.protocols.signature import Annotations, Parameter, Signature
 
 MOST_INPUTS = 1_000

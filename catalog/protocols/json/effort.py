@@ -8,7 +8,7 @@ multiplied by the parts of the value it bounds the whole.
 from collections.abc import Iterator
 from typing import Any
 
-from catalog.protocols import subschemas
+from catalog.protocols.json import subschemas
 
 MOST = 10_000
 MOST_STEPS = 200_000

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.protocols import arguments as judged
-from catalog.protocols import outcomes
 from catalog.protocols.base import Ask, Outcome, Session
+from catalog.protocols.calls import arguments as judged
+from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, printable

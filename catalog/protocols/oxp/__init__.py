@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from catalog.protocols import json_schema, members, outcomes, oxp_calls, paging
+from catalog.protocols import members, paging
 from catalog.protocols.base import (
     Item,
     KnownPages,
@@ -31,6 +31,9 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
+from catalog.protocols.calls import outcomes
+from catalog.protocols.json import schema as json_schema
+from catalog.protocols.oxp import calls as oxp_calls
 from catalog.protocols.signature import Requirements, Signature
 from core import strict_json
 from core.outbound.errors import (

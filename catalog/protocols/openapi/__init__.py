@@ -11,7 +11,6 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
-from catalog.protocols import openapi_document, openapi_request, openapi_security, openapi_signature, outcomes
 from catalog.protocols.base import (
     Item,
     KnownPages,
@@ -25,8 +24,13 @@ from catalog.protocols.base import (
     UnreadableItemError,
     digest,
 )
-from catalog.protocols.openapi_document import LEFT_OUT, Document, Operation
-from catalog.protocols.openapi_request import UnusableArgumentError
+from catalog.protocols.calls import outcomes
+from catalog.protocols.openapi import document as openapi_document
+from catalog.protocols.openapi import request as openapi_request
+from catalog.protocols.openapi import security as openapi_security
+from catalog.protocols.openapi import signature as openapi_signature
+from catalog.protocols.openapi.document import LEFT_OUT, Document, Operation
+from catalog.protocols.openapi.request import UnusableArgumentError
 from catalog.protocols.signature import Signature
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply

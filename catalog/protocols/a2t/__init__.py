@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from catalog.protocols import a2t_signature, members, outcomes, paging
+from catalog.protocols import members, paging
+from catalog.protocols.a2t import signature as a2t_signature
 from catalog.protocols.base import (
     UUID,
     Item,
@@ -30,6 +31,7 @@ from catalog.protocols.base import (
     Setting,
     UnreadableItemError,
 )
+from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable

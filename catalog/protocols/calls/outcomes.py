@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.protocols import members
-from catalog.protocols.arguments import problems
 from catalog.protocols.base import Note, Outcome, OutcomeKind
+from catalog.protocols.calls.arguments import problems
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import (

@@ -15,8 +15,9 @@ from urllib.parse import quote, urlencode
 
 from msgspec import structs
 
-from catalog.protocols import acp_manifest, acp_runs, json_schema, members, outcomes, paging
-from catalog.protocols import arguments as judged
+from catalog.protocols import members, paging
+from catalog.protocols.acp import manifest as acp_manifest
+from catalog.protocols.acp import runs as acp_runs
 from catalog.protocols.base import (
     UUID,
     Item,
@@ -31,6 +32,9 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
+from catalog.protocols.calls import arguments as judged
+from catalog.protocols.calls import outcomes
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import (

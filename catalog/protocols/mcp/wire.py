@@ -16,8 +16,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from catalog.protocols import events, mcp_headers, members
+from catalog.protocols import events, members
 from catalog.protocols.base import Page, Session
+from catalog.protocols.mcp import headers as mcp_headers
 from core import strict_json
 from core.outbound import challenges
 from core.outbound.errors import (

@@ -4,10 +4,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catalog.protocols import complaints, json_schema, mcp_headers, members, outcomes, validation
-from catalog.protocols.arguments import given
+from catalog.protocols import members
 from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError, canonical
-from catalog.protocols.mcp_wire import (
+from catalog.protocols.calls import outcomes
+from catalog.protocols.calls.arguments import given
+from catalog.protocols.json import complaints, validation
+from catalog.protocols.json import schema as json_schema
+from catalog.protocols.mcp import headers as mcp_headers
+from catalog.protocols.mcp.wire import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,

@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from catalog.protocols import events, outcomes
+from catalog.protocols import events
 from catalog.protocols.base import Ask, Outcome, Session, canonical
+from catalog.protocols.calls import outcomes
 from catalog.protocols.events import Event
 from catalog.protocols.signature import Signature
 from core import strict_json

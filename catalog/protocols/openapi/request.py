@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from catalog.protocols import arguments as judged
-from catalog.protocols import openapi_signature
 from catalog.protocols.base import Note
-from catalog.protocols.openapi_signature import Cut, bare, contents, is_form, is_json, is_text
+from catalog.protocols.calls import arguments as judged
+from catalog.protocols.openapi import signature as openapi_signature
+from catalog.protocols.openapi.signature import Cut, bare, contents, is_form, is_json, is_text
 from catalog.protocols.signature import Signature
 from core import strict_json
 from core.outbound.errors import RefusedError, printable

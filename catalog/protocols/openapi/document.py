@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from catalog.protocols import openapi_schema, paging, strict_yaml
+from catalog.protocols import paging
 from catalog.protocols.base import Note, UnreadableItemError, canonical
-from catalog.protocols.openapi_schema import COMPONENT, Schema
+from catalog.protocols.json import strict_yaml
+from catalog.protocols.openapi import schema as openapi_schema
+from catalog.protocols.openapi.schema import COMPONENT, Schema
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 
