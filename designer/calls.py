@@ -25,10 +25,10 @@ from catalog.protocols.signature import Signature
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import exports
+from designer.exports import document as release_document
 from designer.exports import wire
+from designer.exports.document import SealedTool
 from designer.models import Release
-from designer.releases import document as release_document
-from designer.releases.document import SealedTool
 from designer.signatures.effective import Effective, Hidden, Input
 from people import audit
 from people.models import ApiToken, AuditEntry, User

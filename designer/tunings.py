@@ -19,9 +19,9 @@ from catalog.protocols.base import canonical
 from catalog.protocols.signature import Signature
 from catalog.tools import effective_texts
 from core.errors import DomainError
+from designer import token_budget
 from designer.agents import locked
 from designer.models import Pin, Tuning
-from designer.signatures import token_budget
 from designer.signatures.effective import NOTHING, ParameterWords, Words, effective, merged, misfits
 from designer.texts import why_not
 from people import audit

@@ -29,8 +29,8 @@ from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemErr
 from catalog.protocols.signature import Signature
 from catalog.review import breaches
 from catalog.rules import diff, inspection, policy, promises
+from catalog.rules.version_names import version_name
 from catalog.token_estimate import tokens_of
-from catalog.tools.version_names import version_name
 from core.failpoints import crashpoint
 from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
 

@@ -12,7 +12,7 @@ from catalog.models.vendors import Endpoint
 from catalog.protocols import losses
 from catalog.protocols.losses import Loss
 from catalog.protocols.signature import Signature, from_json
-from catalog.tools.version_names import version_name
+from catalog.rules.version_names import version_name
 
 
 class ToolStatus(models.TextChoices):

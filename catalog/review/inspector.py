@@ -28,9 +28,9 @@ from catalog.rules.inspection.letters import skeleton, spelling
 from catalog.rules.inspection.mentions import mentioned
 from catalog.rules.inspection.neighbours import near
 from catalog.rules.inspection.sinks import free_text
-from catalog.tools.version_names import version_name
+from catalog.rules.version_names import version_name
 from catalog.tools.versions import predecessors
-from catalog.vendors.twins import twins_of
+from catalog.twins import twins_of
 from core.failpoints import crashpoint
 from core.outbound.errors import printable
 

@@ -17,10 +17,10 @@ from catalog import protocols
 from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.search_index import SearchLexeme
 from catalog.models.tools import ToolStatus
+from catalog.rules.version_names import version_name
 from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
-from catalog.tools.version_names import version_name
 from core.consistent_read import one_moment
 from core.errors import DomainError, invalid
 

@@ -29,8 +29,8 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.rules import policy as policies
+from catalog.twins import twins_of
 from catalog.vendors import setting_values
-from catalog.vendors.twins import twins_of
 from core import unique_violations
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii

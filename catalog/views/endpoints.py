@@ -26,9 +26,9 @@ from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.second_look import runs as second_look
+from catalog.twins import twins_of
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
-from catalog.vendors.twins import twins_of
 from catalog.views import offers
 from catalog.views.credentials import refuse
 from core.errors import DomainError

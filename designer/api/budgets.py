@@ -5,10 +5,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from designer import token_budget
 from designer.api.agents import chosen_agent
 from designer.models import Agent
 from designer.releases import publishing
-from designer.signatures import token_budget
 from people.api.generics import GenericAPIView
 
 

@@ -26,9 +26,9 @@ from designer import calls, exports
 from designer.api.agents import chosen_agent
 from designer.api.releases import NUMBER, chosen_release
 from designer.exports import wire
+from designer.exports.document import SealedTool
 from designer.models import Agent, Release
 from designer.releases import publishing
-from designer.releases.document import SealedTool
 from people.api.generics import GenericAPIView
 from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person

@@ -15,9 +15,9 @@ from core.errors import DomainError
 from core.serializers import Input
 from designer import exports
 from designer.api.agents import chosen_agent, moved
+from designer.exports import document as release_document
 from designer.models import Release
 from designer.releases import diff, publishing
-from designer.releases import document as release_document
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person

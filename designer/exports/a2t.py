@@ -15,8 +15,8 @@ from msgspec import structs
 from catalog.protocols.signature import Parameter
 from designer.exports import schema
 from designer.exports.base import CannotCarryError, Format, Limits, blocking, lists_values
+from designer.exports.document import Sealed, SealedTool
 from designer.exports.wire import Wire, by_vendors_name
-from designer.releases.document import Sealed, SealedTool
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(

@@ -4,7 +4,7 @@ from typing import Any
 
 from designer.exports import schema
 from designer.exports.base import Format, Limits
-from designer.releases.document import Sealed
+from designer.exports.document import Sealed
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(

@@ -15,8 +15,8 @@ import msgspec
 from catalog.protocols.json import validation
 from catalog.protocols.signature import Parameter, ParameterType
 from designer.exports import schema
+from designer.exports.document import Sealed, SealedTool
 from designer.exports.wire import Wire, by_alias
-from designer.releases.document import Sealed, SealedTool
 from designer.signatures.effective import Effective
 
 ALL_TYPES: frozenset[ParameterType] = frozenset(("string", "int", "number", "boolean", "enum", "json"))

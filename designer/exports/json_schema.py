@@ -6,8 +6,8 @@ from msgspec import UNSET, structs
 
 from designer.exports import schema
 from designer.exports.base import MEMBERS, Format, Limits
+from designer.exports.document import Sealed, SealedTool
 from designer.exports.wire import Wire, by_alias
-from designer.releases.document import Sealed, SealedTool
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(

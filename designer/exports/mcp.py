@@ -9,8 +9,8 @@ from msgspec import structs
 
 from designer.exports import schema
 from designer.exports.base import Format, Limits
+from designer.exports.document import Sealed
 from designer.exports.wire import Wire, by_alias, output_of_all
-from designer.releases.document import Sealed
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from designer.releases.document import Sealed, SealedTool
+from designer.exports.document import Sealed, SealedTool
 from designer.signatures.effective import as_document
 
 Mark = Literal["added", "removed", "changed"]

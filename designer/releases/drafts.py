@@ -15,8 +15,8 @@ from django.db import connection
 
 from catalog.protocols import base, signature
 from core.consistent_read import one_moment
+from designer.exports import document as release_document
 from designer.models import Agent, Draft, Release
-from designer.releases import document as release_document
 from designer.releases import publishing
 from designer.signatures import effective, model_names
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection
 
-from catalog.tools.version_names import version_name
+from catalog.rules.version_names import version_name
 from designer.models import Agent
 
 

@@ -21,11 +21,11 @@ from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import agent_addresses, exports
 from designer.agents import locked
+from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
+from designer.exports.document import Sealed, SealedAgent, SealedTool, SealedVersion
 from designer.models import NAMED_FOR, Agent, Export, Pin, Release
-from designer.releases import document as release_document
 from designer.releases import proofs
-from designer.releases.document import Sealed, SealedAgent, SealedTool, SealedVersion
 from designer.signatures import model_names
 from designer.signatures.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.texts import checked

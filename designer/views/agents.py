@@ -9,11 +9,10 @@ from django.views.decorators.http import require_POST
 from catalog.models.tools import ToolStatus
 from catalog.token_estimate import tokens_of
 from core.errors import DomainError
-from designer import agents, pending_work
+from designer import agents, pending_work, token_budget
 from designer.forms import AgentForm
 from designer.models import Agent
 from designer.releases import drafts, publishing
-from designer.signatures import token_budget
 from people import teams
 from people.models import Role
 from people.permissions import person, requires

@@ -9,12 +9,12 @@ from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import pins, tunings, upgrades
+from designer import pins, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms import AliasForm, WordsForm, version_choices
 from designer.models import Agent, Pin
 from designer.releases import publishing
-from designer.signatures import model_names, token_budget
+from designer.signatures import model_names
 from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
 from people.forms import OperationForm

@@ -10,14 +10,13 @@ from catalog.tools import versions
 from catalog.views.asked import number as number_in
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import pending_work, upgrades
+from designer import pending_work, token_budget, upgrades
+from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, Remark
+from designer.exports.document import Sealed
 from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
 from designer.releases import diff, provenance, publishing
-from designer.releases import document as release_document
-from designer.releases.document import Sealed
-from designer.signatures import token_budget
 from designer.signatures.effective import NOTHING
 from designer.views.tools import pretty
 from people.models import Role

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
+import grimp
 import msgspec
 import pytest
 
@@ -280,3 +281,12 @@ def test_tools_of_a_new_protocol_reach_the_catalog(toy):
     assert (run.status, run.error_code) == ("succeeded", "")
     tools = Tool.objects.filter(endpoint=endpoint)
     assert sorted(tools.values_list("name", flat=True)) == sorted(scene.expected["names"])
+
+
+def test_no_protocol_knows_another():
+    graph = grimp.build_graph("catalog", cache_dir=None)
+    packages = [each.__module__ for each in protocols.PROTOCOLS]
+    for package in packages:
+        known = graph.find_upstream_modules(package, as_package=True)
+        assert known, f"{package} is not in the graph"
+        assert not [each for each in known for other in packages if each.startswith(other)], package

@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from catalog import twins
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Finding, Vendor
 from catalog.models.runs import Trigger
@@ -12,7 +13,6 @@ from catalog.review import inspector
 from catalog.rules import policy
 from catalog.rules.inspection import Alarm
 from catalog.vendors import operations as vendor_operations
-from catalog.vendors import twins
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile_vendor import HostileVendor, json_reply
 from tests.pages import signed_in, text_of

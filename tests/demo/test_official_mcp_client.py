@@ -13,7 +13,7 @@ from catalog.protocols.mcp import MCP
 from demo.mcp_server import McpApi
 from demo.museum import TOOLS
 from designer.exports import FORMATS
-from designer.releases.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.exports.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
 from designer.signatures.effective import effective
 from tests import one_door
 from tests.demo.test_demo_museum import museum

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
-from designer.releases.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.exports.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
 from designer.signatures import model_names
 from designer.signatures.effective import ParameterWords, Words, effective
 

@@ -1,5 +1,5 @@
+from designer import token_budget
 from designer.releases import publishing
-from designer.signatures import token_budget
 from designer.signatures.effective import ParameterWords, Words, effective
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 

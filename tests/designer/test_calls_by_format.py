@@ -12,9 +12,9 @@ from catalog.calls import invocation
 from catalog.models import Call
 from catalog.protocols.signature import Parameter, Signature
 from designer import agents, exports, pins, tunings
+from designer.exports import document as release_document
 from designer.exports import root_rules, wire
 from designer.exports.base import blocking
-from designer.releases import document as release_document
 from designer.releases import publishing
 from designer.signatures.effective import Effective
 from people.models import Role

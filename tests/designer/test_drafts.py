@@ -7,8 +7,8 @@ from django.test.utils import CaptureQueriesContext
 from catalog.calls import invocation
 from catalog.models import Endpoint, Tool, Vendor
 from designer import agents, pins, tunings
+from designer.exports import document as release_document
 from designer.models import Draft
-from designer.releases import document as release_document
 from designer.releases import drafts, publishing
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user, make_vendor, make_version

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 
 from catalog.protocols.signature import AllowedValue, Annotations
 from designer import exports
+from designer.exports import document as release_document
 from designer.exports.base import CannotCarryError, remarks
-from designer.releases import document as release_document
-from designer.releases.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.exports.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
 from designer.signatures.effective import ParameterWords, Words, effective
 from tests.designer.formats import FORMATS, PROVED, RULES, SCHEMA_FORMATS
 from tests.designer.strategies import releases
