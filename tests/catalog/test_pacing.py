@@ -320,6 +320,17 @@ def test_while_it_is_open_calls_are_answered_without_asking():
 
 
 @pytest.mark.django_db
+def test_answer_to_a_call_says_that_the_endpoint_is_there_again():
+    with HostileVendor(json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})) as vendor:
+        version = connect(vendor)
+        failing(version.tool.endpoint, pacing.OPENS_AFTER)
+        moved(version.tool.endpoint, 45)
+        for count in (1, 2, 3):
+            call(version)
+            assert len(vendor.requests) == count
+
+
+@pytest.mark.django_db
 def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api, monkeypatch):
     def wait_for(made, seconds):
         invocation.perform(made.pk, ())
@@ -387,13 +398,16 @@ def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
 
     endpoint = make_endpoint(url=vendor.url)
     read(Trigger.PERSON)
-    tool = endpoint.tools.first()
-    failing(tool, 6)
+    tool, elsewhere = endpoint.tools.first(), make_tool()
+    for each in (tool, elsewhere):
+        failing(each, 6)
     read(Trigger.SCHEDULE)
     with pytest.raises(UnavailableError):
         pacing.admit(tool, 30)
     read(Trigger.PERSON)
     pacing.admit(tool, 30)
+    with pytest.raises(UnavailableError):
+        pacing.admit(elsewhere, 30)
 
 
 @pytest.mark.django_db

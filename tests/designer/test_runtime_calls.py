@@ -19,7 +19,7 @@ from catalog.protocols.signature import Annotations, Requirements
 from catalog.tasks import forget_call_ids
 from designer import agents, calls, keys, pins, releases, tunings
 from people import directory, teams, tokens
-from people.models import ApiToken, AuditEntry, Role
+from people.models import CALLS_AT_ONCE, ApiToken, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 
@@ -381,9 +381,10 @@ def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, de
 
 
 @pytest.mark.django_db(transaction=True)
-def test_calls_of_one_key_that_come_at_once_are_counted_right(owner, vendor, desk):
+@pytest.mark.parametrize(("has_key", "most"), [(True, 5), (False, CALLS_AT_ONCE)])
+def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, vendor, desk, has_key, most):
     agent, pin = desk
-    key, _ = limited(owner, agent, 5)
+    key = limited(owner, agent, most)[0] if has_key else None
     start, refused = threading.Barrier(14), []
 
     def ask():
@@ -401,7 +402,7 @@ def test_calls_of_one_key_that_come_at_once_are_counted_right(owner, vendor, des
         thread.start()
     for thread in threads:
         thread.join()
-    assert (Call.objects.count(), len(refused)) == (5, 9)
+    assert (Call.objects.count(), len(refused)) == (most, 14 - most)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from catalog import enumeration, history, inspecting
-from catalog.models import Finding, Tool
+from catalog.models import Endpoint, Finding, Tool
 from catalog.models.findings import FindingState
 from catalog.models.runs import Trigger
 from tests.factories import make_agent, make_endpoint, make_pin
@@ -147,3 +147,16 @@ def test_a_text_that_went_back_to_what_was_approved_is_offered_again(rewritten, 
     read(row.endpoint)
     row.refresh_from_db()
     assert (row.current.rewrite, row.stopped) == (0, None)
+
+
+def test_a_rewritten_text_that_was_decided_about_is_not_held_anew(admin, rewritten, vendor):
+    endpoint = rewritten(drift="accept").endpoint
+    drift = Finding.objects.get(code="DRIFT")
+    send(admin, "post", f"/api/v1/findings/{drift.pk}/resolve/", {"decision": "block"})
+    Endpoint.objects.update(policy={})
+    for words in ("Does thing 1.", "Sends a copy elsewhere."):
+        vendor.listed = [tool(1, 2, description=words)]
+        read(Endpoint.objects.get(pk=endpoint.pk))
+    row = Tool.objects.select_related("stopped").get()
+    assert (row.description, row.stopped.rewrite) == ("Does thing 1.", 1)
+    assert not Finding.objects.filter(code="HELD").exists()
