@@ -21,6 +21,18 @@ def alice():
     return make_user(Role.DESIGNER, username="alice")
 
 
+def found(version, severity="medium") -> Finding:
+    return Finding.objects.create(
+        endpoint=version.tool.endpoint,
+        tool=version.tool,
+        version=version,
+        code="STEERING",
+        severity=severity,
+        subject=version.digest,
+        message="It steers.",
+    )
+
+
 def test_a_fresh_installation_begins_with_connecting_a_vendor(admin):
     said = text_of(admin.get("/"))
 
@@ -152,3 +164,25 @@ def test_what_is_gone_from_another_team_s_agent_is_not_told(alice):
     make_pin(secret, tool)
 
     assert "send_fax" not in text_of(signed_in(Role.DESIGNER).get("/"))
+
+
+def test_what_waits_about_another_team_s_pins_is_not_told(admin, alice):
+    secret = make_agent(name="Secret desk", slug="secret", team=teams.create_team(actor=alice, name="Ours"))
+    waiting, behind = make_tool(name="send_fax"), make_tool(name="send_telex")
+    found(make_pin(secret, waiting, name="our_fax").version)
+    make_pin(secret, behind, name="our_telex")
+    make_version(behind)
+
+    told = [text_of(client.get("/")) for client in (admin, signed_in(Role.DESIGNER))]
+    assert [("our_fax" in each, "our_telex" in each) for each in told] == [(True, True), (False, False)]
+
+
+def test_a_trifle_about_what_is_pinned_is_no_news_of_its_agent(admin):
+    pin = make_pin(make_agent(slug="desk"), make_tool(name="send_fax"))
+    finding = found(pin.version, severity="low")
+    pages = ("/", "/agents/desk/", "/agents/desk/releases/")
+    assert ["under review" in text_of(admin.get(path)).lower() for path in pages] == [False] * 3
+
+    finding.severity = "medium"
+    finding.save()
+    assert ["under review" in text_of(admin.get(path)).lower() for path in pages] == [True] * 3
