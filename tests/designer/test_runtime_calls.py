@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from msgspec.structs import replace
 from rest_framework.test import APIClient
 
 from catalog import findings, invocation
@@ -17,7 +18,9 @@ from catalog.invocation import TooManyCallsError
 from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import Annotations, Requirements
 from catalog.tasks import forget_call_ids
-from designer import agents, calls, keys, pins, releases, tunings
+from designer import agents, calls, keys, pins, releases, sealed, tunings
+from designer.errors import DesignerError
+from designer.models import Release
 from people import directory, teams, tokens
 from people.models import CALLS_AT_ONCE, ApiToken, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
@@ -263,13 +266,17 @@ def test_every_path_of_a_release_takes_its_digest(owner, vendor, desk):
             assert client.get(f"{base}/{name}/{below}").status_code == 404
 
 
+def stopped(version, state) -> Finding:
+    return Finding.objects.create(
+        endpoint=version.tool.endpoint, tool=version.tool, version=version, code="HELD", severity="high",
+        subject=version.digest, state=state, message="Held.",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("state", ["open", "blocked"])
 def test_what_review_stopped_does_not_run_whatever_is_confirmed(owner, vendor, desk, state):
     agent, pin = desk
-    Finding.objects.create(
-        endpoint=pin.tool.endpoint, tool=pin.tool, version=pin.version, code="HELD", severity="high",
-        subject=pin.version.digest, state=state, message="Held.",
-    )  # fmt: skip
+    stopped(pin.version, state)
     client = runtime(owner, agent)
     refused = client.post(url(), GIVEN | {"confirm": True})
     code = {"open": "waits_for_review", "blocked": "version_blocked"}[state]
@@ -296,6 +303,27 @@ def test_the_same_call_sent_twice_runs_once(owner, vendor, desk):
     for refused in (other, elsewhere):
         assert (refused.status_code, refused.json()["code"]) == (409, "key_taken")
     assert len(vendor.requests) == 1
+
+
+def test_an_id_that_one_person_has_used_answers_nobody_else(owner, vendor, desk):
+    one, other = APIClient(), APIClient()
+    one.force_login(owner)
+    other.force_login(make_user(Role.ADMIN))
+    body = GIVEN | {"id": str(uuid.uuid4())}
+    assert one.post(url(), body, format="json").json()["outcome"] == "ok"
+    refused = other.post(url(), body, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "key_taken")
+
+
+def test_a_tool_whose_version_is_not_the_sealed_one_does_not_run(owner, vendor, desk):
+    release = Release.objects.get()
+    (tool,) = sealed.decode(release.document).tools
+    for version in ({"digest": "0" * 64}, {"ordinal": 7}):
+        other = replace(tool, version=replace(tool.version, **version))
+        with pytest.raises(DesignerError, match="not the one that was sealed") as refused:
+            calls.call(release, other, actor=owner, key=None, arguments={"Zip_code": "0150"})
+        assert (refused.value.code, refused.value.status) == ("release_damaged", 409)
+    assert Call.objects.count() == 0
 
 
 def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor, desk, monkeypatch):
@@ -461,6 +489,9 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
         call = Call.objects.get()
         astray = person.post(f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/resume/", {"answers": {}})
         unfit = client.post(asked["resume"], {"answers": {}}).json()
+        held = stopped(pin.version, "open")
+        waits = client.post(asked["resume"], {"answers": {"user_id": "ada"}})
+        held.delete()
         done = client.post(asked["resume"], {"answers": {"user_id": "ada"}}).json()
     assert (asked["outcome"], asked["resume"].endswith(f"/agents/desk/calls/{call.pk}/resume/")) == (
         "needs_authorization",
@@ -468,6 +499,7 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
     )
     assert (astray.status_code, astray.json()["code"]) == (409, "call_of_a_runtime")
     assert unfit["error"]["fields"] == {"user_id": "is required"}
+    assert (waits.status_code, waits.json()["code"]) == (409, "waits_for_review")
     assert (done["outcome"], done["release"], len(vendor.requests)) == ("ok", 1, 2)
 
 

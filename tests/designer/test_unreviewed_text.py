@@ -160,3 +160,14 @@ def test_a_rewritten_text_that_was_decided_about_is_not_held_anew(admin, rewritt
     row = Tool.objects.select_related("stopped").get()
     assert (row.description, row.stopped.rewrite) == ("Does thing 1.", 1)
     assert not Finding.objects.filter(code="HELD").exists()
+
+
+def test_a_new_version_is_not_held_because_that_of_another_tool_was_rewritten(vendor):
+    vendor.listed = [tool(1, 2), tool(2, 2)]
+    endpoint = make_endpoint(url=vendor.url)
+    read(endpoint)
+    vendor.listed = [tool(1, 3, description="New words."), tool(2, 2, description="Other words.")]
+    read(endpoint)
+    new, rewritten = Tool.objects.select_related("current", "stopped").order_by("tool_id")
+    assert (new.current.name, new.stopped) == ("3", None)
+    assert (rewritten.current.name, rewritten.stopped.rewrite) == ("2", 1)
