@@ -1,9 +1,11 @@
 """An address that something was published at belongs to its agent for ever."""
 
+from datetime import UTC, datetime
+
 import pytest
 from rest_framework.test import APIClient
 
-from designer import agents, pins, releases
+from designer import agents, keys, pins, releases
 from designer.models import Agent
 from people import tokens
 from people.models import Role, Scope
@@ -106,6 +108,34 @@ def test_an_old_address_of_another_teams_agent_is_like_none(client, desk, alice)
     program.force_login(stranger)
     answer = program.get(f"{URL}desk/")
     assert (answer.status_code, "Link" in answer) == (404, False)
+
+
+def test_an_old_address_leads_nowhere_once_its_agent_is_removed(client, desk, alice, runtime):
+    agents.update_agent(desk, actor=alice, slug="counter")
+    agents.remove_agent(Agent.objects.get(), actor=alice)
+    client.force_login(alice)
+    assert client.get("/agents/desk/").status_code == 404
+    answer = runtime.get(f"{URL}desk/releases/live/tools/?format=mcp")
+    assert (answer.status_code, "Link" in answer) == (404, False)
+
+
+def test_an_old_address_leads_no_key_to_an_agent_that_it_does_not_name(desk, alice):
+    other = agents.create_agent(actor=alice, name="Other")
+    _, plain = keys.issue(alice, actor=alice, name="Key", scopes=[Scope.RUNTIME], agents=[other])
+    agents.update_agent(desk, actor=alice, slug="counter")
+    answer = APIClient(headers={"authorization": f"Bearer {plain}"}).get(f"{URL}desk/releases/")
+    assert (answer.status_code, "Link" in answer) == (404, False)
+
+
+def test_an_address_says_since_when_it_is_the_old_one(desk, alice, time_machine):
+    for slug, day in (("counter", 2), ("till", 3)):
+        time_machine.move_to(datetime(2026, 3, day, tzinfo=UTC), tick=False)
+        agents.update_agent(desk, actor=alice, slug=slug)
+    assert {row.slug: row.left_at and row.left_at.day for row in desk.addresses.all()} == {
+        "desk": 2,
+        "counter": 3,
+        "till": None,
+    }
 
 
 def test_publishing_under_a_new_name_holds_both(api, desk, alice):

@@ -147,6 +147,19 @@ def test_team_that_somebody_is_not_in_stays_unseen(owner, release, monkeypatch):
     assert asked(key_of(admin), address(), etag).status_code == 304
 
 
+def test_an_agent_that_was_removed_is_not_there(owner, release):
+    plain, etag = key_of(owner), f'"{release.digest}"'
+    agents.remove_agent(release.agent, actor=make_user())
+    assert asked(plain, address(), etag).status_code == 404
+
+
+def test_only_what_reads_is_answered(owner, release):
+    headers = {"Authorization": f"Bearer {key_of(owner)}", "If-None-Match": f'"{release.digest}"'}
+    client = Client(headers=headers)
+    answers = [getattr(client, method)(address()).status_code for method in ("post", "put", "delete")]
+    assert answers == [405] * 3
+
+
 def test_key_of_somebody_who_has_left_is_refused(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
     directory.update_user(owner, actor=make_user(), is_active=False)

@@ -114,6 +114,25 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
 
 
 @pytest.mark.django_db
+def test_a_row_that_was_hashed_again_without_its_id_is_found():
+    """By the rule for old entries, under which another id would not show; and all that follows with it."""
+    rows = write()
+    previous = rows[1].hash
+    for row in rows[2:]:
+        digest = digest_of(audit.content_of(row)) if row.position == 3 else row.digest
+        changed = (digest, previous, hash_of(row.position, previous, digest))
+        tamper(
+            "UPDATE people_auditentry SET digest = %s, previous = %s, hash = %s WHERE position = %s",
+            *changed,
+            row.position,
+        )
+        previous = changed[2]
+    tamper("UPDATE people_audithead SET hash = %s", previous)
+    found = verification.verify()
+    assert (found.good, "its id is not part of what was hashed" in found.broken) == (2, True), found.broken
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("statement", "good", "says"),
     [
@@ -121,6 +140,7 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
         ("DELETE FROM people_auditentry WHERE position = 1", 0, "the entry at place 1 was removed"),
         ("DELETE FROM people_auditentry WHERE position > 4", 4, "The last entries are missing"),
         ("DELETE FROM people_auditentry", 0, "The last entries are missing"),
+        ("UPDATE people_audithead SET hash = repeat('1', 64)", 6, "The last entries are missing"),
         (
             "UPDATE people_auditentry SET position = 7 - position WHERE position IN (3, 4)",
             2,
@@ -139,7 +159,7 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
             "was inserted past the chain",
         ),
     ],
-    ids=["removed", "first removed", "tail removed", "emptied", "reordered", "inserted", "inserted outside"],
+    ids=["removed", "first removed", "tail removed", "emptied", "other head", "reordered", "inserted", "inserted outside"],
 )
 def test_what_was_removed_inserted_or_moved_is_named(statement, good, says):
     write()
