@@ -159,7 +159,16 @@ def test_a_row_that_was_hashed_again_without_its_id_is_found():
             "was inserted past the chain",
         ),
     ],
-    ids=["removed", "first removed", "tail removed", "emptied", "other head", "reordered", "inserted", "inserted outside"],
+    ids=[
+        "removed",
+        "first removed",
+        "tail removed",
+        "emptied",
+        "other head",
+        "reordered",
+        "inserted",
+        "inserted outside",
+    ],
 )
 def test_what_was_removed_inserted_or_moved_is_named(statement, good, says):
     write()
