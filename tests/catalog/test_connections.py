@@ -11,7 +11,7 @@ from catalog.models import Credential, Endpoint, Run, Tool, ToolVersion, Vendor
 from catalog.models.runs import Trigger
 from catalog.protocols.a2t import A2T
 from catalog.protocols.base import Setting
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_pin, make_tool, make_user, make_vendor
 
 pytestmark = pytest.mark.django_db
@@ -20,12 +20,12 @@ URL = "http://127.0.0.1:9100/api"
 
 @pytest.fixture
 def admin():
-    return make_user(username="ada")
+    return make_user(Role.ADMIN, username="ada")
 
 
 def make_credential(url: str = URL, **fields) -> Credential:
     given = {"name": "Main key", "kind": "bearer", "secret": "s3cret", **fields}
-    return custody.create_credential(actor=make_user(), url=url, **given)
+    return custody.create_credential(actor=make_user(Role.ADMIN), url=url, **given)
 
 
 def last_audit() -> tuple[str, str, dict | None, dict | None]:
@@ -117,9 +117,9 @@ def test_two_people_who_edit_different_members_both_keep_their_words(admin):
     same_vendor, same_endpoint = Vendor.objects.get(pk=vendor.pk), Endpoint.objects.get(pk=endpoint.pk)
 
     connections.update_vendor(vendor, actor=admin, name="New name")
-    connections.update_vendor(same_vendor, actor=make_user(), homepage="https://new.example/")
+    connections.update_vendor(same_vendor, actor=make_user(Role.ADMIN), homepage="https://new.example/")
     connections.update_endpoint(endpoint, actor=admin, name="Main")
-    connections.update_endpoint(same_endpoint, actor=make_user(), interval_minutes=5)
+    connections.update_endpoint(same_endpoint, actor=make_user(Role.ADMIN), interval_minutes=5)
 
     vendor.refresh_from_db()
     endpoint.refresh_from_db()
@@ -141,23 +141,25 @@ def test_edit_does_not_undo_what_a_worker_wrote_meanwhile(admin):
 
 EDITS = {
     "vendor": lambda vendor, endpoint, credential: connections.update_vendor(
-        vendor, actor=make_user(), name="Late"
+        vendor, actor=make_user(Role.ADMIN), name="Late"
     ),
     "endpoint": lambda vendor, endpoint, credential: connections.update_endpoint(
-        endpoint, actor=make_user(), name="Late"
+        endpoint, actor=make_user(Role.ADMIN), name="Late"
     ),
     "secret": lambda vendor, endpoint, credential: custody.replace_secret(
-        credential, actor=make_user(), secret="late"
+        credential, actor=make_user(Role.ADMIN), secret="late"
     ),
     "new endpoint": lambda vendor, endpoint, credential: connections.create_endpoint(
-        actor=make_user(), vendor=vendor, protocol="a2t", url=URL
+        actor=make_user(Role.ADMIN), vendor=vendor, protocol="a2t", url=URL
     ),
-    "vendor twice": lambda vendor, endpoint, credential: connections.remove_vendor(vendor, actor=make_user()),
+    "vendor twice": lambda vendor, endpoint, credential: connections.remove_vendor(
+        vendor, actor=make_user(Role.ADMIN)
+    ),
     "endpoint twice": lambda vendor, endpoint, credential: connections.remove_endpoint(
-        endpoint, actor=make_user()
+        endpoint, actor=make_user(Role.ADMIN)
     ),
     "credential twice": lambda vendor, endpoint, credential: custody.remove_credential(
-        credential, actor=make_user()
+        credential, actor=make_user(Role.ADMIN)
     ),
 }
 

@@ -4,6 +4,7 @@ import pytest
 
 from catalog import connections, credentials
 from catalog.models import Endpoint
+from people.models import Role
 from tests.factories import make_endpoint, make_user
 
 pytestmark = pytest.mark.django_db
@@ -28,5 +29,7 @@ def test_what_was_found_out_about_another_address_is_not_written_back(change):
     endpoint = make_endpoint(url="http://127.0.0.1:9/")
     with credentials.open_session(endpoint) as session:
         session.memory["era"] = "handshake"
-        connections.update_endpoint(Endpoint.objects.get(pk=endpoint.pk), actor=make_user(), **change)
+        connections.update_endpoint(
+            Endpoint.objects.get(pk=endpoint.pk), actor=make_user(Role.ADMIN), **change
+        )
     assert remembered(endpoint) == {}

@@ -8,7 +8,7 @@ from django.utils import timezone
 from catalog import enumeration
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.runs import Trigger
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor, tool, tools
 
@@ -141,7 +141,7 @@ def test_an_empty_listing_is_held_until_a_person_confirms(
     assert endpoint.status == "held"
     assert Tool.objects.filter(status="active").count() == 25
 
-    confirmed = enumeration.perform(enumeration.confirm_held(run, actor=make_user()).pk)
+    confirmed = enumeration.perform(enumeration.confirm_held(run, actor=make_user(Role.ADMIN)).pk)
     endpoint.refresh_from_db()
     assert (confirmed.status, confirmed.withdrawn, endpoint.status) == ("succeeded", 25, "ok")
 
@@ -176,7 +176,7 @@ def test_a_confirmation_reaches_a_run_that_is_already_waiting(endpoint, vendor):
     vendor.listed = []
     held = read(endpoint)
     waiting = enumeration.request_run(endpoint, trigger=Trigger.COMMAND)
-    assert enumeration.confirm_held(held, actor=make_user()) == waiting
+    assert enumeration.confirm_held(held, actor=make_user(Role.ADMIN)) == waiting
     assert enumeration.perform(waiting.pk).withdrawn == 25
     assert AuditEntry.objects.get(action="confirm").after == {"run": waiting.pk, "may_withdraw": 25}
 
@@ -199,7 +199,7 @@ def test_a_confirmation_covers_no_more_tools_than_the_person_saw(endpoint, vendo
     vendor.listed = tools(15)
     held = read(endpoint)
     vendor.listed = tools(5)
-    run = enumeration.perform(enumeration.confirm_held(held, actor=make_user()).pk)
+    run = enumeration.perform(enumeration.confirm_held(held, actor=make_user(Role.ADMIN)).pk)
     assert (run.error_code, run.would_withdraw) == ("SHRINK_HELD", 20)
 
 
@@ -419,7 +419,7 @@ def test_a_bad_secret_key_ends_the_run_in_plain_words(endpoint, settings):
     from catalog import custody
 
     credential = custody.create_credential(
-        actor=make_user(), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
+        actor=make_user(Role.ADMIN), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
     )
     Endpoint.objects.update(credential=credential)
     settings.KEYS = ["k2:" + "A" * 43 + "="]
@@ -431,7 +431,12 @@ def test_the_credential_travels_to_its_own_origin_only(endpoint, vendor):
     from catalog import custody
 
     credential = custody.create_credential(
-        actor=make_user(), name="Key", kind="header", header="X-Key", url=endpoint.url, secret="s3cret"
+        actor=make_user(Role.ADMIN),
+        name="Key",
+        kind="header",
+        header="X-Key",
+        url=endpoint.url,
+        secret="s3cret",
     )
     Endpoint.objects.update(credential=credential)
     read(endpoint)

@@ -21,7 +21,7 @@ MOST_BYTES = 60_000
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture

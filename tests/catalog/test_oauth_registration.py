@@ -12,7 +12,7 @@ from catalog.models import Grant
 from catalog.oauth import registration
 from catalog.protocols.errors import ProtocolError
 from catalog.sealing import Secret
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import REDIRECT, make_client, standing
 from tests.factories import make_user
@@ -195,7 +195,9 @@ def test_secret_that_was_given_for_a_while_says_so_before_it_is_over():
         assert standing(ending).state == "refused"
         assert "register Pegboard there again" in standing(ending).sentence
 
-        custody.update_credential(ending, actor=make_user(), registered=registered(client_id="another"))
+        custody.update_credential(
+            ending, actor=make_user(Role.ADMIN), registered=registered(client_id="another")
+        )
         assert standing(ending).state == "new"
         assert AuditEntry.objects.filter(action="edit").get().after["client_id"] == "another"
         assert SECRET not in str(AuditEntry.objects.values_list("before", "after"))

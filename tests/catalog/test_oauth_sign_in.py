@@ -11,7 +11,7 @@ from catalog import custody, sealing
 from catalog.errors import CatalogError
 from catalog.models import Grant, SignIn
 from catalog.oauth import asking, sign_in, states
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import (
     REDIRECT,
@@ -36,7 +36,7 @@ def server():
 
 @pytest.fixture
 def ada():
-    return make_user()
+    return make_user(Role.ADMIN)
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_attack_2_replayed_state(server, credential, ada):
 
 
 def test_attack_3_state_from_another_session_or_person(server, credential, ada):
-    eve = make_user()
+    eve = make_user(Role.ADMIN)
     back = server.visit(begin(credential, eve, session="session of Eve"))
 
     refused(back, ada, "sign_in_unknown")

@@ -19,6 +19,7 @@ from catalog.pacing import Pace, back_off, take, turn
 from catalog.protocols.base import Outcome
 from catalog.protocols.errors import RefusedError, UnavailableError
 from people import broker
+from people.models import Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
 
@@ -187,7 +188,7 @@ def connect(vendor: HostileVendor) -> ToolVersion:
 
 
 def call(version: ToolVersion) -> Call:
-    made = invocation.request_call(version, actor=make_user(), arguments={"city": "Oslo"})
+    made = invocation.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
     invocation.perform(made.pk, ())
     made.refresh_from_db()
     return made
@@ -369,7 +370,7 @@ def test_reading_that_is_told_to_wait_keeps_back_readings_and_all_calls():
     with HostileVendor(busy) as vendor:
         version = connect(vendor)
         endpoint = version.tool.endpoint
-        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+        run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
         enumeration.perform(run.pk)
         asked = len(vendor.requests)
         assert call(version).error_code == "CIRCUIT_OPEN"
@@ -393,7 +394,7 @@ def test_sign_in_server_that_is_away_is_no_failure_of_the_tool():
 @pytest.mark.django_db
 def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
     def read(trigger):
-        run = enumeration.request_run(endpoint, trigger=trigger, actor=make_user())
+        run = enumeration.request_run(endpoint, trigger=trigger, actor=make_user(Role.ADMIN))
         assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
 
     endpoint = make_endpoint(url=vendor.url)
@@ -414,14 +415,14 @@ def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
 def test_person_may_ask_at_once_and_an_answer_closes_the_circuit(vendor):
     endpoint = make_endpoint(url=vendor.url)
     failing(endpoint, 6)
-    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+    run = enumeration.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
     assert enumeration.perform(run.pk).status == RunStatus.SUCCEEDED
     pacing.admit(endpoint, 30)
 
 
 @pytest.mark.django_db
 def test_runs_that_are_turned_away_open_the_circuit_and_wait_longer_each_time():
-    actor, waits = make_user(), []
+    actor, waits = make_user(Role.ADMIN), []
     with HostileVendor(reply(status=503, headers={"Retry-After": "20"})) as vendor:
         endpoint = make_endpoint(url=vendor.url)
         for _ in range(pacing.OPENS_AFTER):
@@ -439,7 +440,7 @@ def test_runs_that_are_turned_away_open_the_circuit_and_wait_longer_each_time():
 def test_new_address_starts_afresh():
     endpoint = make_endpoint()
     failing(endpoint, 6)
-    connections.update_endpoint(endpoint, actor=make_user(), url="http://127.0.0.1:9/")
+    connections.update_endpoint(endpoint, actor=make_user(Role.ADMIN), url="http://127.0.0.1:9/")
     pacing.admit(endpoint, 30)
 
 

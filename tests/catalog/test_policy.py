@@ -4,6 +4,7 @@ from catalog import enumeration, findings, inspecting, policy
 from catalog.inspection import Alarm
 from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
+from people.models import Role
 from tests.factories import make_endpoint, make_user
 from tests.vendor import tool, tools
 
@@ -76,7 +77,7 @@ def test_an_accepted_version_becomes_current(vendor, connect):
     vendor.listed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
     read(endpoint)
 
-    findings.resolve(held(), actor=make_user(), decision="accept")
+    findings.resolve(held(), actor=make_user(Role.ADMIN), decision="accept")
 
     first = first_of(endpoint)
     assert (first.current.label, first.stopped, first.description) == ("2", None, "Does it otherwise.")
@@ -88,7 +89,7 @@ def test_a_blocked_version_stays_out_and_is_not_told_again(vendor, connect):
     changed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
     vendor.listed = changed
     read(endpoint)
-    findings.resolve(held(), actor=make_user(), decision="block")
+    findings.resolve(held(), actor=make_user(Role.ADMIN), decision="block")
 
     assert read(endpoint).unchanged == 3
     vendor.listed = [tool(1, 3, description="Does thing 1."), *tools(3)[1:]]
@@ -119,10 +120,10 @@ def test_the_newest_held_version_is_the_one_that_waits(vendor, connect):
         read(endpoint)
     older, newer = Finding.objects.filter(code="HELD").order_by("pk")
 
-    findings.resolve(older, actor=make_user(), decision="accept")
+    findings.resolve(older, actor=make_user(Role.ADMIN), decision="accept")
     assert (first_of(endpoint).current.label, first_of(endpoint).stopped.label) == ("1", "3")
 
-    findings.resolve(newer, actor=make_user(), decision="accept")
+    findings.resolve(newer, actor=make_user(Role.ADMIN), decision="accept")
     assert (first_of(endpoint).current.label, first_of(endpoint).stopped) == ("3", None)
 
 
@@ -146,7 +147,7 @@ def test_new_tools_may_have_to_wait(vendor, connect):
     assert first.current == first.stopped
 
     finding = Finding.objects.get(code="HELD", tool=first)
-    findings.resolve(finding, actor=make_user(), decision="accept")
+    findings.resolve(finding, actor=make_user(Role.ADMIN), decision="accept")
     assert first_of(endpoint).stopped is None
     assert read(endpoint).unchanged == 3
 

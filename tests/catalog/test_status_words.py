@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_other_runs_of_a_held_endpoint_are_as_they_were(admin, held):
 def signed_out():
     """Nobody has signed in at its authorization server yet."""
     credential = custody.create_credential(
-        actor=make_user(),
+        actor=make_user(Role.ADMIN),
         name="Weather",
         kind="oauth_code",
         url="http://127.0.0.1:9000/",

@@ -9,6 +9,7 @@ from catalog import connections, enumeration, inspecting, policy, twins
 from catalog.inspection import Alarm
 from catalog.models import Credential, Endpoint, Finding, Vendor
 from catalog.models.runs import Trigger
+from people.models import Role
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile_vendor import HostileVendor, json_reply
 from tests.pages import signed_in, text_of
@@ -72,7 +73,7 @@ def test_endpoint_does_not_move_to_a_taken_address_unasked(pharmacy, admin_api):
     assert (answer.status_code, answer.json()["code"]) == (409, "already_connected")
     assert admin_api.patch(f"{URL}{pharmacy.pk}/", {"url": f"{ROOT}/tools"}).status_code == 200
 
-    page = signed_in().post(
+    page = signed_in(Role.ADMIN).post(
         f"/endpoints/{moved.pk}/", {"url": ROOT, "interval_minutes": "60", "credential": ""}
     )
     assert "Already connected as Bramble Pharmacy" in text_of(page)
@@ -80,7 +81,7 @@ def test_endpoint_does_not_move_to_a_taken_address_unasked(pharmacy, admin_api):
 
 
 def test_page_says_so_and_offers_both_ways(pharmacy):
-    admin = signed_in()
+    admin = signed_in(Role.ADMIN)
     form = {"vendor": "", "vendor_name": "Copy", "protocol": "a2t", "url": f"{ROOT}/tools", "credential": ""}
     page = admin.post("/endpoints/new/", form | {"interval_minutes": "60"})
     assert "Already connected as Bramble Pharmacy" in text_of(page)
@@ -102,13 +103,13 @@ def test_page_says_so_and_offers_both_ways(pharmacy):
 
 
 def test_removed_endpoint_holds_no_address(pharmacy, admin_api):
-    connections.remove_endpoint(pharmacy, actor=make_user())
+    connections.remove_endpoint(pharmacy, actor=make_user(Role.ADMIN))
     assert admin_api.post(URL, another()).status_code == 201
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_who_connect_one_address_at_once_do_not_both(transactional_db):
-    ada, vendor = make_user(), make_vendor()
+    ada, vendor = make_user(Role.ADMIN), make_vendor()
     outcomes = []
 
     def connect() -> None:

@@ -8,6 +8,7 @@ from django.db import connection
 from catalog import enumeration, findings, history, versions
 from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
+from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user, make_version
 from tests.vendor import tool
 
@@ -120,7 +121,7 @@ def test_a_block_puts_the_vendors_version_before_in_effect_whatever_was_read_las
     finding = Finding.objects.get(code="BREAKING")
     assert (finding.version.label, finding.against.label) == ("4", "3")
 
-    findings.resolve(finding, actor=make_user(), decision="block")
+    findings.resolve(finding, actor=make_user(Role.ADMIN), decision="block")
 
     assert Tool.objects.get().current.label == "3"
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture

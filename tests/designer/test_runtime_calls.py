@@ -281,7 +281,7 @@ def test_what_review_stopped_does_not_run_whatever_is_confirmed(owner, vendor, d
     refused = client.post(url(), GIVEN | {"confirm": True})
     code = {"open": "waits_for_review", "blocked": "version_blocked"}[state]
     assert (refused.status_code, refused.json()["code"], vendor.requests) == (409, code, [])
-    findings.resolve(Finding.objects.get(), actor=make_user(), decision="accept")
+    findings.resolve(Finding.objects.get(), actor=make_user(Role.ADMIN), decision="accept")
     assert client.post(url(), GIVEN).json()["outcome"] == "ok"
 
 
@@ -445,7 +445,7 @@ def test_each_scope_opens_its_own_door(owner, vendor, desk, scopes, reads, runs)
 
 def test_key_runs_no_more_than_its_owner_may(owner, vendor, desk):
     client = runtime(owner, desk[0])
-    directory.update_user(owner, actor=make_user(), role=Role.VIEWER)
+    directory.update_user(owner, actor=make_user(Role.ADMIN), role=Role.VIEWER)
     assert client.post(url(), GIVEN).json()["code"] == "role_required"
     assert vendor.requests == []
 
@@ -504,7 +504,7 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
 
 
 def test_other_teams_do_not_read_what_a_runtime_sent(vendor):
-    admin, insider = make_user(), make_user(Role.DESIGNER)
+    admin, insider = make_user(Role.ADMIN), make_user(Role.DESIGNER)
     team = teams.create_team(actor=admin, name="Sales")
     teams.add_member(team, insider, actor=admin)
     agent, pin = desk_with(insider, vendor, team=team)

@@ -137,19 +137,19 @@ def test_whatever_else_there_is_to_say_the_view_says(owner, release, monkeypatch
 
 
 def test_team_that_somebody_is_not_in_stays_unseen(owner, release, monkeypatch):
-    team = teams.create_team(actor=make_user(), name="Sales")
-    agents.update_agent(release.agent, actor=make_user(), team=team)
+    team = teams.create_team(actor=make_user(Role.ADMIN), name="Sales")
+    agents.update_agent(release.agent, actor=make_user(Role.DESIGNER), team=team)
     plain, etag = key_of(owner), f'"{release.digest}"'
     assert asked(plain, address(), etag).status_code == 404
-    teams.add_member(team, owner, actor=make_user())
+    teams.add_member(team, owner, actor=make_user(Role.ADMIN))
     assert asked(plain, address(), etag).status_code == 304
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     assert asked(key_of(admin), address(), etag).status_code == 304
 
 
 def test_an_agent_that_was_removed_is_not_there(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
-    agents.remove_agent(release.agent, actor=make_user())
+    agents.remove_agent(release.agent, actor=make_user(Role.DESIGNER))
     assert asked(plain, address(), etag).status_code == 404
 
 
@@ -162,7 +162,7 @@ def test_only_what_reads_is_answered(owner, release):
 
 def test_key_of_somebody_who_has_left_is_refused(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
-    directory.update_user(owner, actor=make_user(), is_active=False)
+    directory.update_user(owner, actor=make_user(Role.ADMIN), is_active=False)
     assert asked(plain, address(), etag).json()["code"] == "inactive_owner"
 
 

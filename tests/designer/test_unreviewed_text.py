@@ -6,6 +6,7 @@ from catalog import enumeration, history, inspecting
 from catalog.models import Endpoint, Finding, Tool
 from catalog.models.findings import FindingState
 from catalog.models.runs import Trigger
+from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin
 from tests.pages import signed_in, text_of
 from tests.vendor import Vendor, serving, tool
@@ -22,7 +23,7 @@ def read(endpoint):
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture

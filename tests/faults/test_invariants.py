@@ -13,6 +13,7 @@ from django.utils import timezone
 from catalog import custody, invariants
 from catalog.models import Credential, Grant, Run, Tool, Withdrawal
 from designer.models import Release
+from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +66,7 @@ def withdraw_by_halves() -> None:
 
 
 def release(number: int) -> None:
-    facts = {"digest": "0" * 64, "document": "{}", "tool_count": 0, "created_by": make_user()}
+    facts = {"digest": "0" * 64, "document": "{}", "tool_count": 0, "created_by": make_user(Role.DESIGNER)}
     Release.objects.create(agent=make_agent(), number=number, **facts)
 
 
@@ -127,7 +128,7 @@ def test_what_breaks_a_claim_is_found(breaks, claim):
 
 def test_a_secret_without_its_key_is_found(settings):
     custody.create_credential(
-        actor=make_user(), name="key", kind="bearer", url="http://127.0.0.1:9/", secret="s3cret"
+        actor=make_user(Role.ADMIN), name="key", kind="bearer", url="http://127.0.0.1:9/", secret="s3cret"
     )
     assert invariants.check(only=["secret_keys"]) == []
     settings.KEYS = ["other:" + base64.b64encode(bytes(32)).decode()]

@@ -28,6 +28,7 @@ from pegboard.doctor import work
 from pegboard.doctor.frame import CHECKS, Limits
 from pegboard.embedded import Valkey, redis_url
 from people import audit, broker
+from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
 
 pytestmark = pytest.mark.django_db
@@ -159,7 +160,7 @@ def test_a_key_file_for_everybody_is_found(settings, tmp_path):
 
 def test_a_key_that_is_not_there_is_found(settings):
     custody.create_credential(
-        actor=make_user(), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
+        actor=make_user(Role.ADMIN), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
     )
     settings.KEYS = ["other:" + settings.KEYS[0].partition(":")[2]]
     assert found() == ["secret_keys"]
@@ -357,7 +358,7 @@ def test_an_endpoint_that_fails_for_long_is_found():
 
 def test_a_credential_that_needs_a_sign_in_is_found():
     credential = custody.create_credential(
-        actor=make_user(), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
+        actor=make_user(Role.ADMIN), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
     )
     Grant.objects.create(credential=credential, ended_at=timezone.now())
     assert found() == ["sign_in"]
@@ -370,7 +371,7 @@ def test_notices_that_do_not_go_out_are_found():
 
 def test_a_webhook_that_was_paused_is_found():
     row, _ = webhooks.create(
-        actor=make_user(), name="Chat", url="http://127.0.0.1:9/hook", events=[Event.HELD]
+        actor=make_user(Role.ADMIN), name="Chat", url="http://127.0.0.1:9/hook", events=[Event.HELD]
     )
     Webhook.objects.filter(pk=row.pk).update(is_paused=True, failures=9, paused_why="It failed.")
     assert found() == ["notices"]

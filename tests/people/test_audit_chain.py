@@ -227,7 +227,7 @@ def test_triggers_refuse_every_statement_that_changes_the_trail(statement):
 @pytest.mark.django_db(transaction=True)
 def test_many_at_once_write_one_chain_and_none_waits_for_ever():
     """Transactions that take locks after their first row, some of which are taken back."""
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     people = [make_user(Role.VIEWER) for _ in range(6)]
     rooms = [teams.create_team(actor=admin, name=f"Team {number}") for number in range(2)]
 
