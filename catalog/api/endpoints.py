@@ -1,3 +1,4 @@
+from dataclasses import asdict
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
@@ -7,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import bounds, connections, enumeration, previews, protocols, setting_values
+from catalog import bounds, connections, enumeration, previews, protocols, setting_values, twins
 from catalog import policy as policies
 from catalog.addresses import LONGEST_URL
 from catalog.api.vendors import Address, chosen_vendor
@@ -236,6 +237,19 @@ class RefusalOutput(serializers.Serializer[Any]):
     reason = serializers.CharField()
 
 
+class ConnectedOutput(serializers.Serializer[Any]):
+    """An endpoint that stands at this address already, in this protocol."""
+
+    endpoint = serializers.IntegerField(source="endpoint.pk")
+    vendor = serializers.CharField(source="endpoint.vendor.slug")
+    name = serializers.CharField(source="endpoint.name")
+    credential = serializers.UUIDField(source="endpoint.credential_id", allow_null=True)
+    is_same = serializers.BooleanField(
+        help_text="With this credential and these settings: then `again` connects no second one."
+    )
+    message = serializers.CharField()
+
+
 class PreviewOutput(serializers.Serializer[Any]):
     tools = serializers.IntegerField()
     tokens = serializers.IntegerField()
@@ -247,6 +261,10 @@ class PreviewOutput(serializers.Serializer[Any]):
     rejected = serializers.IntegerField()
     rejections = RefusalOutput(many=True)
     notes = NoteOutput(many=True)
+    already_connected = ConnectedOutput(
+        many=True,
+        help_text="With any in it, connecting answers 409 `already_connected` unless `again` is sent.",
+    )
     error = ErrorOutput(allow_null=True)
 
 
@@ -262,7 +280,8 @@ class EndpointPreview(GenericAPIView[Endpoint]):
     def post(self, request: Request) -> Response:
         given = PreviewInput(data=request.data)
         given.is_valid(raise_exception=True)
-        found = previews.preview(connections.draft_endpoint(**given.validated_data))
+        draft = connections.draft_endpoint(**given.validated_data)
+        found = asdict(previews.preview(draft)) | {"already_connected": twins.already_connected(draft)}
         return Response(PreviewOutput(found).data)
 
 

@@ -67,6 +67,37 @@ def test_second_connection_is_made_on_purpose_and_with_another_credential(pharma
     assert admin_api.post(URL, sent | {"credential": credential}).status_code == 201
 
 
+def test_preview_over_rest_names_those_that_stand_at_the_address(pharmacy, admin_api):
+    asked = {"protocol": "a2t", "url": f"{ROOT}/tools"}
+    (known,) = admin_api.post(f"{URL}preview/", asked).json()["already_connected"]
+    assert known.pop("message").startswith("Already connected as Bramble Pharmacy. It is read with this cred")
+    assert known == {
+        "endpoint": pharmacy.pk,
+        "vendor": "bramble",
+        "name": "",
+        "credential": None,
+        "is_same": True,
+    }
+
+    key = {"name": "Second", "kind": "bearer", "url": ROOT, "secret": "another-one-99"}
+    other = {"credential": admin_api.post("/api/v1/credentials/", key).json()["id"]}
+    (known,) = admin_api.post(f"{URL}preview/", asked | other).json()["already_connected"]
+    assert (known["is_same"], known["message"]) == (
+        False,
+        "Already connected as Bramble Pharmacy. Use that endpoint, or connect the address a second time on "
+        "purpose.",
+    )
+    assert admin_api.post(URL, another(**other, again=True)).status_code == 201
+    found = admin_api.post(f"{URL}preview/", asked | other).json()["already_connected"]
+    assert [each["is_same"] for each in found] == [True, False], "what cannot be connected again comes first"
+
+
+def test_preview_of_an_address_of_its_own_names_none(pharmacy, admin_api):
+    for changed in ({"url": f"{ROOT}/v1"}, {"protocol": "oxp"}):
+        asked = {"protocol": "a2t", "url": ROOT} | changed
+        assert admin_api.post(f"{URL}preview/", asked).json()["already_connected"] == []
+
+
 def test_endpoint_does_not_move_to_a_taken_address_unasked(pharmacy, admin_api):
     moved = make_endpoint(url="http://127.0.0.1:9/other")
     answer = admin_api.patch(f"{URL}{moved.pk}/", {"url": f"{ROOT}/tools"})
