@@ -6,8 +6,8 @@ from typing import Any
 
 from django.contrib import messages
 from django.db.models import Count, Max, Q
-from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
@@ -16,7 +16,7 @@ from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, ResultPage
 from catalog.views.asked import number, numbers
-from designer import pins
+from designer import addresses, pins
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin
 from people.errors import DomainError
@@ -46,7 +46,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     """The whole page, or only its results while somebody types."""
     asked = request.GET
     seen = Agent.objects.live().visible_to(person(request))
-    agent = get_object_or_404(seen, slug=asked["agent"]) if asked.get("agent") else None
+    agent = _chosen_agent(request, asked["agent"]) if asked.get("agent") else None
     page, problem = _found(asked)
     context = {
         "asked": asked,
@@ -70,12 +70,18 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     return render(request, "designer/tools.html", context | around)
 
 
+def _chosen_agent(request: HttpRequest, slug: str) -> Agent:
+    """By its address, or by one that it had when this page was opened."""
+    if agent := addresses.agent_at(slug, person(request)):
+        return agent
+    raise Http404
+
+
 @requires(Role.DESIGNER)
 @require_POST
 def tool_pin_many(request: HttpRequest) -> HttpResponse:
     """What is ticked, each in its current version. One that is refused does not hold up the others."""
-    seen = Agent.objects.live().visible_to(person(request))
-    agent = get_object_or_404(seen, slug=request.POST.get("agent", ""))
+    agent = _chosen_agent(request, request.POST.get("agent", ""))
     ticked = Tool.objects.select_related("endpoint__vendor").filter(
         pk__in=numbers(request.POST.getlist("tool"))[:MOST_TICKED]
     )
