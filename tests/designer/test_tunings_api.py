@@ -231,6 +231,17 @@ def test_history_tells_each_change_of_the_words_newest_first(api, bobs_api, url,
         assert (first["before"]["description"], first["after"]["description"]) == (None, "Ours")
 
 
+def test_history_leaves_out_what_a_change_left_as_it_was(api, url):
+    api.put(url, {"description": "Ours"})
+    api.put(url, {"description": "Ours", "parameters": {"days": {"description": "Where"}}})
+    api.delete(url)
+    newest, second, first = api.get(f"{url}history/").json()["results"]
+    assert second["before"] == {"parameters": {}}
+    assert second["after"] == {"parameters": {"days": {"description": "Where"}}}
+    assert first["before"]["description"] is None, "the vendor's words"
+    assert newest["after"] == {"description": None, "parameters": {}, "against": None}
+
+
 def test_history_of_another_teams_pin_is_not_there(api, url, pin):
     pin.agent.team = Team.objects.create(name="Others", slug="others")
     pin.agent.save()
