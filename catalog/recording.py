@@ -155,13 +155,10 @@ class Stage:
                 self._copying.close()
 
 
-COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
-
-
 def _escaped(text: str) -> str:
-    """Hardly a text holds one of these, and four looks are quicker than one translation."""
+    """Replacing is many times quicker than `str.translate`, and most texts hold nothing to be replaced."""
     if "\\" in text or "\t" in text or "\n" in text or "\r" in text:
-        return text.translate(COPY_ESCAPES)
+        text = text.replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
     return text
 
 

@@ -41,6 +41,23 @@ def test_first_run_adds_every_tool_with_its_first_version(endpoint):
     assert json.loads(first.current.raw)["description"] == "Does thing 1."
 
 
+@pytest.mark.parametrize(
+    "odd", ["\\", r"\N", r"\.", r"\t", "\t", "\n", "\r", "\r\n", '"', '{"a","b"}', "\\\t\\\\\n", "NULL", ""]
+)
+def test_words_that_a_copy_could_take_for_its_own_are_kept_exactly(endpoint, vendor, odd):
+    said = [f"{odd}words", f"words{odd}words", f"words{odd}", odd or "none"]
+    vendor.listed[:] = [tool(1, description=said[0], tags=said), tool(2, description=said[2])]
+    assert counts(read(endpoint)) == {"pages": 1, "seen": 2, "added": 2}
+    first, second = Tool.objects.select_related("current").order_by("name")
+    assert (first.name, first.description, first.tags) == ("tool_1", said[0], said)
+    assert (second.name, second.description, second.current.decoded().description) == (
+        "tool_2",
+        said[2],
+        said[2],
+    )
+    assert json.loads(first.current.raw) == vendor.listed[0]
+
+
 def test_second_run_over_the_same_bytes_writes_nothing(endpoint, django_assert_max_num_queries):
     read(endpoint)
     before = list(Tool.objects.order_by("pk").values())
