@@ -148,14 +148,31 @@ def test_a_withdrawn_tool_that_is_pinned_stands_on_home_and_before_publishing(ad
     assert f"withdrawn send_fax : {tool.endpoint.vendor} does not list it any more" in said
 
 
-def test_a_pinned_tool_of_a_removed_vendor_is_gone_too(admin, alice):
+@pytest.mark.parametrize("gone", ["endpoint", "vendor"])
+def test_a_pinned_tool_of_a_removed_vendor_is_gone_too(admin, alice, gone):
     tool = make_tool(name="send_fax")
     pins.pin_tool(make_agent(slug="desk"), actor=alice, tool=tool)
-    tool.endpoint.removed_at = timezone.now()
-    tool.endpoint.save()
+    removed = tool.endpoint if gone == "endpoint" else tool.endpoint.vendor
+    removed.removed_at = timezone.now()
+    removed.save()
 
     assert "vendor removed" in text_of(admin.get("/"))
     assert "its vendor was removed from Pegboard" in text_of(admin.get("/agents/desk/releases/"))
+
+
+def test_what_is_gone_stands_before_publishing_of_its_own_agent_alone(admin, alice):
+    tool = make_tool(name="send_fax")
+    removed = make_pin(make_agent(slug="desk"), tool)
+    make_pin(make_agent(slug="counter"), tool)
+    make_pin(make_agent(slug="till"), make_tool(name="other"))
+    pins.remove_pin(removed, actor=alice)
+    tool.status = "withdrawn"
+    tool.save()
+    told = [
+        "send_fax" in text_of(admin.get(f"/agents/{slug}/releases/")) for slug in ("desk", "counter", "till")
+    ]
+    assert told == [False, True, False]
+    assert text_of(admin.get("/")).count("send_fax") == 1
 
 
 def test_what_is_gone_from_another_team_s_agent_is_not_told(alice):
