@@ -242,6 +242,20 @@ def test_history_leaves_out_what_a_change_left_as_it_was(api, url):
     assert newest["after"] == {"description": None, "parameters": {}, "against": None}
 
 
+def test_history_holds_words_alone_and_those_of_its_own_target(api, tool):
+    # A pin of the same number as its tool.
+    pin = make_pin(make_agent(slug="desk"), tool, pk=tool.pk)
+    url, tool_url = f"/api/v1/agents/desk/pins/{pin.pk}/tuning/", f"/api/v1/tools/{tool.pk}/tuning/"
+    api.patch(f"/api/v1/agents/desk/pins/{pin.pk}/", {"alias": "ours"})
+    api.put(url, {"description": "The agent's"})
+    api.put(tool_url, {"description": "Everybody's"})
+    told = [api.get(f"{address}history/").json()["results"] for address in (url, tool_url)]
+    assert [[row["after"]["description"] for row in rows] for rows in told] == [
+        ["The agent's"],
+        ["Everybody's"],
+    ]
+
+
 def test_history_of_another_teams_pin_is_not_there(api, url, pin):
     pin.agent.team = Team.objects.create(name="Others", slug="others")
     pin.agent.save()
