@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db.models.functions import Now
+from django.test import Client
 
 from catalog import custody, sealing
 from catalog.errors import CatalogError
@@ -310,3 +311,16 @@ def test_answer_that_comes_twice_at_once_counts_once(server, credential, ada):
     assert sorted(ended) == ["", *["sign_in_unknown"] * 3]
     assert len(server.forms) == 1
     assert Grant.objects.get().generation == 1
+
+
+def test_sign_in_begun_over_rest_in_a_browser_ends_in_that_browser(server, credential, ada):
+    here, there = Client(), Client()
+    for browser in (here, there):
+        browser.force_login(ada)
+    begun = here.post(f"/api/v1/credentials/{credential.pk}/sign-in/").json()
+    query = server.visit(begun["address"])
+
+    there.get("/credentials/callback/", query)
+    assert nothing_was_kept(credential)
+    here.get("/credentials/callback/", query)
+    assert not nothing_was_kept(credential)
