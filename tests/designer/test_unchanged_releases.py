@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from designer import agents, keys, pins, releases
 from people import directory, teams, tokens
-from people.models import ApiToken, Role
+from people.models import ApiToken, Role, User
 from tests.factories import make_tool, make_user
 
 pytestmark = pytest.mark.django_db
@@ -162,6 +162,9 @@ def test_only_what_reads_is_answered(owner, release):
 
 def test_key_of_somebody_who_has_left_is_refused(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
+    User.objects.filter(pk=owner.pk).update(is_active=False)  # its keys are not revoked yet
+    assert asked(plain, address(), etag).json()["code"] == "inactive_owner"
+    User.objects.filter(pk=owner.pk).update(is_active=True)
     directory.update_user(owner, actor=make_user(Role.ADMIN), is_active=False)
     assert asked(plain, address(), etag).json()["code"] == "inactive_owner"
 
