@@ -2,6 +2,7 @@
 
 import json
 import threading
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -121,6 +122,13 @@ def test_the_same_form_sent_twice_is_one_call():
 
     assert again == first
     assert AuditEntry.objects.count() == 1
+
+
+def test_an_id_that_was_used_for_one_version_runs_no_other():
+    one, other, actor = make_version(), make_version(), make_user()
+    first = ask_for(one, actor=actor, key=uuid.uuid4())
+    with pytest.raises(CatalogError, match="Another call was made with this id"):
+        ask_for(other, actor=actor, key=first.key)
 
 
 def test_one_person_has_few_calls_under_way():

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog import enumeration, resuming
+from catalog import enumeration, recording, resuming
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint
@@ -144,6 +144,15 @@ def test_what_another_process_reads_now_is_not_read_on(long_list, told, monkeypa
     long_list.script = steal
     run = read(long_list)
     assert (run.status, run.attempt, len(long_list.requests)) == ("running", 7, 2)
+
+
+def test_who_lost_the_lease_asks_for_nothing_more_in_the_middle_of_a_page():
+    """A page may take a request for each of its tools."""
+    part = enumeration._Part(enumeration.request_run(make_endpoint(), trigger=Trigger.COMMAND))
+    part.go_on()
+    part.heart.is_lost = True
+    with pytest.raises(recording.LostLeaseError):
+        part.go_on()
 
 
 def kept(endpoint, minutes):

@@ -305,6 +305,17 @@ def test_the_same_call_sent_twice_runs_once(owner, vendor, desk):
     assert len(vendor.requests) == 1
 
 
+def test_an_id_that_was_used_for_one_agent_runs_nothing_for_another(owner, vendor, desk):
+    agent, pin = desk
+    other = agents.create_agent(actor=owner, name="other", slug="other")
+    pins.pin_tool(other, actor=owner, tool=pin.tool, alias="sky")
+    releases.publish(other, actor=owner)
+    client, body = runtime(owner, agent, other), GIVEN | {"id": str(uuid.uuid4())}
+    assert client.post(url(), body).json()["outcome"] == "ok"
+    refused = client.post(url("other"), body)
+    assert (refused.status_code, refused.json()["code"], len(vendor.requests)) == (409, "key_taken", 1)
+
+
 def test_an_id_that_one_person_has_used_answers_nobody_else(owner, vendor, desk):
     one, other = APIClient(), APIClient()
     one.force_login(owner)

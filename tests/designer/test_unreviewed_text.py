@@ -110,6 +110,18 @@ def test_what_is_pinned_and_held_is_said_everywhere_and_not_published(admin, rew
     assert send(admin, "post", f"{DESK}/releases/").status_code == 201
 
 
+def test_what_is_pinned_and_was_blocked_says_so_and_is_not_published(admin, rewritten):
+    row = rewritten()
+    row.pins.update(version=row.stopped)
+    held = Finding.objects.get(code="HELD")
+    send(admin, "post", f"/api/v1/findings/{held.pk}/resolve/", {"decision": "block"})
+
+    refused = send(admin, "post", f"{DESK}/releases/")
+    assert (refused.status_code, refused.json()["code"]) == (409, "version_blocked")
+    assert "was blocked in review. Move the pin to another version." in refused.json()["message"]
+    assert "Blocked in review" in text_of(admin.get("/agents/desk/"))
+
+
 def test_what_is_pinned_and_waits_without_being_held_says_so_and_can_be_published(admin, rewritten):
     """The endpoint lets rewritten versions through, and the finding about it is still open."""
     row = rewritten(drift="accept")
