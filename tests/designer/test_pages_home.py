@@ -1,4 +1,5 @@
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from catalog.models import Finding
@@ -203,3 +204,34 @@ def test_a_trifle_about_what_is_pinned_is_no_news_of_its_agent(admin):
     finding.severity = "medium"
     finding.save()
     assert ["under review" in text_of(admin.get(path)).lower() for path in pages] == [True] * 3
+
+
+def test_each_designer_is_told_of_the_agents_of_their_teams_whoever_asked_before(admin):
+    """The queries are put together once for a role."""
+    designers = {"Fax": make_user(Role.DESIGNER), "Mail": make_user(Role.DESIGNER)}
+    for name, user in designers.items():
+        team = teams.create_team(actor=user, name=name)
+        teams.add_member(team, user, actor=user)
+        agent = make_agent(name=f"{name} desk", team=team)
+        make_pin(agent, make_tool(name=f"{name} away", status="withdrawn"))
+        stale = make_tool(name=f"{name} stale")
+        make_pin(agent, stale)
+        Finding.objects.create(
+            endpoint=stale.endpoint,
+            tool=stale,
+            version=stale.current,
+            code="DRIFT",
+            severity="high",
+            subject="x",
+            message="It drifted.",
+        )
+        make_version(stale)
+
+    for name in ("Fax", "Mail", "Fax"):
+        client = Client()
+        client.force_login(designers[name])
+        told = client.get("/").context
+        for panel in ("gone", "behind", "reviewed"):
+            assert {pin.agent.name for pin in told[panel]} == {f"{name} desk"}, panel
+        assert [agent.name for agent in told["agents"]] == [f"{name} desk"]
+    assert {pin.agent.name for pin in admin.get("/").context["behind"]} == {"Fax desk", "Mail desk"}
