@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from django.contrib import messages
@@ -19,6 +20,7 @@ from catalog.views.asked import number, numbers
 from designer import addresses, pins
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin
+from people.compiled_queries import CompiledQuery, given, given_keys
 from people.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -53,7 +55,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "agent": agent,
         "page": page,
         "problem": problem,
-        "rows": _with_use(page.rows, agent),
+        "rows": _shown(page.rows, agent),
         "count_says": _count_says(page),
         "is_filtered": any(asked.get(name) for name in NARROWING),
         "clear_url": reverse("tool-list") + (f"?agent={agent.slug}" if agent else ""),
@@ -138,21 +140,30 @@ def _query(asked: QueryDict) -> Query:
     )
 
 
-def _with_use(rows: list[dict[str, Any]], agent: Agent | None) -> list[dict[str, Any]]:
+def _shown(rows: list[dict[str, Any]], agent: Agent | None) -> list[dict[str, Any]]:
     """Each row with how many agents use the tool, and the number of this agent's pin if it is among them."""
-    live = Pin.objects.live().filter(tool__in=[row["id"] for row in rows]).order_by()
-    counted = live.values("tool").annotate(
-        used_by=Count("agent", distinct=True), pinned=Max("pk", filter=Q(agent=agent))
-    )
-    use = {each["tool"]: each for each in counted}
+    counted = _use().rows(tools=[row["id"] for row in rows], agent=agent and agent.pk)
+    use = {tool: {"used_by": agents, "pinned": pin} for tool, agents, pin in counted}
+    # Fifty reversals take more than a millisecond.
+    before, _, after = reverse("tool", args=[0]).rpartition("0")
     return [
         row
         | use.get(row["id"], {"used_by": 0, "pinned": None})
         | {
+            "address": f"{before}{row['id']}{after}",
             "says_status": "Not let through" if row["is_stopped"] else ToolStatus(row["status"]).label,
         }
         for row in rows
     ]
+
+
+@cache
+def _use() -> CompiledQuery[tuple[Any, int, int | None]]:
+    live = Pin.objects.live().filter(tool__in=given_keys("tools")).order_by().values("tool")
+    counted = live.annotate(
+        used_by=Count("agent", distinct=True), pinned=Max("pk", filter=Q(agent=given("agent")))
+    )
+    return CompiledQuery(counted.values_list("tool", "used_by", "pinned"))
 
 
 def _count_says(page: ResultPage) -> str:
