@@ -1,7 +1,8 @@
-"""Addresses of agents that something was published at: they are never given to another agent.
+"""Addresses of agents. One that something was published at is never given to another agent.
 
 A runtime knows an agent by its address. If that became free, whoever took it would answer the runtimes of the
-agent before. So an address is held from the first publishing on, and leads to its agent after a new name.
+agent before. So an address is held from the first publishing on. Every address an agent had leads to it after
+a new name, for those who have its pages open: one that was never published, until another agent takes it.
 """
 
 from datetime import datetime
@@ -20,24 +21,38 @@ class Moved(NamedTuple):
 
 def hold(agent: Agent) -> None:
     """In the transaction that publishes. Safe to call again."""
+    AgentAddress.objects.filter(slug=agent.slug, is_held=False).delete()
     AgentAddress.objects.bulk_create([AgentAddress(slug=agent.slug, agent=agent)], ignore_conflicts=True)
 
 
-def move(agent: Agent) -> None:
-    """In the transaction that gave the agent another address; what was never published leaves nothing."""
+def move(agent: Agent, *, before: str) -> None:
+    """In the transaction that gave the agent another address than `before`."""
     rows = AgentAddress.objects.filter(agent=agent)
-    if rows.exists():
+    if rows.filter(is_held=True).exists():
         hold(agent)
-        rows.filter(slug=agent.slug).update(left_at=None)
-        rows.exclude(slug=agent.slug).filter(left_at=None).update(left_at=timezone.now())
+    signpost = AgentAddress(slug=before, agent=agent, is_held=False)
+    AgentAddress.objects.bulk_create([signpost], ignore_conflicts=True)
+    rows.filter(slug=agent.slug).update(left_at=None)
+    rows.exclude(slug=agent.slug).filter(left_at=None).update(left_at=timezone.now())
 
 
-def is_held(slug: str, *, besides: Agent) -> bool:
-    return AgentAddress.objects.filter(slug=slug).exclude(agent=besides.pk).exists()
+def take(agent: Agent) -> bool:
+    """In the transaction that gave the agent its address, after that: whether no other agent holds it."""
+    others = AgentAddress.objects.filter(slug=agent.slug).exclude(agent=agent.pk)
+    others.filter(is_held=False).delete()
+    return not others.exists()
 
 
 def held_like(stem: str) -> set[str]:
-    return set(AgentAddress.objects.filter(slug__startswith=stem).values_list("slug", flat=True))
+    held = AgentAddress.objects.filter(slug__startswith=stem, is_held=True)
+    return set(held.values_list("slug", flat=True))
+
+
+def agent_at(slug: str, reader: User) -> Agent | None:
+    """The living agent at this address, or else the one that was there, for what names it in a form."""
+    found = Agent.objects.live().visible_to(reader).filter(slug=slug).first()
+    left = None if found else moved_from(slug, reader)
+    return left.agent if left else found
 
 
 def moved_from(slug: str, reader: User, key: ApiToken | None = None) -> Moved | None:

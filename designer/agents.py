@@ -72,7 +72,7 @@ def update_agent(
     if facts(agent) != before:
         _save(agent)
         if agent.slug != before["slug"]:
-            agent_addresses.move(agent)
+            agent_addresses.move(agent, before=before["slug"])
         if agent.team != old_team:
             _take_along(agent, old_team, actor)
         audit.record(actor, "edit", agent, before=before, after=facts(agent), agent=agent.pk)
@@ -216,7 +216,7 @@ def _save(agent: Agent) -> None:
             raise
         raise _taken(f"There is an agent at “{agent.slug}” already.") from exc
     # After the write, which waits for whoever gives this address up at the moment.
-    if agent_addresses.is_held(agent.slug, besides=agent):
+    if not agent_addresses.take(agent):
         raise _taken(
             f"Another agent was published at “{agent.slug}”, and runtimes know it by that. Choose another."
         )

@@ -54,7 +54,7 @@ _WHICH = {"number": "AND number = %(number)s", "digest": "AND digest = %(digest)
 
 class MovedAgentMiddleware:
     """What is asked for at an agent's earlier address: REST answers and says where it is now (RFC 9745,
-    RFC 8288), a page leads there. See designer/agent_addresses.py.
+    RFC 8288), a page leads there, and a form is sent on to there. See designer/agent_addresses.py.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -72,14 +72,16 @@ class MovedAgentMiddleware:
             response.status_code == HTTPStatus.NOT_FOUND
             and match
             and slug
-            and request.method in ("GET", "HEAD")
             and request.path.startswith("/agents/")
             and isinstance(request.user, User)
             and (left := agent_addresses.moved_from(slug, request.user))
         ):
             query = request.META.get("QUERY_STRING", "")
             new = reverse(match.view_name, args=match.args, kwargs={**match.kwargs, "slug": left.agent.slug})
-            return HttpResponseRedirect(f"{new}?{query}" if query else new)
+            # 307 keeps what was typed, which was allowed here: CSRF and role are judged before the view. It
+            # is 302 and 307, not 301 and 308, which browsers remember: the agent may have its address back.
+            is_form = request.method not in ("GET", "HEAD")
+            return HttpResponseRedirect(f"{new}?{query}" if query else new, preserve_request=is_form)
         return response
 
 

@@ -79,11 +79,13 @@ class Draft(models.Model):
 
 
 class AgentAddress(models.Model):
-    """An address that something was published at: its agent's for ever. `left_at` says since when no more."""
+    """An address of an agent's: for ever if something was published at it (`is_held`), else until another
+    agent takes it. `left_at` says since when it leads to another address."""
 
     slug = models.SlugField(max_length=60, unique=True)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="addresses")
     left_at = models.DateTimeField(null=True)
+    is_held = models.BooleanField(default=True, db_default=True)
 
     class Meta:
         ordering = ["id"]

@@ -12,9 +12,10 @@ from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from core.outbound.errors import printable
-from designer.models import Agent, AgentQuerySet, Pin, Release
+from designer.models import Agent, Pin, PinQuerySet, Release
 from designer.releases import drafts, publishing
-from people.models import ApiToken, Scope, User
+from people.compiled_queries import CompiledQuery, any_user, given
+from people.models import ApiToken, Role, Scope, User
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
@@ -45,27 +46,20 @@ def with_newer(pins: QuerySet[Pin]) -> "QuerySet[PinWithNewer]":
 
 
 def pins_behind(user: User) -> "QuerySet[PinWithNewer]":
-    return _pins_behind().filter(agent__in=Agent.objects.visible_to(user))
+    pins = Pin.objects.live().visible_to(user).exclude(version=F("tool__current"))
+    return with_newer(pins).filter(newer__gt=0).select_related("agent")
 
 
-# Putting such a query together takes longer than its answer, so it is done once; a reader narrows a copy.
-@cache
-def _pins_behind() -> "QuerySet[PinWithNewer]":
-    behind = with_newer(Pin.objects.live().exclude(version=F("tool__current"))).filter(newer__gt=0)
-    return behind.select_related("agent")
-
-
-def pins_gone(user: User) -> QuerySet[Pin]:
+def pins_gone(user: User) -> PinQuerySet:
     """Pins that somebody may see whose tools nobody offers any more: calls of them may fail at any time."""
-    return _pins_gone().filter(agent__in=Agent.objects.visible_to(user))
+    return _pins_gone().visible_to(user)
 
 
-def gone_from(agent: Agent) -> QuerySet[Pin]:
+def gone_from(agent: Agent) -> PinQuerySet:
     return _pins_gone().filter(agent=agent)
 
 
-@cache
-def _pins_gone() -> QuerySet[Pin]:
+def _pins_gone() -> PinQuerySet:
     is_removed = Q(tool__endpoint__removed_at__isnull=False) | Q(
         tool__endpoint__vendor__removed_at__isnull=False
     )
@@ -109,14 +103,9 @@ def reviews(pins: Sequence[Pin]) -> dict[int, Review]:
 
 def pins_under_review(user: User) -> QuerySet[Pin]:
     """Pinned versions about which a decision waits, the newest pins first."""
-    return _pins_under_review().filter(agent__in=Agent.objects.visible_to(user))
-
-
-@cache
-def _pins_under_review() -> QuerySet[Pin]:
     waiting = Finding.objects.filter(state=FindingState.OPEN).exclude(severity=Severity.LOW)
     about = Q(version=OuterRef("version")) | Q(subject=OuterRef("version__digest"))
-    pins = Pin.objects.live().filter(tool__in=waiting.values("tool"))
+    pins = Pin.objects.live().visible_to(user).filter(tool__in=waiting.values("tool"))
     pins = pins.filter(Exists(waiting.filter(about, tool=OuterRef("tool")))).order_by("-pk")
     return pins.select_related("agent", "version")
 
@@ -130,13 +119,9 @@ def used_by_others(tool: Tool, user: User) -> int:
 
 def agents_with_state(user: User) -> QuerySet[Agent]:
     """The live agents that somebody may see, with `pin_count` and `last_number`."""
-    return _agents_with_state().all().visible_to(user)
-
-
-@cache
-def _agents_with_state() -> AgentQuerySet:
     newest = Release.objects.filter(agent=OuterRef("pk")).order_by("-number")
-    return Agent.objects.live().annotate(
+    agents = Agent.objects.live().visible_to(user)
+    return agents.annotate(
         pin_count=Count("pins", filter=Q(pins__removed_at=None)),
         last_number=Subquery(newest.values("number")[:1]),
     )
@@ -144,21 +129,28 @@ def _agents_with_state() -> AgentQuerySet:
 
 def agents_to_publish(user: User) -> list[Agent]:
     """Those that differ from their newest release, or have pins and none."""
-    return [agent for agent in drafts.noted(agents_with_state(user)) if agent.is_changed]
+    seen = _agents_with_state(user.role).rows(user=user.pk)
+    return [agent for agent in drafts.noted(seen) if agent.is_changed]
+
+
+@cache
+def _agents_with_state(role: Role) -> CompiledQuery[Agent]:
+    return CompiledQuery(agents_with_state(any_user(role)))
 
 
 def first_steps(user: User) -> Steps:
     """What this installation has done at least once, in one query."""
-    return _first_steps().get(pk=user.pk)
+    return _first_steps().rows(user=user.pk)[0]
 
 
 @cache
-def _first_steps() -> "QuerySet[User, Steps]":
+def _first_steps() -> "CompiledQuery[Steps]":
     fetched = ApiToken.objects.filter(scopes__contains=[Scope.RUNTIME]).exclude(last_used_at=None)
-    return User.objects.values(
+    steps = User.objects.filter(pk=given("user")).values(
         connected=Exists(Vendor.objects.live()),
         read=Exists(Tool.objects.all()),
         pinned=Exists(Pin.objects.live()),
         published=Exists(Release.objects.all()),
         fetched=Exists(fetched),
     )
+    return CompiledQuery(steps)

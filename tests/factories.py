@@ -14,7 +14,7 @@ _numbers = count(1)
 PASSWORD = "correct horse battery"
 
 
-def make_user(role: str = Role.ADMIN, *, username: str = "", **fields: Any) -> User:
+def make_user(role: str = Role.VIEWER, *, username: str = "", **fields: Any) -> User:
     return User.objects.create_user(username or f"{role}{next(_numbers)}", PASSWORD, role=role, **fields)
 
 

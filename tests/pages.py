@@ -10,7 +10,7 @@ from people.models import Role
 from tests.factories import make_user
 
 
-def signed_in(role: str = Role.ADMIN) -> Client:
+def signed_in(role: str = Role.VIEWER) -> Client:
     client = Client()
     client.force_login(make_user(role))
     return client

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from core.serializers import Input
 from pegboard.web import api_reference
 from people.api import generics
-from people.models import Team
+from people.models import Role, Team
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user
 from tests.test_roles import routes
 
@@ -105,7 +105,7 @@ def test_schema_of_every_body_is_closed_at_every_depth():
 @pytest.fixture
 def ask(db):
     """Any call, by an administrator, where the rows of its path exist."""
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     tool = make_tool(endpoint=make_endpoint())
     pin = make_pin(make_agent(slug="desk"), tool)
     team = Team.objects.create(name="Sales", slug="sales")

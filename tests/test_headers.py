@@ -108,7 +108,7 @@ def test_crash_has_them_too(client, monkeypatch):
         raise RuntimeError
 
     monkeypatch.setattr("people.users.update_user", fail)
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     client.force_login(admin)
     client.raise_request_exception = False
     answer = client.post(f"/users/{admin.pk}/", {"role": "admin", "is_active": "on"})
@@ -166,7 +166,7 @@ def test_settings_of_production_pass_djangos_own_check():
     ],
 )
 def test_body_is_as_large_as_its_address_takes(path, size, status, client):
-    client.force_login(make_user())
+    client.force_login(make_user(Role.ADMIN))
     kind = "application/json" if path.startswith("/api/") else "application/x-www-form-urlencoded"
     answer = client.post(path, b"x" * size, content_type=kind)
     assert answer.status_code == status

@@ -1,3 +1,4 @@
+from dataclasses import asdict
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
@@ -7,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import bounds, protocols
+from catalog import bounds, protocols, twins
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Vendor
@@ -239,6 +240,19 @@ class RefusalOutput(serializers.Serializer[Any]):
     reason = serializers.CharField()
 
 
+class ConnectedOutput(serializers.Serializer[Any]):
+    """An endpoint that stands at this address already, in this protocol."""
+
+    endpoint = serializers.IntegerField(source="endpoint.pk")
+    vendor = serializers.CharField(source="endpoint.vendor.slug")
+    name = serializers.CharField(source="endpoint.name")
+    credential = serializers.UUIDField(source="endpoint.credential_id", allow_null=True)
+    is_same = serializers.BooleanField(
+        help_text="With this credential and these settings: then `again` connects no second one."
+    )
+    message = serializers.CharField()
+
+
 class PreviewOutput(serializers.Serializer[Any]):
     tools = serializers.IntegerField()
     tokens = serializers.IntegerField()
@@ -250,6 +264,10 @@ class PreviewOutput(serializers.Serializer[Any]):
     rejected = serializers.IntegerField()
     rejections = RefusalOutput(many=True)
     notes = NoteOutput(many=True)
+    already_connected = ConnectedOutput(
+        many=True,
+        help_text="With any in it, connecting answers 409 `already_connected` unless `again` is sent.",
+    )
     error = ErrorOutput(allow_null=True)
 
 
@@ -265,7 +283,8 @@ class EndpointPreview(GenericAPIView[Endpoint]):
     def post(self, request: Request) -> Response:
         given = PreviewInput(data=request.data)
         given.is_valid(raise_exception=True)
-        found = previews.preview(vendor_operations.draft_endpoint(**given.validated_data))
+        draft = vendor_operations.draft_endpoint(**given.validated_data)
+        found = asdict(previews.preview(draft)) | {"already_connected": twins.already_connected(draft)}
         return Response(PreviewOutput(found).data)
 
 

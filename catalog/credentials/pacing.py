@@ -101,7 +101,8 @@ def turn(pace: Pace, patience: float, longest: float) -> Iterator[None]:
     while True:
         waited_for = _take(pace, token, max(0.0, ends - time.monotonic()), longest)
         if waited_for >= 0:
-            time.sleep(waited_for)
+            if waited_for:
+                time.sleep(waited_for)
             break
         if time.monotonic() >= ends or waited_for == -2:
             raise UnavailableError("BUSY", _too_busy(pace, waited_for))

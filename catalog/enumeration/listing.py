@@ -105,8 +105,10 @@ def read(
             guard = _Guard(run.endpoint, replies.seconds_before, ends, protocol.way_to_less)
             harvest = reading.read(asked, guard, progress)
             reading.look_again(session, replies)
+        if not reading.is_doubtful:
+            return harvest
         saw = base.digest(sorted(reading.seen.items()))
-        if not reading.is_doubtful or saw in run.readings[-1:]:
+        if saw in run.readings[-1:]:
             return harvest
         store.note_reading(run, saw)
     raise UnavailableError(
@@ -368,11 +370,13 @@ class _Reading:
             for tool, item in self.waiting.items()
             if tool in self.current and self.current[tool].label == item.label
         }
+        if not held:
+            return set()
         versions = ToolVersion.objects.filter(pk__in=held).values_list(
             "pk", "raw", "tool_id", "tool__tool_id"
         )
         found: set[str] = set()
-        for pk, raw, tool_pk, tool_id in versions if held else ():
+        for pk, raw, tool_pk, tool_id in versions:
             tool, item = held[pk]
             says = self._understood(item.document or {})
             if says and says == self._understood(base.decoded(raw)):

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from types import TracebackType
 
+import msgspec
 import psycopg
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
@@ -49,8 +50,7 @@ class EndpointRemovedError(DomainError):
         super().__init__("ENDPOINT_REMOVED", "The endpoint was removed meanwhile. Nothing was written.")
 
 
-@dataclass(frozen=True, slots=True)
-class StagedTool:
+class StagedTool(msgspec.Struct, frozen=True):
     """One new or changed tool, decoded. `tool_pk` is None for a tool the catalog has not seen."""
 
     tool_pk: int | None
@@ -96,16 +96,20 @@ class Harvest:
     stops: dict[int, Stopped] = field(default_factory=dict)
 
 
-COLUMNS = ", ".join(StagedTool.__dataclass_fields__)
+COLUMNS = ", ".join(StagedTool.__struct_fields__)
 
+# The sequences are looked up once, and not for each row.
+SEQUENCES = """
+SELECT pg_get_serial_sequence('catalog_tool', 'id'), pg_get_serial_sequence('catalog_toolversion', 'id')
+"""
 CREATE = """
 DROP TABLE IF EXISTS pg_temp.staged_tool;
 CREATE TEMP TABLE staged_tool (
     tool_pk bigint, tool_id text NOT NULL, label text NOT NULL, label_key bigint[] NOT NULL,
     digest text NOT NULL, name text NOT NULL, title text NOT NULL, description text NOT NULL,
     tags text[] NOT NULL, tokens integer NOT NULL, signature text NOT NULL, raw text NOT NULL,
-    new_pk bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('catalog_tool', 'id')),
-    version_pk bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('catalog_toolversion', 'id')),
+    new_pk bigint NOT NULL DEFAULT nextval(%s::regclass),
+    version_pk bigint NOT NULL DEFAULT nextval(%s::regclass),
     is_stored boolean NOT NULL DEFAULT false,
     stop text NOT NULL DEFAULT '', severity text NOT NULL DEFAULT '', why text NOT NULL DEFAULT ''
 )
@@ -139,7 +143,8 @@ class Stage:
             return
         if not self._is_made:
             with connection.cursor() as cursor:
-                cursor.execute(CREATE)
+                cursor.execute(SEQUENCES)
+                cursor.execute(CREATE, cursor.fetchone())
             self._is_made = True
         with connection.wrap_database_errors:
             if self._rows is None:
@@ -158,13 +163,10 @@ class Stage:
                 self._copying.close()
 
 
-COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
-
-
 def _escaped(text: str) -> str:
-    """Hardly a text holds one of these, and four looks are quicker than one translation."""
+    """Replacing is many times quicker than `str.translate`, and most texts hold nothing to be replaced."""
     if "\\" in text or "\t" in text or "\n" in text or "\r" in text:
-        return text.translate(COPY_ESCAPES)
+        text = text.replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
     return text
 
 

@@ -100,8 +100,7 @@ class Note:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One listed tool, identified and fingerprinted but not yet decoded.
 
     `label` is the vendor's own version text ("" when the protocol has none), `label_key` orders

@@ -8,6 +8,7 @@ first one costs.
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from django.core import signing
@@ -23,6 +24,7 @@ from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
 from core.consistent_read import one_moment
 from core.errors import DomainError, invalid
+from people.compiled_queries import CompiledQuery, given_keys
 
 RELEVANCE = "relevance"
 SORT_NAMES = (RELEVANCE, *orders.SORTS)
@@ -200,7 +202,7 @@ def _sorted(query: Query, scope: Scope, **told: Any) -> ResultPage:
     if backwards:
         keys.reverse()
     has_next, has_previous = (True, is_more) if backwards else (is_more, place is not None)
-    count = orders.tools_in(scope).order_by()[: COUNTED + 1].count()
+    count = orders.count(scope, COUNTED + 1)
     return ResultPage(
         _rows([key.tool for key in keys]),
         _write(query, keys[-1], backwards=False) if keys and has_next else None,
@@ -213,9 +215,13 @@ def _sorted(query: Query, scope: Scope, **told: Any) -> ResultPage:
 
 def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
     """In this order, as REST shows them, without making model instances."""
-    found = Tool.objects.filter(pk__in=tools).values(*PLAIN, **COLUMNS)
-    rows = {row["id"]: _with_name(row) for row in found}
+    rows = {row["id"]: _with_name(row) for row in _shown().rows(tools=list(tools))}
     return [rows[tool] for tool in tools if tool in rows]
+
+
+@cache
+def _shown() -> CompiledQuery[dict[str, Any]]:
+    return CompiledQuery(Tool.objects.filter(pk__in=given_keys("tools")).values(*PLAIN, **COLUMNS))
 
 
 def _with_name(row: dict[str, Any]) -> dict[str, Any]:
@@ -251,21 +257,24 @@ class Choice(NamedTuple):
 
 def choices() -> dict[str, list[Choice]]:
     """What the list can be narrowed by: live vendors, protocols in use, the tags on most tools, statuses."""
-    endpoints = (
-        Endpoint.objects.live()
-        .order_by("vendor__name")
-        .values_list("vendor__slug", "vendor__name", "protocol")
-    )
+    endpoints = _used().rows()
     used = {protocol for _, _, protocol in endpoints}
     return {
         "vendor": [Choice(slug, name) for slug, name in dict.fromkeys((s, n) for s, n, _ in endpoints)],
         "protocol": [Choice(name, label) for name, label in protocols.choices() if name in used],
-        "tag": [Choice(tag, tag) for tag in _common_tags()],
+        "tag": [Choice(tag, tag) for tag in sorted(text.removeprefix("#") for text in _common_tags().rows())],
         "status": [Choice(value, label) for value, label in ToolStatus.choices],
     }
 
 
-def _common_tags() -> list[str]:
+@cache
+def _used() -> CompiledQuery[tuple[str, str, str]]:
+    used = Endpoint.objects.live().values_list("vendor__slug", "vendor__name", "protocol")
+    return CompiledQuery(used.order_by("vendor__name"))
+
+
+@cache
+def _common_tags() -> CompiledQuery[str]:
     held = SearchLexeme.objects.filter(text__gte="#", text__lt="$", found_in__gt=0)
-    texts = held.order_by("-found_in", "text").values_list("text", flat=True)[:TAGS_OFFERED]
-    return sorted(text.removeprefix("#") for text in texts)
+    texts = held.order_by("-found_in", "text").values_list("text", flat=True)
+    return CompiledQuery(texts[:TAGS_OFFERED])

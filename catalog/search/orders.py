@@ -4,18 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Left, Lower
 
-from catalog.models import Tool
 from catalog.search.scope import Scope
 
 VENDOR = "vendor"
-COLUMNS: Mapping[str, Any] = {
-    "name": Lower(Left("name", 100)),
-    "-changed": F("changed_at"),
-    "tokens": F("tokens"),
-    "-tokens": F("tokens"),
+# As the indexes of the table have them.
+COLUMNS: Mapping[str, str] = {
+    "name": "lower(left(t.name, 100))",
+    "-changed": "t.changed_at",
+    "tokens": "t.tokens",
+    "-tokens": "t.tokens",
 }
 SORTS = ("name", "-changed", VENDOR, "tokens", "-tokens")
 
@@ -27,15 +25,14 @@ class Key(NamedTuple):
     tool: int
 
 
-def tools_in(scope: Scope) -> QuerySet[Tool]:
-    tools = Tool.objects.filter(endpoint__removed_at=None, endpoint__vendor__removed_at=None)
-    if scope.endpoints is not None:
-        tools = tools.filter(endpoint__in=scope.endpoints)
-    if scope.tags:
-        tools = tools.filter(tags__contains=list(scope.tags))
-    if scope.among is not None:
-        tools = tools.filter(pk__in=scope.among)
-    return tools.filter(status=scope.status) if scope.status else tools
+def count(scope: Scope, most: int) -> int:
+    """How many tools there are; counting stops at `most`."""
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT.format(scope=scope.condition()), {**scope.values(), "most": most})
+        return int(cursor.fetchone()[0])
+
+
+_COUNT = "SELECT count(*) FROM (SELECT FROM catalog_tool t WHERE {scope} LIMIT %(most)s) counted"
 
 
 def keys(order: str, scope: Scope, after: Sequence[Any] | None, limit: int, *, backwards: bool) -> list[Key]:
@@ -44,13 +41,23 @@ def keys(order: str, scope: Scope, after: Sequence[Any] | None, limit: int, *, b
     falls = order.startswith("-") != backwards
     if order == VENDOR:
         return _by_vendor(scope, place, limit, falls)
-    sign, beyond = ("-", "lt") if falls else ("", "gt")
-    tools = tools_in(scope).annotate(value=COLUMNS[order]).order_by(f"{sign}value", f"{sign}id")
-    if place:
-        further = Q(**{f"value__{beyond}": place.value}) | Q(**{f"id__{beyond}": place.tool})
-        # Says nothing that `further` does not; it is the condition an index can start from.
-        tools = tools.filter(further, **{f"value__{beyond}e": place.value})
-    return [Key(*row) for row in tools.values_list("value", "id")[:limit]]
+    beyond, direction = ("<", "DESC") if falls else (">", "ASC")
+    statement = _BY_COLUMN.format(
+        value=COLUMNS[order],
+        scope=scope.condition(),
+        direction=direction,
+        further=f"AND ({COLUMNS[order]}, t.id) {beyond} (%(value)s, %(tool)s)" if place else "",
+    )
+    values = {**scope.values(), **(place._asdict() if place else {}), "limit": limit}
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return [Key(*row) for row in cursor.fetchall()]
+
+
+_BY_COLUMN = """
+SELECT {value}, t.id FROM catalog_tool t WHERE {scope} {further}
+ORDER BY {value} {direction}, t.id {direction} LIMIT %(limit)s
+"""
 
 
 def _by_vendor(scope: Scope, place: Key | None, limit: int, falls: bool) -> list[Key]:

@@ -13,7 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -22,6 +22,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
+from msgspec import structs
 
 from catalog import worker_audit
 from catalog.credentials import sessions
@@ -315,7 +316,7 @@ class _Looking:
                     tool = identity(item.tool_id)
                     if tool in found and found[tool].digest != item.digest:
                         twofold.add(tool)
-                    found[tool] = item if self._differs(tool, item) else replace(item, document=None)
+                    found[tool] = item if self._differs(tool, item) else structs.replace(item, document=None)
                 self._end(page, number, len(found))
             if not session.bytes_read:
                 raise RefusedError("BY_HAND", "The list was entered here by hand, so nobody is asked for it.")

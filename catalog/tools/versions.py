@@ -1,12 +1,14 @@
 """Which version somebody means, and which one a version is compared with."""
 
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
 
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 
 from catalog.models import Finding, Tool, ToolVersion
 from core.outbound.errors import printable
+from people.compiled_queries import CompiledQuery, given_keys
 
 # Each says how many agents pin which version: (tool, version, agents). What is above this layer adds itself.
 PINNED: list[Callable[[Collection[int]], Iterable[tuple[int, int, int]]]] = []
@@ -34,6 +36,12 @@ def predecessors(versions: Iterable[int], *, is_offered: bool = False) -> dict[i
     Of a version that is kept out, that is the one in effect. Of any other, the last one before it in the
     vendor's own order, whenever we read it: one that was let through if there is any.
     """
+    keys = list(versions)
+    return dict(_against(is_offered).rows(versions=keys)) if keys else {}
+
+
+@cache
+def _against(is_offered: bool) -> CompiledQuery[tuple[int, int]]:
     is_before = Q(label_key__lt=OuterRef("label_key")) | Q(
         label_key=OuterRef("label_key"), ordinal__lt=OuterRef("ordinal")
     )
@@ -43,8 +51,9 @@ def predecessors(versions: Iterable[int], *, is_offered: bool = False) -> dict[i
         before = before.filter(is_kept_out=False)
     last = Subquery(before.order_by("is_kept_out", "-label_key", "-ordinal").values("pk")[:1])
     in_effect = Case(When(Q(tool__stopped=F("pk")) & ~Q(tool__current=F("pk")), then=F("tool__current")))
-    rows = ToolVersion.objects.filter(pk__in=versions).order_by().annotate(against=Coalesce(in_effect, last))
-    return dict(rows.filter(against__isnull=False).values_list("pk", "against"))
+    rows = ToolVersion.objects.filter(pk__in=given_keys("versions")).order_by()
+    rows = rows.annotate(against=Coalesce(in_effect, last)).filter(against__isnull=False)
+    return CompiledQuery(rows.values_list("pk", "against"))
 
 
 def named(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion | None:

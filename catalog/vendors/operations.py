@@ -29,7 +29,7 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.rules import policy as policies
-from catalog.twins import twins_of
+from catalog.twins import already_connected
 from catalog.vendors import setting_values
 from core import unique_violations
 from core.errors import DomainError, invalid
@@ -304,27 +304,10 @@ def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
     """Whoever connects an address is told of the endpoint that stands there, and decides."""
     with connection.cursor() as cursor:  # two who connect one address at once see each other
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('core.outbound.addresses'))")
-    twins = [twin for twin in twins_of(endpoint) if twin.protocol == endpoint.protocol]
-    if not twins:
+    found = already_connected(endpoint)
+    if not found or (again and not found[0].is_same):
         return
-    same = [
-        twin
-        for twin in twins
-        if (twin.credential_id, twin.settings) == (endpoint.credential_id, endpoint.settings)
-    ]
-    if again and not same:
-        return
-    twin = (same or twins)[0]
-    known = f"Already connected as {twin.vendor}"
-    named = f" ({twin.name})" if twin.name else ""
-    if again:
-        way_out = (
-            "and with this credential. Choose another one for a second connection, or use that endpoint."
-        )
-        message = f"{known}{named}, {way_out}"
-    else:
-        way_out = "Use that endpoint, or connect it a second time on purpose, with another credential."
-        message = f"{known}{named}. {way_out}"
+    message = found[0].message
     raise DomainError("already_connected", message, fields={"url": message}, status=409)
 
 

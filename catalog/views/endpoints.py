@@ -26,7 +26,7 @@ from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.second_look import runs as second_look
-from catalog.twins import twins_of
+from catalog.twins import already_connected
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from catalog.views import offers
@@ -69,8 +69,8 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
 def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list[Endpoint]:
     """Endpoints that stand at this address in this protocol."""
     pk = instead_of.pk if instead_of else None
-    twins = twins_of(Endpoint(pk=pk, protocol=protocol, url=in_ascii(url.strip())))
-    return [twin for twin in twins if twin.protocol == protocol]
+    entered = Endpoint(pk=pk, protocol=protocol, url=in_ascii(url.strip()))
+    return [each.endpoint for each in already_connected(entered)]
 
 
 def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectForm, ClientForm]:

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.contrib import messages
@@ -155,7 +155,7 @@ def _entries(rows: Sequence[Finding]) -> list[Entry]:
         together.setdefault((each.tool_id, each.subject, each.state), []).append(each)
     found = [_worst_first(row, together[row.tool_id, row.subject, row.state]) for row in rows]
     compared = _compared([worst for worst, *_ in found])
-    pinned = _pinned(compared)
+    pinned = _pinned({worst.tool_id for worst, *_ in found if compared[worst.pk][0]})
     needed = {pk for pair in compared.values() for pk in pair if pk}
     whole = ToolVersion.objects.in_bulk(needed | {pk for users in pinned.values() for pk in users})
     elsewhere = OtherAnswer.objects.in_bulk([row.pk for row in rows], field_name="finding_id")
@@ -189,14 +189,12 @@ def _compared(rows: Sequence[Finding]) -> dict[int, tuple[int | None, int | None
     return {row.pk: (pk, row.against_id or before.get(pk or 0)) for row in rows for pk in [about[row.pk]]}
 
 
-def _pinned(compared: Mapping[int, tuple[int | None, int | None]]) -> dict[int, dict[int, int]]:
-    """By version that is looked at: how many agents pin which version of its tool."""
-    looked_at = ToolVersion.objects.filter(pk__in=[pk for pk, _ in compared.values() if pk])
-    tools = dict(looked_at.order_by().values_list("pk", "tool_id"))
+def _pinned(tools: Collection[int]) -> dict[int, dict[int, int]]:
+    """By tool: how many agents pin which version of it."""
     users: dict[int, dict[int, int]] = {}
-    for tool, version, agents in versions.pinned(set(tools.values())):
+    for tool, version, agents in versions.pinned(tools):
         users.setdefault(tool, {})[version] = agents
-    return {pk: users.get(tool, {}) for pk, tool in tools.items()}
+    return users
 
 
 def _entry(
@@ -211,7 +209,7 @@ def _entry(
     if version is None:
         return Entry(worst, others)
     before = None if elsewhere else whole.get(compared[1] or 0)
-    users = pinned.get(version.pk, {})
+    users = pinned.get(version.tool_id, {})
     differing = [whole[pk] for pk in users if pk != version.pk and (before is None or pk != before.pk)]
     differing.sort(key=lambda each: (each.label_key, each.ordinal), reverse=True)
     return Entry(

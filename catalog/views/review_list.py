@@ -139,8 +139,8 @@ def _chosen(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | None, int 
         if row.pk == pk:
             return row, at
     # Linked to from elsewhere, or decided meanwhile.
-    if found := Finding.objects.select_related("tool", "endpoint__vendor").filter(pk=pk).first():
-        return found, None
+    if pk and (found := inbox.rows([pk])):
+        return found[0], None
     return (page.rows[0], 0) if page.rows else (None, None)
 
 

@@ -119,8 +119,8 @@ def pins_at(request: Request, slug: str) -> QuerySet[Pin]:
 
 
 def chosen_pin(request: Request, slug: str, pk: int) -> Pin:
-    rows = Pin.objects.live().visible_to(person(request)).select_related("agent", "tool")
-    return get_object_or_404(rows, agent__slug=slug, pk=pk)
+    rows = Pin.objects.live().filter(agent=chosen_agent(request, slug))
+    return get_object_or_404(rows.select_related("agent", "tool"), pk=pk)
 
 
 @extend_schema(tags=["pins"])

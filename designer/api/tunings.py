@@ -61,7 +61,9 @@ class WordsOutput(serializers.Serializer[Any]):
         given = dict(instance)
         if isinstance(given.get("against"), int):
             given["against_ordinal"] = given.pop("against")
-        return super().to_representation(given)
+        shown = super().to_representation(given)
+        # Null means the vendor's words; it would be read as a change to them.
+        return {name: value for name, value in shown.items() if name in given}
 
 
 class TuningChange(serializers.ModelSerializer[AuditEntry]):

@@ -1,73 +1,87 @@
 from functools import cache
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint, Finding, Run
-from catalog.models.findings import FindingQuerySet, FindingState
-from catalog.models.vendors import EndpointQuerySet
+from catalog.models.findings import FindingState
 from designer import pending_work
 from designer.context_processors import THEMES
+from designer.models import Pin
+from people.compiled_queries import CompiledQuery, any_user
 from people.models import Role
 from people.permissions import person, requires
 
 SHOWN = 5
 RUNS_LOOKED_AT = 500
 PIN_SHOWN = ("name", "agent__slug", "agent__name")
-VERSION_NAMED = ("version__label", "version__rewrite", "version__first_seen_at")
 YEAR = 365 * 24 * 3600
 
 
 @requires(Role.VIEWER)
 def home(request: HttpRequest) -> HttpResponse:
-    steps = pending_work.first_steps(person(request))
-    reviewed, behind = (
-        pending_work.pins_under_review(person(request)),
-        pending_work.pins_behind(person(request)),
-    )
+    user = person(request)
+    steps = pending_work.first_steps(user)
     context = {
         "steps": steps,
         "now": next((name for name, is_done in steps.items() if not is_done), ""),
-        "endpoints": _needing_action()[:SHOWN],
-        "findings": _waiting()[:SHOWN],
-        "reviewed": reviewed.only(*PIN_SHOWN, *VERSION_NAMED)[: SHOWN + 1],
-        "behind": behind.only(*PIN_SHOWN)[: SHOWN + 1],
-        "gone": pending_work.pins_gone(person(request))[: SHOWN + 1],
-        "agents": pending_work.agents_to_publish(person(request))[: SHOWN + 1],
-        "runs": _moved()[:SHOWN],
+        "endpoints": _needing_action().rows(),
+        "findings": _waiting().rows(),
+        "reviewed": _reviewed(user.role).rows(user=user.pk),
+        "behind": _behind(user.role).rows(user=user.pk),
+        "gone": _gone(user.role).rows(user=user.pk),
+        "agents": pending_work.agents_to_publish(user)[: SHOWN + 1],
+        "runs": _moved().rows(),
         "shown": SHOWN,
     }
     return render(request, "designer/home.html", context)
 
 
-# Built once, because putting one of these together takes longer than its answer, as does each column that
-# the page does not show. A slice of one is a query of its own.
+# Only the columns that the page shows: each of the others is read, decoded and thrown away.
 
 
 @cache
-def _needing_action() -> EndpointQuerySet:
-    return Endpoint.objects.needing_action().with_status().select_related("vendor")
+def _needing_action() -> CompiledQuery[Endpoint]:
+    needing = Endpoint.objects.needing_action().with_status().select_related("vendor")
+    return CompiledQuery(needing[:SHOWN])
 
 
 @cache
-def _waiting() -> FindingQuerySet:
+def _waiting() -> CompiledQuery[Finding]:
     """The heaviest first."""
     waiting = Finding.objects.filter(state=FindingState.OPEN).decisions().weighed()
     shown = ("message", "raised_at", "severity", "tool__name", "endpoint__vendor__name")
-    return waiting.select_related("tool", "endpoint__vendor").only(*shown)
+    return CompiledQuery(waiting.select_related("tool", "endpoint__vendor").only(*shown)[:SHOWN])
 
 
 @cache
-def _moved() -> QuerySet[Run]:
+def _reviewed(role: Role) -> CompiledQuery[Pin]:
+    named = ("version__label", "version__rewrite", "version__first_seen_at")
+    reviewed = pending_work.pins_under_review(any_user(role)).only(*PIN_SHOWN, *named)
+    return CompiledQuery(reviewed[: SHOWN + 1])
+
+
+@cache
+def _behind(role: Role) -> CompiledQuery[Pin]:
+    return CompiledQuery(pending_work.pins_behind(any_user(role)).only(*PIN_SHOWN)[: SHOWN + 1])
+
+
+@cache
+def _gone(role: Role) -> CompiledQuery[Pin]:
+    return CompiledQuery(pending_work.pins_gone(any_user(role))[: SHOWN + 1])
+
+
+@cache
+def _moved() -> CompiledQuery[Run]:
     """Most runs find nothing new, so the search for those that did stops after the latest ones."""
     latest = Run.objects.order_by("-pk").values("pk")[:RUNS_LOOKED_AT]
     moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
     endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name")
     shown = ("added", "changed", "withdrawn", "queued_at")
-    return moved.select_related("endpoint__vendor").only(*shown, *endpoint)
+    return CompiledQuery(moved.select_related("endpoint__vendor").only(*shown, *endpoint)[:SHOWN])
 
 
 @requires(write=Role.VIEWER)

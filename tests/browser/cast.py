@@ -13,7 +13,7 @@ from catalog.protocols.signature import AllowedValue, Annotations
 from designer import agents, pins, tunings
 from designer.releases import publishing
 from people import teams
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import (
     make_endpoint,
     make_parameter,
@@ -38,7 +38,7 @@ INPUTS = (
 
 def set_the_stage() -> list[str]:
     """Returns the address of every page that the stage makes worth looking at."""
-    actor = make_user(name="Ada Berger", username="ada")
+    actor = make_user(Role.ADMIN, name="Ada Berger", username="ada")
     endpoint = make_endpoint(
         vendor=make_vendor(name="Fair Weather", slug="weather"), last_success_at=timezone.now()
     )

@@ -74,6 +74,11 @@ def complaints() -> Callable[[Page], list[str]]:
 
 
 @pytest.fixture
-def page(open_browser: Open) -> Page:
-    """An administrator's window."""
-    return open_browser(Role.ADMIN).new_page()
+def role() -> Role:
+    """Whose window `page` is; a test that needs more says so with `parametrize`."""
+    return Role.VIEWER
+
+
+@pytest.fixture
+def page(open_browser: Open, role: Role) -> Page:
+    return open_browser(role).new_page()

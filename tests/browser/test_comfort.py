@@ -19,6 +19,7 @@ def test_slash_goes_to_the_search(page):
     expect(page.get_by_role("searchbox")).to_be_focused()
 
 
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_slash_stays_a_slash_where_somebody_types(page):
     page.goto("/agents/")
     page.get_by_label("Name", exact=True).fill("a")
@@ -71,6 +72,7 @@ def test_the_theme_changes_at_once_and_is_remembered(page):
     assert page.locator("html").get_attribute("data-theme") is None
 
 
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_leaving_with_unsaved_words_asks_first(page):
     pin = make_pin(make_agent(slug="desk"))
     page.goto(f"/agents/desk/pins/{pin.pk}/")
@@ -84,6 +86,7 @@ def test_leaving_with_unsaved_words_asks_first(page):
     assert page.url.endswith(f"/pins/{pin.pk}/")
 
 
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_name_is_judged_while_it_is_typed(page):
     pin = make_pin(make_agent(slug="desk"))
     page.goto(f"/agents/desk/pins/{pin.pk}/")
@@ -104,6 +107,7 @@ def test_pages_work_without_the_script(open_browser):
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
+@pytest.mark.parametrize("role", [Role.ADMIN])
 def test_a_decision_takes_a_finding_off_the_list_in_place(page):
     tool = make_tool(name="forecast")
     Finding.objects.create(
@@ -145,6 +149,7 @@ def test_ticks_survive_a_new_search_and_lead_to_the_comparison(page):
     expect(page.get_by_role("columnheader")).to_have_text(["send_fax", "book_flight"])
 
 
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_what_is_ticked_is_pinned_in_one_go(page):
     make_agent(slug="desk", name="Desk")
     make_tool(name="send_fax")
@@ -159,6 +164,7 @@ def test_what_is_ticked_is_pinned_in_one_go(page):
     expect(page.get_by_role("checkbox", name="send_fax")).not_to_be_checked()
 
 
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_tool_is_pinned_without_leaving_the_list(page):
     make_agent(slug="desk", name="Desk")
     make_tool(name="book_flight")
@@ -170,6 +176,7 @@ def test_a_tool_is_pinned_without_leaving_the_list(page):
     expect(page.get_by_role("link", name="book_flight")).to_be_visible()
 
 
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_the_vendors_words_come_back_into_a_box_by_one_press(page):
     pin = make_pin(make_agent(slug="desk"))
     page.goto(f"/agents/desk/pins/{pin.pk}/")
@@ -182,6 +189,7 @@ def test_the_vendors_words_come_back_into_a_box_by_one_press(page):
     expect(box).to_have_value("Tomorrow's weather for a city")
 
 
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_version_is_previewed_when_it_is_chosen(page):
     pin = make_pin(make_agent(slug="desk"))
     make_version(pin.tool)

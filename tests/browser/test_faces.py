@@ -53,7 +53,7 @@ def test_who_may_not_send_a_form_cannot_fill_it_in(open_browser):
 
 
 def test_who_approved_what_keeps_names_and_times_in_one_line(page):
-    actor = make_user(name="Alexandra Berger-Montgomery", username="ada")
+    actor = make_user(Role.DESIGNER, name="Alexandra Berger-Montgomery", username="ada")
     agent = make_agent(name="Desk", slug="desk")
     pins.pin_tool(agent, actor=actor, tool=make_tool(name="cancel_subscription_of_customer_account"))
     publishing.publish(agent, actor=actor, note="The first")

@@ -132,6 +132,7 @@ def settled_on(page, name):
 
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("role", [Role.ADMIN])
 def test_the_keyboard_goes_through_the_inbox(page, waiting):
     page.goto("/review/")
     page.evaluate("window.isTheSamePage = true")
@@ -161,6 +162,7 @@ def test_the_keyboard_goes_through_the_inbox(page, waiting):
 
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("role", [Role.ADMIN])
 def test_keys_stay_letters_where_a_note_is_typed(page, waiting):
     page.goto("/review/")
     page.get_by_text("Add a note to your decision").click()
@@ -172,6 +174,7 @@ def test_keys_stay_letters_where_a_note_is_typed(page, waiting):
 
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("role", [Role.ADMIN])
 def test_one_box_ticks_its_group(page, waiting):
     page.goto("/review/")
     page.get_by_role("checkbox", name="Tick Orders to a model").check()

@@ -53,6 +53,7 @@ def make_it(url: str, **fields):
     )
 
 
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_tool_is_tried_kept_and_run_again(page, complaints, worker):
     heard = complaints(page)
     with HostileVendor(ANSWER) as vendor:

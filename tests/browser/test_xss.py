@@ -62,7 +62,7 @@ def flat(text: str) -> str:
 
 def on_stage() -> tuple[list[str], dict[str, Tool]]:
     """Vendors of every protocol that send nothing but payloads, read, pinned, tuned and released."""
-    actor = make_user(username="mallory", name=short(PAYLOADS[4]))
+    actor = make_user(Role.DESIGNER, username="mallory", name=short(PAYLOADS[4]))
     vendors = [make_vendor(name=short(each)) for each in PAYLOADS if each.isprintable()]
     tools, addresses = {}, ["/", "/vendors/", "/review/", "/tools/", "/audit/", "/users/", "/agents/"]
     agent = agents.create_agent(actor=actor, name=short(PAYLOADS[5]), slug="desk", description=ALL[:4000])

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import sign_in, states
 from catalog.models import Credential, Grant
-from people.models import User
+from people.models import Role, User
 from tests.authorization_server import AuthorizationServer
 from tests.factories import make_user
 
@@ -19,7 +19,7 @@ SESSION = "the key of a login session"
 def make_client(server: AuthorizationServer, kind: str = "oauth_client", **changed: Any) -> Credential:
     secret = changed.pop("secret", server.client_secret or "")
     return credential_operations.create_credential(
-        actor=changed.pop("actor", None) or make_user(),
+        actor=changed.pop("actor", None) or make_user(Role.ADMIN),
         name=changed.pop("name", "Weather"),
         kind=kind,
         url=changed.pop("url", f"{server.url}/"),
@@ -30,7 +30,7 @@ def make_client(server: AuthorizationServer, kind: str = "oauth_client", **chang
 
 def signed_in(server: AuthorizationServer, **changed: Any) -> Credential:
     """Somebody has signed in: there is a token, and one to renew it with."""
-    actor = make_user()
+    actor = make_user(Role.ADMIN)
     credential = make_client(server, "oauth_code", actor=actor, **changed)
     sign(server, credential, actor)
     return credential

@@ -229,6 +229,8 @@ def test_every_status_has_its_outcome(status, outcome, code):
     [
         ({"status": 404}, "refused", "NOT_FOUND"),
         ({"status": 410}, "refused", "NOT_FOUND"),
+        ({"status": 401}, "tool_error", "HTTP_{}"),
+        ({"status": 403}, "tool_error", "HTTP_{}"),
         ({"body": {}}, "tool_error", "HTTP_{}"),
         ({"status": 503}, "tool_error", "HTTP_{}"),
     ],

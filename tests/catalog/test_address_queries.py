@@ -10,6 +10,7 @@ from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy, check_url, keys_in, without_keys
 from core.outbound.errors import RefusedError
 from core.outbound.session import Session
+from people.models import Role
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile.dialects import DIALECTS
 from tests.hostile.shop import Shop
@@ -37,7 +38,10 @@ def test_every_request_of_every_protocol_carries_it(protocol):
         assert (run.status, run.error, run.added) == ("succeeded", None, 4)
         older_versions.read_all(endpoint.pk)
         call = invocation.request_call(
-            Tool.objects.first().current, actor=make_user(), arguments={"city": "Oslo"}, is_confirmed=True
+            Tool.objects.first().current,
+            actor=make_user(Role.DESIGNER),
+            arguments={"city": "Oslo"},
+            is_confirmed=True,
         )
         before = len(vendor.requests)
         invocation.perform(call.pk, ())

@@ -25,6 +25,16 @@ def test_parameters_of_the_same_name_stand_beside_each_other(viewer):
     assert single["cells"][0] is None
 
 
+def test_outputs_are_compared_and_what_most_tools_have_stands_first(viewer):
+    one = make_tool(make_signature("one", outputs=(make_parameter("rain"), make_parameter("sky"))))
+    two = make_tool(make_signature("two", outputs=(make_parameter("sky"),)))
+
+    told = viewer.get(f"{URL}?tool={one.pk}&tool={two.pk}").json()
+
+    found = [(line["name"], [bool(cell) for cell in line["cells"]]) for line in told["outputs"]]
+    assert found == [("sky", [True, True]), ("rain", [True, False])]
+
+
 def test_words_for_all_agents_are_compared_with_the_vendors_beside_them(viewer):
     tool = make_tool(make_signature("one", description="Theirs", inputs=(make_parameter("city"),)))
     designer = make_user(Role.DESIGNER)
@@ -39,7 +49,9 @@ def test_words_for_all_agents_are_compared_with_the_vendors_beside_them(viewer):
     assert (cell["parameter"]["description"], cell["vendors"]) == ("Our town", "The city")
 
 
-@pytest.mark.parametrize("query", ["", "?tool=", "?tool=x", "?tool=0", "?tool=1" * 1 + "&tool=1" * 4])
+@pytest.mark.parametrize(
+    "query", ["", "?tool=", "?tool=x", "?tool=1&tool=x", "?tool=0", "?tool=1" * 1 + "&tool=1" * 4]
+)
 def test_what_cannot_be_compared_is_refused_at_its_parameter(viewer, query):
     reply = viewer.get(URL + query)
     assert reply.status_code == 400

@@ -14,7 +14,7 @@ from catalog.protocols.a2t import A2T
 from catalog.protocols.base import Setting
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_pin, make_tool, make_user, make_vendor
 
 pytestmark = pytest.mark.django_db
@@ -23,12 +23,12 @@ URL = "http://127.0.0.1:9100/api"
 
 @pytest.fixture
 def admin():
-    return make_user(username="ada")
+    return make_user(Role.ADMIN, username="ada")
 
 
 def make_credential(url: str = URL, **fields) -> Credential:
     given = {"name": "Main key", "kind": "bearer", "secret": "s3cret", **fields}
-    return credential_operations.create_credential(actor=make_user(), url=url, **given)
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), url=url, **given)
 
 
 def last_audit() -> tuple[str, str, dict | None, dict | None]:
@@ -120,9 +120,9 @@ def test_two_people_who_edit_different_members_both_keep_their_words(admin):
     same_vendor, same_endpoint = Vendor.objects.get(pk=vendor.pk), Endpoint.objects.get(pk=endpoint.pk)
 
     vendor_operations.update_vendor(vendor, actor=admin, name="New name")
-    vendor_operations.update_vendor(same_vendor, actor=make_user(), homepage="https://new.example/")
+    vendor_operations.update_vendor(same_vendor, actor=make_user(Role.ADMIN), homepage="https://new.example/")
     vendor_operations.update_endpoint(endpoint, actor=admin, name="Main")
-    vendor_operations.update_endpoint(same_endpoint, actor=make_user(), interval_minutes=5)
+    vendor_operations.update_endpoint(same_endpoint, actor=make_user(Role.ADMIN), interval_minutes=5)
 
     vendor.refresh_from_db()
     endpoint.refresh_from_db()
@@ -144,25 +144,25 @@ def test_edit_does_not_undo_what_a_worker_wrote_meanwhile(admin):
 
 EDITS = {
     "vendor": lambda vendor, endpoint, credential: vendor_operations.update_vendor(
-        vendor, actor=make_user(), name="Late"
+        vendor, actor=make_user(Role.ADMIN), name="Late"
     ),
     "endpoint": lambda vendor, endpoint, credential: vendor_operations.update_endpoint(
-        endpoint, actor=make_user(), name="Late"
+        endpoint, actor=make_user(Role.ADMIN), name="Late"
     ),
     "secret": lambda vendor, endpoint, credential: credential_operations.replace_secret(
-        credential, actor=make_user(), secret="late"
+        credential, actor=make_user(Role.ADMIN), secret="late"
     ),
     "new endpoint": lambda vendor, endpoint, credential: vendor_operations.create_endpoint(
-        actor=make_user(), vendor=vendor, protocol="a2t", url=URL
+        actor=make_user(Role.ADMIN), vendor=vendor, protocol="a2t", url=URL
     ),
     "vendor twice": lambda vendor, endpoint, credential: vendor_operations.remove_vendor(
-        vendor, actor=make_user()
+        vendor, actor=make_user(Role.ADMIN)
     ),
     "endpoint twice": lambda vendor, endpoint, credential: vendor_operations.remove_endpoint(
-        endpoint, actor=make_user()
+        endpoint, actor=make_user(Role.ADMIN)
     ),
     "credential twice": lambda vendor, endpoint, credential: credential_operations.remove_credential(
-        credential, actor=make_user()
+        credential, actor=make_user(Role.ADMIN)
     ),
 }
 

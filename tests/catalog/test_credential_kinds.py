@@ -13,7 +13,7 @@ from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.models import Credential
 from core.outbound.errors import RefusedError
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, Request, json_reply, reply
 from tests.pages import signed_in, text_of
@@ -25,7 +25,7 @@ KEY = "kAnarY+vogel/17=geheim&x"
 
 def make_credential(url: str, **fields) -> Credential:
     given = {"name": "Key", "kind": "query", "parameter": "api_key", "secret": KEY, **fields}
-    return credential_operations.create_credential(actor=make_user(), url=url, **given)
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), url=url, **given)
 
 
 def ask(vendor: HostileVendor, path: str = "/a", params=None, *, exchanges=None, **fields):
@@ -139,7 +139,7 @@ def test_details_of_other_kinds_are_not_kept():
 
 
 def test_a_person_enters_both_kinds_on_the_page():
-    admin = signed_in()
+    admin = signed_in(Role.ADMIN)
     given = {"name": "Key", "url": "http://127.0.0.1:9100/", "secret": KEY, "lifetime_seconds": 300}
 
     query = admin.post("/credentials/new/", given | {"kind": "query", "parameter": "key"}, follow=True)

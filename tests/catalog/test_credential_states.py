@@ -31,7 +31,7 @@ def server():
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 def state_of(api: APIClient, pk: object) -> dict:
@@ -55,7 +55,11 @@ def guarded(vendor: Vendor):
 
     vendor.script = guard
     credential = credential_operations.create_credential(
-        actor=make_user(username="ada"), name="Key", kind="bearer", url=vendor.url, secret="a wrong one"
+        actor=make_user(Role.ADMIN, username="ada"),
+        name="Key",
+        kind="bearer",
+        url=vendor.url,
+        secret="a wrong one",
     )
     return make_endpoint(url=vendor.url, credential=credential, name="Main")
 
@@ -105,7 +109,9 @@ def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, ad
     with sessions.open_session(guarded) as session:
         with pytest.raises(Exception, match="401"):
             session.get("/tools")
-        credential_operations.replace_secret(guarded.credential, actor=make_user(), secret="the right one")
+        credential_operations.replace_secret(
+            guarded.credential, actor=make_user(Role.ADMIN), secret="the right one"
+        )
 
     assert state_of(admin_api, guarded.credential_id)["state"] == "new"
 
@@ -126,7 +132,7 @@ def test_a_secret_that_does_not_open_is_refused_with_a_way_out(
     admin, admin_api, settings, keys, sealed, says
 ):
     credential = credential_operations.create_credential(
-        actor=make_user(), name="Key", kind="bearer", url="https://a.example/", secret="s3cret"
+        actor=make_user(Role.ADMIN), name="Key", kind="bearer", url="https://a.example/", secret="s3cret"
     )
     settings.KEYS = settings.KEYS if keys is None else keys
     if sealed is not None:
@@ -218,7 +224,7 @@ def test_forged_replayed_and_foreign_replies_to_a_sign_in_are_refused(admin, ser
     for query, client, where in (
         ({}, admin, unknown),
         ({**back, "state": "guessed"}, admin, unknown),
-        (back, signed_in(), unknown),
+        (back, signed_in(Role.ADMIN), unknown),
         ({**back, "iss": "https://evil.example"}, admin, known),
         (back, admin, unknown),  # the one before has used the state up
     ):
@@ -428,7 +434,12 @@ def test_another_origin_unbinds_the_secret(what, before, after, role):
     """Whoever may change an address must not get the secret sent to it."""
     settings = {"token_url": "http://127.0.0.1:9100/token", "client_id": "x"}
     credential = credential_operations.create_credential(
-        actor=make_user(), name="Key", kind="oauth_client", url=EDITS[0][1], secret="s3cret", **settings
+        actor=make_user(Role.ADMIN),
+        name="Key",
+        kind="oauth_client",
+        url=EDITS[0][1],
+        secret="s3cret",
+        **settings,
     )
     endpoint = make_endpoint(url=EDITS[0][1], credential=credential)
     api = APIClient()
@@ -511,7 +522,7 @@ def test_list_of_many_credentials_costs_the_same(admin, server, django_assert_ma
     for _ in range(3):
         make_client(server, "oauth_code")
         credential_operations.create_credential(
-            actor=make_user(), name="Key", kind="bearer", url="https://a.example/", secret="s3cret"
+            actor=make_user(Role.ADMIN), name="Key", kind="bearer", url="https://a.example/", secret="s3cret"
         )
 
     with django_assert_max_num_queries(12):

@@ -21,6 +21,7 @@ from catalog.vendors import operations as vendor_operations
 from core.encryption import Secret
 from core.errors import DomainError
 from core.outbound.errors import RefusedError
+from people.models import Role
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, raw, reply
 from tests.vendor import Vendor, serving, tool, tools
@@ -34,7 +35,7 @@ def key(name: str, fill: int = 0, size: int = 32) -> str:
 
 def make_credential(secret: str = "s3cret", **fields) -> Credential:
     given = {"name": "Main key", "kind": "bearer", "url": URL, **fields}
-    return credential_operations.create_credential(actor=make_user(), secret=secret, **given)
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), secret=secret, **given)
 
 
 def test_secret_does_not_show_itself():
@@ -126,7 +127,7 @@ def test_first_key_seals_and_all_keys_open(settings):
     new = make_credential("new secret")
     assert new.sealed.startswith("v1:k2:")
     assert sessions.unseal(old).reveal() == "old secret"
-    old = credential_operations.replace_secret(old, actor=make_user(), secret="old secret")
+    old = credential_operations.replace_secret(old, actor=make_user(Role.ADMIN), secret="old secret")
 
     settings.KEYS = [key("k2", fill=2)]
     assert [sessions.unseal(row).reveal() for row in (old, new)] == ["old secret", "new secret"]
@@ -291,7 +292,7 @@ def test_who_may_move_an_endpoint_cannot_have_its_secret_sent_elsewhere(vendor):
     endpoint = make_endpoint(url=vendor.url, credential=make_credential(url=vendor.url))
 
     with serving(Vendor(tools(3))) as elsewhere:
-        vendor_operations.update_endpoint(endpoint, actor=make_user(), url=elsewhere.url)
+        vendor_operations.update_endpoint(endpoint, actor=make_user(Role.ADMIN), url=elsewhere.url)
         run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
     assert run.seen == 3

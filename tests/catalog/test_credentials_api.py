@@ -257,3 +257,22 @@ def test_later_of_two_edits_is_told_what_the_first_one_wrote(admin_api):
     assert sessions.unseal(row).reveal() == GIVEN["secret"]
     assert admin_api.patch(path, {"secret": "an0ther"}).status_code == 200
     assert sessions.unseal(Credential.objects.get()).reveal() == "an0ther"
+
+
+REGISTERS = {"registration_url": "https://auth.acme.example/register"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"kind": "oauth_client"}, "Only a credential that a person signs in for registers itself."),
+        ({"secret": "s3cret-key"}, "Give either a client that you have, or the address to register at."),
+        ({"client": {"client_id": "ours"}}, "Give either a client that you have"),
+    ],
+)
+def test_what_would_be_lost_in_registering_is_refused_before_a_server_is_asked(admin_api, given, says):
+    client = REGISTERS | given.get("client", {})
+    body = {"name": "Main", "kind": "oauth_code", "url": GIVEN["url"], **given, "client": client}
+    answer = admin_api.post(URL, body, format="json")
+    assert refusal(answer) == (400, "invalid", {"client"})
+    assert answer.json()["fields"]["client"].startswith(says)

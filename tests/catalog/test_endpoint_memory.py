@@ -5,6 +5,7 @@ import pytest
 from catalog.credentials import sessions
 from catalog.models import Endpoint
 from catalog.vendors import operations as vendor_operations
+from people.models import Role
 from tests.factories import make_endpoint, make_user
 
 pytestmark = pytest.mark.django_db
@@ -29,5 +30,7 @@ def test_what_was_found_out_about_another_address_is_not_written_back(change):
     endpoint = make_endpoint(url="http://127.0.0.1:9/")
     with sessions.open_session(endpoint) as session:
         session.memory["era"] = "handshake"
-        vendor_operations.update_endpoint(Endpoint.objects.get(pk=endpoint.pk), actor=make_user(), **change)
+        vendor_operations.update_endpoint(
+            Endpoint.objects.get(pk=endpoint.pk), actor=make_user(Role.ADMIN), **change
+        )
     assert remembered(endpoint) == {}

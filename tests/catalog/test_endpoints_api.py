@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Endpoint, Run
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ def refusal(answer) -> tuple[int, str, set[str]]:
 
 def make_credential(url: str = ADDRESS) -> Credential:
     return credential_operations.create_credential(
-        actor=make_user(), name="Key", kind="bearer", url=url, secret="s3cret"
+        actor=make_user(Role.ADMIN), name="Key", kind="bearer", url=url, secret="s3cret"
     )
 
 

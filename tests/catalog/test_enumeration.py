@@ -8,7 +8,7 @@ from django.utils import timezone
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.runs import Trigger
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor, tool, tools
 
@@ -39,6 +39,23 @@ def test_first_run_adds_every_tool_with_its_first_version(endpoint):
     assert first.current.label == "1"
     assert first.current.decoded().inputs[0].name == "city"
     assert json.loads(first.current.raw)["description"] == "Does thing 1."
+
+
+@pytest.mark.parametrize(
+    "odd", ["\\", r"\N", r"\.", r"\t", "\t", "\n", "\r", "\r\n", '"', '{"a","b"}', "\\\t\\\\\n", "NULL", ""]
+)
+def test_words_that_a_copy_could_take_for_its_own_are_kept_exactly(endpoint, vendor, odd):
+    said = [f"{odd}words", f"words{odd}words", f"words{odd}", odd or "none"]
+    vendor.listed[:] = [tool(1, description=said[0], tags=said), tool(2, description=said[2])]
+    assert counts(read(endpoint)) == {"pages": 1, "seen": 2, "added": 2}
+    first, second = Tool.objects.select_related("current").order_by("name")
+    assert (first.name, first.description, first.tags) == ("tool_1", said[0], said)
+    assert (second.name, second.description, second.current.decoded().description) == (
+        "tool_2",
+        said[2],
+        said[2],
+    )
+    assert json.loads(first.current.raw) == vendor.listed[0]
 
 
 def test_second_run_over_the_same_bytes_writes_nothing(endpoint, django_assert_max_num_queries):
@@ -141,7 +158,7 @@ def test_an_empty_listing_is_held_until_a_person_confirms(
     assert endpoint.status == "held"
     assert Tool.objects.filter(status="active").count() == 25
 
-    confirmed = enumeration_runs.perform(enumeration_runs.confirm_held(run, actor=make_user()).pk)
+    confirmed = enumeration_runs.perform(enumeration_runs.confirm_held(run, actor=make_user(Role.ADMIN)).pk)
     endpoint.refresh_from_db()
     assert (confirmed.status, confirmed.withdrawn, endpoint.status) == ("succeeded", 25, "ok")
 
@@ -176,7 +193,7 @@ def test_a_confirmation_reaches_a_run_that_is_already_waiting(endpoint, vendor):
     vendor.listed = []
     held = read(endpoint)
     waiting = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
-    assert enumeration_runs.confirm_held(held, actor=make_user()) == waiting
+    assert enumeration_runs.confirm_held(held, actor=make_user(Role.ADMIN)) == waiting
     assert enumeration_runs.perform(waiting.pk).withdrawn == 25
     assert AuditEntry.objects.get(action="confirm").after == {"run": waiting.pk, "may_withdraw": 25}
 
@@ -199,7 +216,7 @@ def test_a_confirmation_covers_no_more_tools_than_the_person_saw(endpoint, vendo
     vendor.listed = tools(15)
     held = read(endpoint)
     vendor.listed = tools(5)
-    run = enumeration_runs.perform(enumeration_runs.confirm_held(held, actor=make_user()).pk)
+    run = enumeration_runs.perform(enumeration_runs.confirm_held(held, actor=make_user(Role.ADMIN)).pk)
     assert (run.error_code, run.would_withdraw) == ("SHRINK_HELD", 20)
 
 
@@ -419,7 +436,7 @@ def test_a_bad_secret_key_ends_the_run_in_plain_words(endpoint, settings):
     from catalog.credentials import operations as credential_operations
 
     credential = credential_operations.create_credential(
-        actor=make_user(), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
+        actor=make_user(Role.ADMIN), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
     )
     Endpoint.objects.update(credential=credential)
     settings.KEYS = ["k2:" + "A" * 43 + "="]
@@ -431,7 +448,12 @@ def test_the_credential_travels_to_its_own_origin_only(endpoint, vendor):
     from catalog.credentials import operations as credential_operations
 
     credential = credential_operations.create_credential(
-        actor=make_user(), name="Key", kind="header", header="X-Key", url=endpoint.url, secret="s3cret"
+        actor=make_user(Role.ADMIN),
+        name="Key",
+        kind="header",
+        header="X-Key",
+        url=endpoint.url,
+        secret="s3cret",
     )
     Endpoint.objects.update(credential=credential)
     read(endpoint)

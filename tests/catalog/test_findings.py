@@ -3,7 +3,7 @@ import pytest
 from catalog.models import Finding
 from catalog.review import decisions
 from core.errors import DomainError
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_tool, make_user
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,7 @@ def make_finding(**fields) -> Finding:
 
 @pytest.mark.parametrize(("decision", "state"), [("accept", "accepted"), ("block", "blocked")])
 def test_decision_keeps_who_made_it_when_and_why(decision, state):
-    finding, ada = make_finding(), make_user(username="ada")
+    finding, ada = make_finding(), make_user(Role.ADMIN, username="ada")
 
     resolved = decisions.resolve(finding, actor=ada, decision=decision, note="Talked to them.")
 
@@ -34,8 +34,8 @@ def test_decision_keeps_who_made_it_when_and_why(decision, state):
 def test_decision_may_be_changed_and_both_stay_in_the_trail():
     finding = make_finding()
 
-    decisions.resolve(finding, actor=make_user(), decision="accept")
-    decisions.resolve(finding, actor=make_user(), decision="block", note="No.")
+    decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="accept")
+    decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="block", note="No.")
 
     finding.refresh_from_db()
     assert finding.state == "blocked"
@@ -43,10 +43,10 @@ def test_decision_may_be_changed_and_both_stay_in_the_trail():
 
 
 def test_same_decision_twice_is_one_decision():
-    finding, first = make_finding(), make_user()
+    finding, first = make_finding(), make_user(Role.ADMIN)
 
     decisions.resolve(finding, actor=first, decision="accept", note="Fine.")
-    decisions.resolve(finding, actor=make_user(), decision="accept", note="Fine.")
+    decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="accept", note="Fine.")
 
     finding.refresh_from_db()
     assert finding.resolved_by == first
@@ -61,7 +61,7 @@ def test_what_is_no_decision_changes_nothing(given, field):
     finding = make_finding()
 
     with pytest.raises(DomainError) as refused:
-        decisions.resolve(finding, actor=make_user(), **given)
+        decisions.resolve(finding, actor=make_user(Role.ADMIN), **given)
 
     assert list(refused.value.fields) == [field]
     finding.refresh_from_db()

@@ -4,7 +4,7 @@ import pytest
 
 from catalog.models import Finding
 from catalog.review import decisions, holds
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_signature, make_tool, make_user, make_version
 
 pytestmark = pytest.mark.django_db
@@ -42,10 +42,10 @@ def test_accepting_covers_what_is_no_more_severe(tool):
         found(version, "OVERRIDE", "high"),
     )
 
-    decisions.resolve(held, actor=make_user(), decision="accept")
+    decisions.resolve(held, actor=make_user(Role.ADMIN), decision="accept")
     assert states(held, low, high) == ["accepted", "accepted", "open"]
 
-    decisions.resolve(high, actor=make_user(), decision="accept")
+    decisions.resolve(high, actor=make_user(Role.ADMIN), decision="accept")
     assert states(held, low, high) == ["accepted"] * 3
 
 
@@ -53,7 +53,7 @@ def test_accepting_a_trifle_lets_nothing_through(tool):
     version = hold(tool)
     held, low = found(version, "HELD", "high"), found(version, "STEERING", "low")
 
-    decisions.resolve(low, actor=make_user(), decision="accept")
+    decisions.resolve(low, actor=make_user(Role.ADMIN), decision="accept")
 
     tool.refresh_from_db()
     assert (states(held, low), tool.stopped) == (["open", "accepted"], version)
@@ -64,7 +64,7 @@ def test_blocking_covers_everything_about_the_bytes(tool):
     rows = found(version, "HELD", "high"), found(version, "STEERING", "low", state="noted")
     other = found(tool.current, "OVERRIDE")
 
-    decisions.resolve(rows[1], actor=make_user(), decision="block")
+    decisions.resolve(rows[1], actor=make_user(Role.ADMIN), decision="block")
 
     assert states(*rows, other) == ["blocked", "blocked", "open"]
     assert holds.standing(version) == "blocked"
@@ -74,7 +74,7 @@ def test_accepting_the_alarm_lets_the_held_version_through(tool):
     version = hold(tool)
     found(version, "HELD", "high")
 
-    decisions.resolve(found(version), actor=make_user(), decision="accept")
+    decisions.resolve(found(version), actor=make_user(Role.ADMIN), decision="accept")
 
     tool.refresh_from_db()
     assert (tool.current, tool.stopped, tool.description) == (version, None, "New words")
@@ -86,17 +86,17 @@ def test_blocking_what_is_current_brings_back_the_version_before(tool):
     second = make_version(tool, make_signature(tool.name, description="New words"))
     finding = found(second, "DRIFT")
 
-    decisions.resolve(finding, actor=make_user(), decision="block")
+    decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="block")
     tool.refresh_from_db()
     assert (tool.current, tool.stopped, tool.description) == (first, second, first.decoded().description)
 
-    decisions.resolve(finding, actor=make_user(), decision="accept")
+    decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="accept")
     tool.refresh_from_db()
     assert (tool.current, tool.stopped) == (second, None)
 
 
 def test_blocking_the_only_version_leaves_it_listed_and_not_offered(tool):
-    decisions.resolve(found(tool.current), actor=make_user(), decision="block")
+    decisions.resolve(found(tool.current), actor=make_user(Role.ADMIN), decision="block")
 
     tool.refresh_from_db()
     assert tool.current == tool.stopped
@@ -108,7 +108,7 @@ def test_accepting_what_the_vendor_has_left_behind_moves_nothing(tool):
     held = found(older, "HELD", "medium")
     newer = hold(tool, "Newer words")
 
-    decisions.resolve(held, actor=make_user(), decision="accept")
+    decisions.resolve(held, actor=make_user(Role.ADMIN), decision="accept")
 
     tool.refresh_from_db()
     assert (tool.current.ordinal, tool.stopped) == (1, newer)

@@ -343,7 +343,7 @@ def test_locked_credential_is_told_and_asks_nobody(archive, endpoint, settings):
 
     read(endpoint)
     credential = credential_operations.create_credential(
-        actor=make_user(), name="Key", kind="bearer", url=archive.url, secret="s3cret"
+        actor=make_user(Role.ADMIN), name="Key", kind="bearer", url=archive.url, secret="s3cret"
     )
     Endpoint.objects.update(credential=credential)
     settings.KEYS = []

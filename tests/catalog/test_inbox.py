@@ -22,7 +22,7 @@ MOST_BYTES = 60_000
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture
@@ -102,6 +102,21 @@ def test_a_decision_stands_once_under_its_heaviest_reason(admin, endpoint):
 
     assert (listed(response), shown(response)) == (["forecast"], reason.pk)
     assert "High Fair Weather · Hidden text 1" in text_of(response)
+
+
+def test_what_waits_is_what_there_is_to_decide(endpoint):
+    """Two ways to the heaviest of those that are together; see `inbox._waiting_rows`."""
+    for code, severity in (("ROLE", "medium"), (HELD, "medium"), ("STEERING", "low"), (HELD, "high")):
+        held = found(f"tool_{code}_{severity}", code, severity, endpoint=endpoint)
+        about(held.version, "ZERO_WIDTH", "medium")
+        about(held.version, "ORDERS", "medium")
+        about(held.version, "DRIFT", "high", state="accepted")
+        about(held.version, "OTHER", "high", subject="other bytes")
+
+    waiting = inbox.waiting().keys(Question())
+
+    assert set(waiting) == set(inbox.decisions(Question()).values_list("pk", flat=True))
+    assert len(waiting) == 8
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from catalog.models.runs import Trigger
 from catalog.review import holds, inspector
 from core.errors import DomainError
 from designer import pins
+from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_user, make_vendor
 from tests.vendor import tool, tools
 
@@ -78,7 +79,7 @@ def test_whoever_pins_before_the_inspection_has_it_done(endpoint):
     sneaky = Tool.objects.order_by("tool_id").first()
 
     with pytest.raises(DomainError) as refused:
-        pins.pin_tool(make_agent(), actor=make_user(), tool=sneaky)
+        pins.pin_tool(make_agent(), actor=make_user(Role.DESIGNER), tool=sneaky)
 
     assert refused.value.code == "version_held"
 
@@ -86,7 +87,7 @@ def test_whoever_pins_before_the_inspection_has_it_done(endpoint):
 def test_other_tools_are_pinned_meanwhile(endpoint):
     honest = Tool.objects.order_by("tool_id").last()
 
-    assert pins.pin_tool(make_agent(), actor=make_user(), tool=honest).version == honest.current
+    assert pins.pin_tool(make_agent(), actor=make_user(Role.DESIGNER), tool=honest).version == honest.current
 
 
 def test_what_is_not_severe_waits_for_nobody(vendor):

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -16,7 +17,7 @@ from catalog.models.findings import HELD
 from catalog.protocols.signature import Annotations
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
-from people.models import CALLS_AT_ONCE, AuditEntry
+from people.models import CALLS_AT_ONCE, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply, reply
 
@@ -35,7 +36,7 @@ def make_version(url: str = "http://127.0.0.1:9", *, annotations=Annotations(), 
 def ask_for(version: ToolVersion, arguments=None, **options) -> Call:
     given = {"city": "Oslo"} if arguments is None else arguments
     return invocation.request_call(
-        version, actor=options.pop("actor", None) or make_user(), arguments=given, **options
+        version, actor=options.pop("actor", None) or make_user(Role.DESIGNER), arguments=given, **options
     )
 
 
@@ -78,7 +79,7 @@ def test_arguments_beyond_the_limit_are_refused():
 
 def test_a_tool_of_a_removed_vendor_is_not_called():
     version = make_version()
-    vendor_operations.remove_endpoint(version.tool.endpoint, actor=make_user())
+    vendor_operations.remove_endpoint(version.tool.endpoint, actor=make_user(Role.ADMIN))
 
     with pytest.raises(DomainError, match="vendor was removed"):
         ask_for(ToolVersion.objects.get(pk=version.pk))
@@ -87,7 +88,7 @@ def test_a_tool_of_a_removed_vendor_is_not_called():
 def test_a_call_of_a_vendor_that_was_removed_meanwhile_is_not_sent():
     with HostileVendor(ANSWER) as vendor:
         call = ask_for(make_version(vendor.url))
-        vendor_operations.remove_endpoint(call.tool.endpoint, actor=make_user())
+        vendor_operations.remove_endpoint(call.tool.endpoint, actor=make_user(Role.ADMIN))
         invocation.perform(call.pk)
 
     call.refresh_from_db()
@@ -104,7 +105,7 @@ def test_what_may_destroy_asks_first():
 
 
 def test_each_call_is_in_the_audit_trail_without_its_arguments():
-    actor = make_user()
+    actor = make_user(Role.DESIGNER)
     call = ask_for(make_version(), {"city": "Secretville"}, actor=actor)
 
     entry = AuditEntry.objects.get()
@@ -116,7 +117,7 @@ def test_each_call_is_in_the_audit_trail_without_its_arguments():
 
 
 def test_the_same_form_sent_twice_is_one_call():
-    version, actor = make_version(), make_user()
+    version, actor = make_version(), make_user(Role.DESIGNER)
     first = ask_for(version, actor=actor)
 
     again = ask_for(version, actor=actor, key=first.key)
@@ -125,8 +126,15 @@ def test_the_same_form_sent_twice_is_one_call():
     assert AuditEntry.objects.count() == 1
 
 
+def test_an_id_that_was_used_for_one_version_runs_no_other():
+    one, other, actor = make_version(), make_version(), make_user()
+    first = ask_for(one, actor=actor, key=uuid.uuid4())
+    with pytest.raises(DomainError, match="Another call was made with this id"):
+        ask_for(other, actor=actor, key=first.key)
+
+
 def test_one_person_has_few_calls_under_way():
-    version, actor = make_version(), make_user()
+    version, actor = make_version(), make_user(Role.DESIGNER)
     for _ in range(CALLS_AT_ONCE):
         ask_for(version, actor=actor)
 
@@ -312,14 +320,14 @@ def test_long_outputs_are_cut_and_say_so():
 
 def make_credential(url: str) -> Credential:
     return credential_operations.create_credential(
-        actor=make_user(), name="Key", kind="header", header="X-Key", url=url, secret="kAnarY-vogel"
+        actor=make_user(Role.ADMIN), name="Key", kind="header", header="X-Key", url=url, secret="kAnarY-vogel"
     )
 
 
 def test_the_exchange_is_kept_without_the_secret():
     with HostileVendor(ANSWER) as vendor:
         credential = credential_operations.create_credential(
-            actor=make_user(),
+            actor=make_user(Role.ADMIN),
             name="Key",
             kind="header",
             header="X-Key",
@@ -355,7 +363,7 @@ def test_a_vendor_that_sends_the_secret_back_gives_nothing_away(secret, status):
 
     with HostileVendor(parrot) as vendor:
         credential = credential_operations.create_credential(
-            actor=make_user(),
+            actor=make_user(Role.ADMIN),
             name="Key",
             kind="header",
             header="X-Key",

@@ -15,6 +15,7 @@ from catalog.models import Call, Example
 from catalog.models.calls import CallStatus
 from catalog.models.runs import Trigger
 from catalog.protocols.signature import Annotations, Requirements
+from people.models import Role
 from tests.catalog.openapi_documents import document, operation
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply
@@ -216,7 +217,9 @@ def test_a_call_belongs_to_its_tool(designer_api):
 def make_call(**fields) -> Call:
     from tests.factories import make_user
 
-    call = invocation.request_call(make_it().current, actor=make_user(), arguments={"city": "Oslo"})
+    call = invocation.request_call(
+        make_it().current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
+    )
     Call.objects.filter(pk=call.pk).update(**{"status": "finished", "outcome": "ok"} | fields)
     return Call.objects.get(pk=call.pk)
 

@@ -21,6 +21,7 @@ from catalog.models import Call
 from catalog.models.runs import Trigger
 from catalog.tasks import perform_call
 from pegboard.celery import app
+from people.models import Role
 from tests.catalog.test_credentials import broker_values, database_rows
 from tests.factories import make_endpoint, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply
@@ -37,7 +38,7 @@ CANARY = "kAnarY+vogel/17=geheim"
 
 def ask_for(url: str, **fields) -> Call:
     tool = make_tool(make_signature(), endpoint=make_endpoint(url=url, **fields))
-    return invocation.request_call(tool.current, actor=make_user(), arguments={"city": "Oslo"})
+    return invocation.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
 
 
 def let_it_pass(call: Call) -> None:
@@ -93,7 +94,7 @@ def messages_about(call: Call) -> list[str]:
 
 def test_calls_have_a_queue_of_their_own():
     call = ask_for("http://127.0.0.1:9")
-    enumeration_runs.request_run(call.tool.endpoint, trigger=Trigger.PERSON, actor=make_user())
+    enumeration_runs.request_run(call.tool.endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
     url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
     with redis.Redis.from_url(url) as broker:
         calls, others = (b"".join(broker.lrange(name, 0, -1)).decode() for name in ("calls", "enumeration"))
@@ -139,7 +140,7 @@ def test_secrets_of_a_call_are_found_nowhere(kind, caplog, capfd):
     with HostileVendor(parrot) as vendor:
         details = {"kind": kind, "parameter": "key"}
         credential = credential_operations.create_credential(
-            actor=make_user(), name="Key", url=vendor.url, secret=CANARY, **details
+            actor=make_user(Role.ADMIN), name="Key", url=vendor.url, secret=CANARY, **details
         )
         call = ask_for(vendor.url, credential=credential)
         invocation.perform(call.pk)

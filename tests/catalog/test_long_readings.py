@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from catalog.enumeration import kept_replies, store
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
@@ -144,6 +145,42 @@ def test_what_another_process_reads_now_is_not_read_on(long_list, told, monkeypa
     long_list.script = steal
     run = read(long_list)
     assert (run.status, run.attempt, len(long_list.requests)) == ("running", 7, 2)
+
+
+def test_who_lost_the_lease_asks_for_nothing_more_in_the_middle_of_a_page():
+    """A page may take a request for each of its tools."""
+    part = enumeration_runs._Part(enumeration_runs.request_run(make_endpoint(), trigger=Trigger.COMMAND))
+    part.go_on()
+    part.heart.is_lost = True
+    with pytest.raises(store.LostLeaseError):
+        part.go_on()
+
+
+def kept(endpoint, minutes):
+    since = timezone.now() - timedelta(minutes=minutes)
+    facts = {
+        "reader": "r",
+        "request": "0" * 64,
+        "url": endpoint.url,
+        "status": 200,
+        "headers": {},
+        "body": b"",
+    }
+    KeptReply.objects.create(endpoint=endpoint, since=since, **facts)
+    return endpoint
+
+
+def test_what_was_kept_is_forgotten_once_it_is_old_and_no_reading_goes_on():
+    young, _, read_now = (kept(make_endpoint(max_minutes=60), minutes) for minutes in (58, 62, 62))
+    Run.objects.create(endpoint=read_now, status="queued", put_aside=True)
+    kept_replies.forget_old()
+    assert {row.endpoint for row in KeptReply.objects.all()} == {young, read_now}
+
+
+def test_a_reading_that_ends_leaves_what_was_kept_of_other_vendors(long_list):
+    other = kept(make_endpoint(), 1)
+    assert read(long_list).status == "succeeded"
+    assert KeptReply.objects.get().endpoint == other
 
 
 def _database():

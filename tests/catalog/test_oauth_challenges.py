@@ -24,7 +24,7 @@ CUSTOM = "/custom/metadata/location.json"
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
 from core.outbound.errors import RefusedError
+from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, make_client, signed_in, standing, wear_out
 from tests.factories import make_endpoint, make_user
@@ -154,7 +155,9 @@ def test_call_of_a_tool_says_that_a_sign_in_is_needed(server):
     server.families[0].is_revoked = True
     wear_out(credential)
     version = endpoint.tools.get().current
-    call = invocation.request_call(version, actor=make_user(), arguments={"city": "Oslo"}, is_confirmed=True)
+    call = invocation.request_call(
+        version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}, is_confirmed=True
+    )
     invocation.perform(call.pk)
 
     call = Call.objects.get(pk=call.pk)

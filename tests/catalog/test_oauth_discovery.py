@@ -5,6 +5,7 @@ import pytest
 from catalog.credentials.oauth import discovery, metadata
 from core.outbound import challenges
 from core.outbound.errors import RefusedError
+from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.hostile_vendor import HostileVendor, json_reply, reply, then_waits
 
@@ -53,7 +54,7 @@ def test_what_was_found_is_what_a_sign_in_needs(server, db):
     server.method = "post"
     found = discovery.discover(f"{server.url}/tools")
     assert not Credential.objects.exists()
-    one, ada = found.servers[0], make_user()
+    one, ada = found.servers[0], make_user(Role.ADMIN)
     credential = make_client(
         server,
         "oauth_code",

@@ -46,7 +46,7 @@ def visited(address: str) -> str:
 
 @pytest.mark.django_db(transaction=True)
 def test_from_the_401_to_the_first_reading_a_renewal_and_the_farewell(official):
-    admin, form = signed_in(), FORM | {"url": f"{official}/mcp"}
+    admin, form = signed_in(Role.ADMIN), FORM | {"url": f"{official}/mcp"}
     page = admin.post("/endpoints/new/preview/", form, headers={"HX-Request": "true"})
     [offer] = page.context["offers"]
     assert offer["server"].problem == ""
@@ -94,7 +94,7 @@ def test_a_program_looks_up_registers_and_begins_a_sign_in_that_its_person_ends(
     back = visited(program.post(f"{at}sign-in/").json()["address"])
     assert back.startswith(found["redirect_uri"])
     query = urlsplit(back).query
-    stranger, browser = signed_in(), Client()
+    stranger, browser = signed_in(Role.ADMIN), Client()
     stranger.get("/credentials/callback/", QUERY_STRING=query)
     assert program.get(at).json()["standing"]["signed_in_by"] == ""
     browser.force_login(person)

@@ -12,7 +12,7 @@ from catalog.credentials.oauth import registration
 from catalog.models import Grant
 from core.encryption import Secret
 from core.outbound.errors import ProtocolError
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import REDIRECT, make_client, standing
 from tests.factories import make_user
@@ -196,7 +196,7 @@ def test_secret_that_was_given_for_a_while_says_so_before_it_is_over():
         assert "register Pegboard there again" in standing(ending).sentence
 
         credential_operations.update_credential(
-            ending, actor=make_user(), registered=registered(client_id="another")
+            ending, actor=make_user(Role.ADMIN), registered=registered(client_id="another")
         )
         assert standing(ending).state == "new"
         assert AuditEntry.objects.filter(action="edit").get().after["client_id"] == "another"

@@ -5,7 +5,7 @@ from django.db import transaction
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Grant
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.authorization_server import CLIENT_SECRET, AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, make_client, signed_in
 from tests.factories import make_user
@@ -47,7 +47,7 @@ ENDINGS = {
 
 @pytest.mark.parametrize("way", ENDINGS)
 def test_both_tokens_are_ended_there_after_they_are_gone_here(server, committed, way):
-    credential, ada = with_door(server), make_user()
+    credential, ada = with_door(server), make_user(Role.ADMIN)
     tokens = [server.families[0].current, next(iter(server.access))]
     with committed():
         ENDINGS[way](credential, ada)
@@ -65,11 +65,11 @@ def test_both_tokens_are_ended_there_after_they_are_gone_here(server, committed,
 def test_nothing_is_said_when_nothing_was_changed(server, committed):
     credential = with_door(server)
     with committed(), transaction.atomic():
-        credential_operations.remove_credential(credential, actor=make_user())
+        credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
         transaction.set_rollback(True)  # the rest of it went wrong
     with committed():
         credential_operations.update_credential(
-            credential, actor=make_user(), name="Another name", scope="read"
+            credential, actor=make_user(Role.ADMIN), name="Another name", scope="read"
         )
     assert server.revocations == []
     assert grant_of(credential).access_token
@@ -89,7 +89,7 @@ def test_server_that_does_not_listen_is_in_nobodys_way(server, committed, name):
     credential = with_door(server)
     server.revoke_script = FAILURES[name]
     with committed():
-        farewell = credential_operations.remove_credential(credential, actor=make_user())
+        farewell = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
     assert not Grant.objects.exists()
     assert len(server.revocations) == 1, "the second token would fare no better"
     was_told, why = told()
@@ -102,12 +102,12 @@ def test_server_that_does_not_listen_is_in_nobodys_way(server, committed, name):
 def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):
     nowhere = signed_in(server, name="without a door")
     with committed():
-        assert credential_operations.sign_out(nowhere, actor=make_user())
+        assert credential_operations.sign_out(nowhere, actor=make_user(Role.ADMIN))
     assert "it names no address for that" in told()[1]
     credential = with_door(server, name="with one")
     Grant.objects.filter(credential=credential).update(access_token="v1:x:damaged")
     with committed():
-        farewell = credential_operations.remove_credential(credential, actor=make_user())
+        farewell = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
     assert "was not told: The secret of “with one”" in farewell.sentence
     assert not Grant.objects.filter(credential=credential).exists()
 
@@ -115,7 +115,7 @@ def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):
 def test_credential_without_tokens_has_nothing_to_end(server, committed):
     credential = make_client(server, revocation_url=f"{server.url}/revoke")
     with committed():
-        assert credential_operations.remove_credential(credential, actor=make_user()).sentence == ""
+        assert credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN)).sentence == ""
     assert server.revocations == []
     assert not AuditEntry.objects.filter(action="revoke").exists()
 
@@ -127,14 +127,14 @@ def test_secret_goes_to_no_other_origin_than_the_token_address(server, elsewhere
     assert "revocation_url" in raised.value.fields
     credential = with_door(server)
     credential_operations.update_credential(
-        credential, actor=make_user(), token_url="https://other.example/token"
+        credential, actor=make_user(Role.ADMIN), token_url="https://other.example/token"
     )
     assert grant_of(credential).revocation_url == ""
 
 
 @pytest.mark.django_db(transaction=True)
 def test_page_says_whether_the_vendor_was_told(server):
-    admin, credential = browser(), with_door(server)
+    admin, credential = browser(Role.ADMIN), with_door(server)
     page = text_of(admin.get(f"/credentials/{credential.pk}/"))
     assert f"It asks {server.url.removeprefix('http://')} to end them there too" in page
     answer = admin.post(f"/credentials/{credential.pk}/remove/", follow=True)

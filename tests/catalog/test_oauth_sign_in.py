@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db.models.functions import Now
+from django.test import Client
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import sign_in, states
@@ -13,7 +14,7 @@ from catalog.models import Grant, SignIn
 from core import encryption
 from core.errors import DomainError
 from core.oauth.client import challenge_of
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.oauth_cases import (
     REDIRECT,
@@ -38,7 +39,7 @@ def server():
 
 @pytest.fixture
 def ada():
-    return make_user()
+    return make_user(Role.ADMIN)
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_attack_2_replayed_state(server, credential, ada):
 
 
 def test_attack_3_state_from_another_session_or_person(server, credential, ada):
-    eve = make_user()
+    eve = make_user(Role.ADMIN)
     back = server.visit(begin(credential, eve, session="session of Eve"))
 
     refused(back, ada, "sign_in_unknown")
@@ -312,3 +313,16 @@ def test_answer_that_comes_twice_at_once_counts_once(server, credential, ada):
     assert sorted(ended) == ["", *["sign_in_unknown"] * 3]
     assert len(server.forms) == 1
     assert Grant.objects.get().generation == 1
+
+
+def test_sign_in_begun_over_rest_in_a_browser_ends_in_that_browser(server, credential, ada):
+    here, there = Client(), Client()
+    for browser in (here, there):
+        browser.force_login(ada)
+    begun = here.post(f"/api/v1/credentials/{credential.pk}/sign-in/").json()
+    query = server.visit(begun["address"])
+
+    there.get("/credentials/callback/", query)
+    assert nothing_was_kept(credential)
+    here.get("/credentials/callback/", query)
+    assert not nothing_was_kept(credential)

@@ -8,6 +8,7 @@ from catalog.credentials.oauth.errors import NeedsSignInError
 from catalog.models import Credential, Grant
 from catalog.vendors import previews
 from core.outbound.errors import RefusedError
+from people.models import Role
 from tests.catalog.oauth_cases import REDIRECT, begin, complete, grant_of, standing, wear_out
 from tests.factories import make_endpoint, make_user
 from tests.strict_authorization import RefusalError, StrictServer
@@ -65,7 +66,7 @@ VARIATIONS = {
 def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbacks):
     varied = VARIATIONS[name]
     with StrictServer(redirect_uri=REDIRECT, **varied) as server:
-        ada = make_user()
+        ada = make_user(Role.ADMIN)
         credential = entered(server, ada)
         complete(server.visit(begin(credential, ada)), ada)
         assert read(server, credential) == "1 tool"
@@ -89,7 +90,7 @@ def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbac
 @pytest.mark.parametrize("way", WAYS)
 def test_registered_signed_in_and_read(way):
     with StrictServer(method=way, client_id="", redirect_uri=REDIRECT) as server:
-        ada, one = make_user(), discovery.discover(server.resource).servers[0]
+        ada, one = make_user(Role.ADMIN), discovery.discover(server.resource).servers[0]
         ours = registration.register(
             one.registration_url,
             redirect_uri=REDIRECT,
@@ -118,7 +119,7 @@ def test_registered_signed_in_and_read(way):
 @pytest.mark.parametrize("way", WAYS[:2])
 def test_asked_as_ourselves(way):
     with StrictServer(method=way) as server:
-        credential = entered(server, make_user(), "oauth_client")
+        credential = entered(server, make_user(Role.ADMIN), "oauth_client")
         assert read(server, credential) == "1 tool"
         assert server.faults == []
 
@@ -126,7 +127,7 @@ def test_asked_as_ourselves(way):
 @pytest.mark.django_db(transaction=True)  # a token that is refused is replaced on a connection of its own
 def test_token_that_is_over_sooner_than_it_said_is_replaced_once():
     with StrictServer(redirect_uri=REDIRECT) as server:
-        ada = make_user()
+        ada = make_user(Role.ADMIN)
         credential = entered(server, ada)
         server.counts = -1.0
         complete(server.visit(begin(credential, ada)), ada)
@@ -138,7 +139,7 @@ def test_token_that_is_over_sooner_than_it_said_is_replaced_once():
 def test_reuse_ends_the_family_and_is_said_once():
     """Somebody else has used our refresh token; the server ends everything, and we stop asking."""
     with StrictServer(redirect_uri=REDIRECT) as server:
-        ada = make_user()
+        ada = make_user(Role.ADMIN)
         credential = entered(server, ada)
         complete(server.visit(begin(credential, ada)), ada)
         stolen = Grant.objects.values_list("refresh_token", flat=True).get()
@@ -159,7 +160,7 @@ def test_reuse_ends_the_family_and_is_said_once():
 
 def test_code_that_is_sent_twice_by_somebody_else_ends_ours():
     with StrictServer(redirect_uri=REDIRECT) as server:
-        ada = make_user()
+        ada = make_user(Role.ADMIN)
         credential = entered(server, ada)
         back = server.visit(begin(credential, ada))
         complete(back, ada)
@@ -179,7 +180,7 @@ REFUSED = {
 def test_refusal_with_401_and_a_challenge_is_understood(name):
     changed, code = REFUSED[name]
     with StrictServer() as server:
-        credential = entered(server, make_user(), "oauth_client", **changed)
+        credential = entered(server, make_user(Role.ADMIN), "oauth_client", **changed)
         with pytest.raises(RefusedError) as raised:
             tokens.token_for(credential)
     assert raised.value.code == code
@@ -189,7 +190,7 @@ def test_refusal_with_401_and_a_challenge_is_understood(name):
 
 def test_other_resource_and_other_redirect_address_are_the_servers_to_refuse():
     with StrictServer(redirect_uri=REDIRECT) as server:
-        ada = make_user()
+        ada = make_user(Role.ADMIN)
         credential = entered(server, ada, resource=f"{server.url}/other")
         with pytest.raises(sign_in.SignInError, match="does not know this resource"):
             complete(server.visit(begin(credential, ada)), ada)

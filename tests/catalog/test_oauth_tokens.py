@@ -16,7 +16,7 @@ from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
 from catalog.models import Grant
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer, scripted
 from tests.catalog.oauth_cases import grant_of, make_client, sign, signed_in, standing, wear_out
 from tests.factories import make_endpoint, make_user
@@ -269,7 +269,7 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
                 tokens.token_for(credential)
         assert tokens.due() == []
         asked = len(server.forms)
-        sign(server, credential, make_user())
+        sign(server, credential, make_user(Role.ADMIN))
         tokens.token_for(credential)
 
     assert asked == 2
@@ -364,7 +364,7 @@ def test_due_tokens_are_renewed_before_anybody_asks():
 
 def test_token_server_elsewhere_gets_neither_secret_nor_token():
     with AuthorizationServer() as server, AuthorizationServer() as other:
-        credential, admin = signed_in(server), make_user()
+        credential, admin = signed_in(server), make_user(Role.ADMIN)
         credential_operations.update_credential(credential, actor=admin, token_url=f"{other.url}/token")
         with pytest.raises(NeedsSignInError):
             tokens.token_for(credential)
@@ -382,7 +382,9 @@ def test_another_scope_brings_another_token():
     with AuthorizationServer() as server:
         credential = make_client(server)
         tokens.token_for(credential)
-        credential_operations.update_credential(credential, actor=make_user(), scope="  read   only ")
+        credential_operations.update_credential(
+            credential, actor=make_user(Role.ADMIN), scope="  read   only "
+        )
         tokens.token_for(credential)
 
     assert [form["scope"] for form in server.forms] == ["read write", "read only"]
@@ -391,7 +393,7 @@ def test_another_scope_brings_another_token():
 def test_removed_credential_leaves_no_token():
     with AuthorizationServer() as server:
         credential = signed_in(server)
-        credential_operations.remove_credential(credential, actor=make_user())
+        credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
         with pytest.raises(DomainError, match="removed"):
             tokens.token_for(credential)
 
@@ -401,9 +403,9 @@ def test_removed_credential_leaves_no_token():
 def test_trail_names_no_secret():
     with AuthorizationServer() as server:
         credential = signed_in(server)
-        credential_operations.update_credential(credential, actor=make_user(), scope="read")
-        credential_operations.sign_out(credential, actor=make_user())
-        credential_operations.remove_credential(credential, actor=make_user())
+        credential_operations.update_credential(credential, actor=make_user(Role.ADMIN), scope="read")
+        credential_operations.sign_out(credential, actor=make_user(Role.ADMIN))
+        credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
 
     entries = AuditEntry.objects.filter(kind="credential").order_by("pk")
     assert [entry.action for entry in entries] == ["enter", "sign in", "edit", "sign out", "remove"]
@@ -475,7 +477,7 @@ def test_new_secret_mends_a_refused_client():
             with pytest.raises(ProtocolError):
                 tokens.token_for(credential)
         assert len(server.forms) == 1
-        credential_operations.replace_secret(credential, actor=make_user(), secret=CLIENT_SECRET)
+        credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret=CLIENT_SECRET)
         tokens.token_for(credential)
 
     assert standing(credential).state == states.State.OK
@@ -483,7 +485,7 @@ def test_new_secret_mends_a_refused_client():
 
 def test_client_may_become_a_public_one_and_back():
     with AuthorizationServer() as server:
-        credential, admin = signed_in(server), make_user()
+        credential, admin = signed_in(server), make_user(Role.ADMIN)
         credential_operations.update_credential(credential, actor=admin, client_authentication="none")
         assert grant_of(credential).credential.sealed == ""
         changed = {"client_authentication": "post", "secret": CLIENT_SECRET}

@@ -18,6 +18,7 @@ from demo.bank import REQUIREMENTS, QuillmoorBank
 from demo.oxp_server import OxpApi, definition
 from demo.shelf import Shelf
 from demo.web import Server
+from people.models import Role
 from tests.factories import make_endpoint, make_user
 
 BANK = next(vendor for vendor in VENDORS if vendor.protocol == "oxp")
@@ -147,7 +148,7 @@ def test_tool_that_asks_for_its_user_is_told_who(endpoint):
 
 def test_words_for_the_banks_own_people_are_kept_nowhere(endpoint):
     tool = Tool.objects.get(endpoint=endpoint, tool_id="Accounts.GetBalance")
-    call = invocation.request_call(tool.current, actor=make_user(), arguments={"account": "QM"})
+    call = invocation.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"account": "QM"})
     invocation.perform(call.pk)
     call.refresh_from_db()
     (attempt,) = call.decoded().attempts

@@ -22,6 +22,7 @@ from core import redis_client
 from core.outbound.addresses import Policy
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.session import Session
+from people.models import Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
 
@@ -190,7 +191,7 @@ def connect(vendor: HostileVendor) -> ToolVersion:
 
 
 def call(version: ToolVersion) -> Call:
-    made = invocation.request_call(version, actor=make_user(), arguments={"city": "Oslo"})
+    made = invocation.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
     invocation.perform(made.pk, ())
     made.refresh_from_db()
     return made
@@ -323,6 +324,17 @@ def test_while_it_is_open_calls_are_answered_without_asking():
 
 
 @pytest.mark.django_db
+def test_answer_to_a_call_says_that_the_endpoint_is_there_again():
+    with HostileVendor(json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})) as vendor:
+        version = connect(vendor)
+        failing(version.tool.endpoint, pacing.OPENS_AFTER)
+        moved(version.tool.endpoint, 45)
+        for count in (1, 2, 3):
+            call(version)
+            assert len(vendor.requests) == count
+
+
+@pytest.mark.django_db
 def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api, monkeypatch):
     def wait_for(made, seconds):
         invocation.perform(made.pk, ())
@@ -361,7 +373,7 @@ def test_reading_that_is_told_to_wait_keeps_back_readings_and_all_calls():
     with HostileVendor(busy) as vendor:
         version = connect(vendor)
         endpoint = version.tool.endpoint
-        run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+        run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
         enumeration_runs.perform(run.pk)
         asked = len(vendor.requests)
         assert call(version).error_code == "CIRCUIT_OPEN"
@@ -385,32 +397,35 @@ def test_sign_in_server_that_is_away_is_no_failure_of_the_tool():
 @pytest.mark.django_db
 def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
     def read(trigger):
-        run = enumeration_runs.request_run(endpoint, trigger=trigger, actor=make_user())
+        run = enumeration_runs.request_run(endpoint, trigger=trigger, actor=make_user(Role.ADMIN))
         assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
 
     endpoint = make_endpoint(url=vendor.url)
     read(Trigger.PERSON)
-    tool = endpoint.tools.first()
-    failing(tool, 6)
+    tool, elsewhere = endpoint.tools.first(), make_tool()
+    for each in (tool, elsewhere):
+        failing(each, 6)
     read(Trigger.SCHEDULE)
     with pytest.raises(UnavailableError):
         pacing.admit(tool, 30)
     read(Trigger.PERSON)
     pacing.admit(tool, 30)
+    with pytest.raises(UnavailableError):
+        pacing.admit(elsewhere, 30)
 
 
 @pytest.mark.django_db
 def test_person_may_ask_at_once_and_an_answer_closes_the_circuit(vendor):
     endpoint = make_endpoint(url=vendor.url)
     failing(endpoint, 6)
-    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
     assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     pacing.admit(endpoint, 30)
 
 
 @pytest.mark.django_db
 def test_runs_that_are_turned_away_open_the_circuit_and_wait_longer_each_time():
-    actor, waits = make_user(), []
+    actor, waits = make_user(Role.ADMIN), []
     with HostileVendor(reply(status=503, headers={"Retry-After": "20"})) as vendor:
         endpoint = make_endpoint(url=vendor.url)
         for _ in range(pacing.OPENS_AFTER):
@@ -428,7 +443,7 @@ def test_runs_that_are_turned_away_open_the_circuit_and_wait_longer_each_time():
 def test_new_address_starts_afresh():
     endpoint = make_endpoint()
     failing(endpoint, 6)
-    vendor_operations.update_endpoint(endpoint, actor=make_user(), url="http://127.0.0.1:9/")
+    vendor_operations.update_endpoint(endpoint, actor=make_user(Role.ADMIN), url="http://127.0.0.1:9/")
     pacing.admit(endpoint, 30)
 
 

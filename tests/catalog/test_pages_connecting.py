@@ -20,7 +20,7 @@ FORM = {
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 def test_one_form_connects_a_vendor_and_leads_to_its_first_reading(admin):

@@ -20,7 +20,7 @@ NEW, PREVIEW = "/endpoints/new/", "/endpoints/new/preview/"
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_browser_that_is_closed_on_the_way_loses_nothing(admin, server):
     admin.post(NEW, typed(server, register=offered(admin, server)["register"]))
     endpoint = Endpoint.objects.get()
 
-    another = signed_in()  # on another machine, the next day
+    another = signed_in(Role.ADMIN)  # on another machine, the next day
     page = another.get(f"/endpoints/{endpoint.pk}/")
     host = server.url.removeprefix("http://")
     assert f"Waiting for a sign-in at {host}" in text_of(page)
@@ -265,7 +265,7 @@ def test_server_that_reads_about_us_gets_an_id_without_registering(admin, server
 
 def test_details_of_a_plain_credential_are_edited(admin):
     row = credential_operations.create_credential(
-        actor=make_user(),
+        actor=make_user(Role.ADMIN),
         name="Key",
         kind="header",
         url="http://127.0.0.1:9/",
@@ -304,7 +304,7 @@ def chosen_of(admin, server, path: str, form: dict[str, str]) -> dict:
 def entered(server, kind: str) -> Credential:
     addresses = {"token_url": f"{server.url}/token", "authorization_url": f"{server.url}/authorize"}
     return credential_operations.create_credential(
-        actor=make_user(),
+        actor=make_user(Role.ADMIN),
         name="Forecasts",
         kind=kind,
         url=server.resource,
@@ -321,7 +321,7 @@ def test_whoever_edits_too_late_registers_nobody(admin, server):
     client = admin.get(path).context["client"]
     seen = {name: client[name].value() or "" for name in client.fields} | {"parameters": ""}
     offer = chosen_of(admin, server, path, seen)
-    credential_operations.update_credential(row, actor=make_user(), name="Renamed meanwhile")
+    credential_operations.update_credential(row, actor=make_user(Role.ADMIN), name="Renamed meanwhile")
 
     late = admin.post(path, seen | {"expected": client.expected, "register": offer["register"]})
     assert late.status_code == 409

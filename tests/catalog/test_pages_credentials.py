@@ -14,13 +14,13 @@ ADDRESS = "http://127.0.0.1:9100/tools"
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture
 def credential():
     return credential_operations.create_credential(
-        actor=make_user(), name="Main key", kind="bearer", url=ADDRESS, secret=SECRET
+        actor=make_user(Role.ADMIN), name="Main key", kind="bearer", url=ADDRESS, secret=SECRET
     )
 
 

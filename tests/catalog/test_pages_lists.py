@@ -1,5 +1,6 @@
 import pytest
 
+from people.models import Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_vendor
 from tests.pages import signed_in, text_of
 
@@ -8,7 +9,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 def test_an_empty_catalog_says_what_to_do(admin):

@@ -6,6 +6,7 @@ from catalog.models.runs import Trigger
 from catalog.review import decisions, inspector
 from catalog.rules import policy
 from catalog.rules.inspection import Alarm
+from people.models import Role
 from tests.factories import make_endpoint, make_user
 from tests.vendor import tool, tools
 
@@ -78,7 +79,7 @@ def test_an_accepted_version_becomes_current(vendor, connect):
     vendor.listed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
     read(endpoint)
 
-    decisions.resolve(held(), actor=make_user(), decision="accept")
+    decisions.resolve(held(), actor=make_user(Role.ADMIN), decision="accept")
 
     first = first_of(endpoint)
     assert (first.current.label, first.stopped, first.description) == ("2", None, "Does it otherwise.")
@@ -90,7 +91,7 @@ def test_a_blocked_version_stays_out_and_is_not_told_again(vendor, connect):
     changed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
     vendor.listed = changed
     read(endpoint)
-    decisions.resolve(held(), actor=make_user(), decision="block")
+    decisions.resolve(held(), actor=make_user(Role.ADMIN), decision="block")
 
     assert read(endpoint).unchanged == 3
     vendor.listed = [tool(1, 3, description="Does thing 1."), *tools(3)[1:]]
@@ -121,10 +122,10 @@ def test_the_newest_held_version_is_the_one_that_waits(vendor, connect):
         read(endpoint)
     older, newer = Finding.objects.filter(code="HELD").order_by("pk")
 
-    decisions.resolve(older, actor=make_user(), decision="accept")
+    decisions.resolve(older, actor=make_user(Role.ADMIN), decision="accept")
     assert (first_of(endpoint).current.label, first_of(endpoint).stopped.label) == ("1", "3")
 
-    decisions.resolve(newer, actor=make_user(), decision="accept")
+    decisions.resolve(newer, actor=make_user(Role.ADMIN), decision="accept")
     assert (first_of(endpoint).current.label, first_of(endpoint).stopped) == ("3", None)
 
 
@@ -148,7 +149,7 @@ def test_new_tools_may_have_to_wait(vendor, connect):
     assert first.current == first.stopped
 
     finding = Finding.objects.get(code="HELD", tool=first)
-    decisions.resolve(finding, actor=make_user(), decision="accept")
+    decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="accept")
     assert first_of(endpoint).stopped is None
     assert read(endpoint).unchanged == 3
 

@@ -4,7 +4,7 @@ import pytest
 
 from catalog.models import Endpoint
 from catalog.rules import policy
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_vendor
 from tests.pages import signed_in, text_of
 
@@ -63,7 +63,7 @@ def test_what_is_no_policy_is_refused(admin_api, given):
 
 
 def test_the_page_of_an_endpoint_shows_and_sets_it():
-    endpoint, admin = make_endpoint(), signed_in()
+    endpoint, admin = make_endpoint(), signed_in(Role.ADMIN)
     page = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
     assert "Calls that worked may fail" in page
 

@@ -9,6 +9,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.review import decisions, inspector
+from people.models import Role
 from tests.factories import make_endpoint, make_user
 from tests.faults.stand import wait_for
 from tests.vendor import tool, tools
@@ -42,7 +43,7 @@ def read(endpoint) -> Run:
 
 
 def test_reading_inspecting_and_deciding_do_not_stand_in_each_others_way(vendor):
-    endpoint, ada = make_endpoint(url=vendor.url, policy={"text": "hold"}), make_user()
+    endpoint, ada = make_endpoint(url=vendor.url, policy={"text": "hold"}), make_user(Role.ADMIN)
     vendor.listed = tools(20)
     read(endpoint)
     for version in range(2, 6):

@@ -7,7 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from catalog.models import Credential, Endpoint, Vendor
 from catalog.protocols.base import NothingKnown
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.catalog.openapi_documents import document, operation
 from tests.pages import signed_in, text_of
 
@@ -108,7 +108,7 @@ def upload(body):
 def test_wizard_shows_the_preview_beside_the_form(db):
     form = FORM | {"openapi-document_file": upload(json.dumps(PASTED).encode())}
 
-    page = signed_in().post("/endpoints/new/preview/", form, headers={"hx-request": "true"})
+    page = signed_in(Role.ADMIN).post("/endpoints/new/preview/", form, headers={"hx-request": "true"})
 
     words = text_of(page)
     assert "findBooks" in words
@@ -121,7 +121,7 @@ def test_wizard_shows_the_preview_beside_the_form(db):
 def test_wizard_without_scripts_gets_the_whole_page(db):
     form = FORM | {"openapi-document_text": json.dumps(PASTED), "openapi-include_tags": "loans\n"}
 
-    page = signed_in().post("/endpoints/new/preview/", form)
+    page = signed_in(Role.ADMIN).post("/endpoints/new/preview/", form)
 
     assert "listLoans" in text_of(page)
     assert "findBooks" not in [tool.name for tool in page.context["preview"].first]
@@ -132,7 +132,9 @@ def test_new_credential_is_used_and_not_kept(db, vendor):
     form = FORM | {"protocol": "a2t", "url": vendor.url, "a2t-page_size": "50"}
     secret = {"credential": "new", "kind": "bearer", "secret": "s3cr3t-word"}
 
-    page = signed_in().post("/endpoints/new/preview/", form | secret, headers={"hx-request": "true"})
+    page = signed_in(Role.ADMIN).post(
+        "/endpoints/new/preview/", form | secret, headers={"hx-request": "true"}
+    )
 
     assert "tool_1" in text_of(page)
     assert vendor.headers[-1]["authorization"] == "Bearer s3cr3t-word"
@@ -140,7 +142,7 @@ def test_new_credential_is_used_and_not_kept(db, vendor):
 
 
 def test_what_cannot_be_previewed_is_explained(db):
-    page = signed_in().post(
+    page = signed_in(Role.ADMIN).post(
         "/endpoints/new/preview/", FORM | {"url": "nowhere"}, headers={"hx-request": "true"}
     )
 
@@ -149,7 +151,7 @@ def test_what_cannot_be_previewed_is_explained(db):
 
 def test_uploaded_document_is_saved_read_and_never_shown_again(admin_api):
     form = FORM | {"vendor_name": "Library", "openapi-document_file": upload(json.dumps(PASTED).encode())}
-    signed_in().post("/endpoints/new/", form)
+    signed_in(Role.ADMIN).post("/endpoints/new/", form)
 
     endpoint = Endpoint.objects.get()
     (page,) = endpoint.speak().enumerate(FakeSession(), NothingKnown())
@@ -165,7 +167,7 @@ class FakeSession:
 
 
 def test_document_is_kept_until_it_is_replaced_or_forgotten(admin_api):
-    admin = signed_in()
+    admin = signed_in(Role.ADMIN)
     admin.post(
         "/endpoints/new/", FORM | {"vendor_name": "Library", "openapi-document_text": json.dumps(PASTED)}
     )
@@ -189,7 +191,7 @@ def test_document_is_kept_until_it_is_replaced_or_forgotten(admin_api):
 
 
 def test_change_is_previewed_before_it_is_saved(db):
-    admin = signed_in()
+    admin = signed_in(Role.ADMIN)
     admin.post(
         "/endpoints/new/", FORM | {"vendor_name": "Library", "openapi-document_text": json.dumps(PASTED)}
     )
@@ -208,7 +210,7 @@ def test_change_is_previewed_before_it_is_saved(db):
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", b"x" * (10 * 1024 * 1024 + 1)])
 def test_file_that_is_no_text_or_too_large_is_refused(db, body):
-    page = signed_in().post(
+    page = signed_in(Role.ADMIN).post(
         "/endpoints/new/", FORM | {"vendor_name": "Library", "openapi-document_file": upload(body)}
     )
 

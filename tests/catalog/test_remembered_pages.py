@@ -6,6 +6,7 @@ import pytest
 from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, KnownPage, Tool
 from catalog.vendors import operations as vendor_operations
+from people.models import Role
 from tests.catalog.test_enumeration import counts, read
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor, tool
@@ -72,9 +73,9 @@ def test_an_answer_to_another_question_is_not_remembered(endpoint, vendor, chang
     changes = {"url": f"{vendor.url}tools", "settings": {"page_size": 7}}
     if change == "credential":
         changes["credential"] = credential_operations.create_credential(
-            actor=make_user(), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
+            actor=make_user(Role.ADMIN), name="Key", kind="bearer", url=endpoint.url, secret="s3cret"
         )
-    vendor_operations.update_endpoint(endpoint, actor=make_user(), **{change: changes[change]})
+    vendor_operations.update_endpoint(endpoint, actor=make_user(Role.ADMIN), **{change: changes[change]})
     assert counts(read(endpoint)) == {"pages": 3, "seen": 26, "added": 1, "unchanged": 25}
 
 

@@ -122,7 +122,9 @@ def test_the_page_of_a_call_says_when_and_with_which_hint():
     designer.force_login(make_user(Role.DESIGNER))
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor, "oxp")
-        call = invocation.request_call(tool.current, actor=make_user(), arguments={"city": "Oslo"})
+        call = invocation.request_call(
+            tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
+        )
         invocation.perform(call.pk, (0, 0))
     said = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
     assert HINT in said

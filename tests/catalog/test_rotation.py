@@ -23,8 +23,8 @@ from catalog.models import Credential
 from core import encryption
 from core.encryption import KeyringError, Secret, UndecryptableError
 from pegboard import checks, startup_checks
-from pegboard.local.product import product
-from people.models import AuditEntry
+from pegboard.local import product
+from people.models import AuditEntry, Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import begin, make_client, signed_in, wear_out
 from tests.factories import make_user
@@ -39,7 +39,7 @@ OLD, NEW, THIRD = (
 
 def make_credential(secret: str = "s3cret", **fields) -> Credential:
     given = {"name": "Key", "kind": "bearer", "url": "https://api.acme.example/", "secret": secret}
-    return credential_operations.create_credential(actor=make_user(), **given | fields)
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), **given | fields)
 
 
 def store(count: int) -> dict[object, str]:
@@ -167,7 +167,7 @@ def test_lost_key_is_named_and_its_secrets_can_be_given_up(settings):
         sessions.unseal(credential)
     entry = AuditEntry.objects.latest("pk")
     assert (entry.action, entry.label, entry.before) == ("forget", "Key", {"key": "k1"})
-    replaced = credential_operations.replace_secret(credential, actor=make_user(), secret="s3cret")
+    replaced = credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret="s3cret")
     assert sessions.unseal(replaced).reveal() == "s3cret"
     assert replaced.fingerprint != lost
 
@@ -336,7 +336,7 @@ def warm(process_environment, tmp_path):
 def test_rotation_killed_twelve_times_under_readers_and_writers(settings, warm):
     expected = store(600)
     replaced = random.sample(list(expected), 12)
-    actor = make_user()
+    actor = make_user(Role.ADMIN)
     settings.KEYS = [NEW, OLD]
     reader = Reader({pk: {text} for pk, text in expected.items()})
     reader.start()
@@ -373,7 +373,7 @@ def test_rotation_killed_twelve_times_under_readers_and_writers(settings, warm):
 def test_tokens_of_oauth_move_too_and_go_on_working(settings):
     with AuthorizationServer() as server:
         credential = signed_in(server)
-        begin(make_client(server, "oauth_code", name="Other"), make_user())
+        begin(make_client(server, "oauth_code", name="Other"), make_user(Role.ADMIN))
         settings.KEYS = [NEW, OLD]
 
         # Two client secrets, two tokens, the verifier of a sign-in under way, the key of the fingerprints.

@@ -21,7 +21,7 @@ from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
 from pegboard.beat import InProcessScheduler
 from pegboard.periodic import TICK
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor
 
@@ -41,7 +41,7 @@ def sent(monkeypatch) -> list[int]:
 
 
 def test_the_row_comes_first_and_the_message_carries_only_its_number(endpoint, sent):
-    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user())
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
     assert sent == [run.pk]
     assert run.status == "queued"
     assert AuditEntry.objects.get().action == "enumerate"
@@ -223,7 +223,7 @@ def in_a_thread(function, *args):
 def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
     """Neither those who ask for a run nor those who edit the endpoint nor a tick that thinks it dead."""
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
-    actor = make_user()
+    actor = make_user(Role.ADMIN)
 
     def meanwhile(point):
         if point == "record-versions":
@@ -244,7 +244,7 @@ def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
 def test_an_edit_that_began_before_a_run_ended_does_not_undo_its_result(endpoint):
     stale = Endpoint.objects.select_related("vendor").get(pk=endpoint.pk)
     enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    vendor_operations.update_endpoint(stale, actor=make_user(), name="New name")
+    vendor_operations.update_endpoint(stale, actor=make_user(Role.ADMIN), name="New name")
     endpoint.refresh_from_db()
     assert (endpoint.name, endpoint.status) == ("New name", "ok")
 

@@ -295,7 +295,7 @@ def test_what_was_never_read_or_is_gone_is_refused(admin_api):
 
 
 def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
-    admin, path = signed_in(), f"/endpoints/{endpoint.pk}/"
+    admin, path = signed_in(Role.ADMIN), f"/endpoints/{endpoint.pk}/"
     assert "Nobody has looked yet." in text_of(admin.get(path))
     assert "Look now" in text_of(admin.get(path))
     admin.post(f"{path}second-look/")

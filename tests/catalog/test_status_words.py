@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture
@@ -51,11 +51,18 @@ def test_a_run_that_was_held_once_has_not_failed(admin, held):
     assert admin.get(f"/api/v1/runs/{held.pk}/").json()["state"] == "was_held"
 
 
+def test_other_runs_of_a_held_endpoint_are_as_they_were(admin, held):
+    for code in ("HTTP_503", "EMPTY_HELD"):
+        Run.objects.create(endpoint=held.endpoint, status="failed", error_code=code)
+    rows = admin.get("/api/v1/runs/").json()["results"]
+    assert [row["state"] for row in rows] == ["was_held", "failed", "held"]
+
+
 @pytest.fixture
 def signed_out():
     """Nobody has signed in at its authorization server yet."""
     credential = credential_operations.create_credential(
-        actor=make_user(),
+        actor=make_user(Role.ADMIN),
         name="Weather",
         kind="oauth_code",
         url="http://127.0.0.1:9000/",

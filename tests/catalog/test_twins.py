@@ -13,6 +13,7 @@ from catalog.review import inspector
 from catalog.rules import policy
 from catalog.rules.inspection import Alarm
 from catalog.vendors import operations as vendor_operations
+from people.models import Role
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile_vendor import HostileVendor, json_reply
 from tests.pages import signed_in, text_of
@@ -70,13 +71,44 @@ def test_second_connection_is_made_on_purpose_and_with_another_credential(pharma
     assert admin_api.post(URL, sent | {"credential": credential}).status_code == 201
 
 
+def test_preview_over_rest_names_those_that_stand_at_the_address(pharmacy, admin_api):
+    asked = {"protocol": "a2t", "url": f"{ROOT}/tools"}
+    (known,) = admin_api.post(f"{URL}preview/", asked).json()["already_connected"]
+    assert known.pop("message").startswith("Already connected as Bramble Pharmacy. It is read with this cred")
+    assert known == {
+        "endpoint": pharmacy.pk,
+        "vendor": "bramble",
+        "name": "",
+        "credential": None,
+        "is_same": True,
+    }
+
+    key = {"name": "Second", "kind": "bearer", "url": ROOT, "secret": "another-one-99"}
+    other = {"credential": admin_api.post("/api/v1/credentials/", key).json()["id"]}
+    (known,) = admin_api.post(f"{URL}preview/", asked | other).json()["already_connected"]
+    assert (known["is_same"], known["message"]) == (
+        False,
+        "Already connected as Bramble Pharmacy. Use that endpoint, or connect the address a second time on "
+        "purpose.",
+    )
+    assert admin_api.post(URL, another(**other, again=True)).status_code == 201
+    found = admin_api.post(f"{URL}preview/", asked | other).json()["already_connected"]
+    assert [each["is_same"] for each in found] == [True, False], "what cannot be connected again comes first"
+
+
+def test_preview_of_an_address_of_its_own_names_none(pharmacy, admin_api):
+    for changed in ({"url": f"{ROOT}/v1"}, {"protocol": "oxp"}):
+        asked = {"protocol": "a2t", "url": ROOT} | changed
+        assert admin_api.post(f"{URL}preview/", asked).json()["already_connected"] == []
+
+
 def test_endpoint_does_not_move_to_a_taken_address_unasked(pharmacy, admin_api):
     moved = make_endpoint(url="http://127.0.0.1:9/other")
     answer = admin_api.patch(f"{URL}{moved.pk}/", {"url": f"{ROOT}/tools"})
     assert (answer.status_code, answer.json()["code"]) == (409, "already_connected")
     assert admin_api.patch(f"{URL}{pharmacy.pk}/", {"url": f"{ROOT}/tools"}).status_code == 200
 
-    page = signed_in().post(
+    page = signed_in(Role.ADMIN).post(
         f"/endpoints/{moved.pk}/", {"url": ROOT, "interval_minutes": "60", "credential": ""}
     )
     assert "Already connected as Bramble Pharmacy" in text_of(page)
@@ -84,7 +116,7 @@ def test_endpoint_does_not_move_to_a_taken_address_unasked(pharmacy, admin_api):
 
 
 def test_page_says_so_and_offers_both_ways(pharmacy):
-    admin = signed_in()
+    admin = signed_in(Role.ADMIN)
     form = {"vendor": "", "vendor_name": "Copy", "protocol": "a2t", "url": f"{ROOT}/tools", "credential": ""}
     page = admin.post("/endpoints/new/", form | {"interval_minutes": "60"})
     assert "Already connected as Bramble Pharmacy" in text_of(page)
@@ -106,13 +138,13 @@ def test_page_says_so_and_offers_both_ways(pharmacy):
 
 
 def test_removed_endpoint_holds_no_address(pharmacy, admin_api):
-    vendor_operations.remove_endpoint(pharmacy, actor=make_user())
+    vendor_operations.remove_endpoint(pharmacy, actor=make_user(Role.ADMIN))
     assert admin_api.post(URL, another()).status_code == 201
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_who_connect_one_address_at_once_do_not_both(transactional_db):
-    ada, vendor = make_user(), make_vendor()
+    ada, vendor = make_user(Role.ADMIN), make_vendor()
     outcomes = []
 
     def connect() -> None:

@@ -3,7 +3,7 @@ from rest_framework.test import APIClient
 
 from catalog.models import Vendor
 from people import api_keys
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_vendor
 
 pytestmark = pytest.mark.django_db
@@ -114,7 +114,7 @@ def test_designer_reads_and_changes_nothing(designer_api):
 
 @pytest.mark.parametrize(("scope", "reads"), [("read", 200), ("design", 200), ("runtime", 403)])
 def test_administrators_token_does_no_more_than_its_scope(scope, reads):
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     _, plain = api_keys.issue(admin, actor=admin, name="script", scopes=[scope])
     script = APIClient(headers={"Authorization": f"Bearer {plain}"})
 

@@ -11,6 +11,7 @@ from catalog.models import Finding, Tool
 from catalog.models.runs import Trigger
 from catalog.review import decisions
 from catalog.tools import versions
+from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user, make_version
 from tests.vendor import tool
 
@@ -123,7 +124,7 @@ def test_a_block_puts_the_vendors_version_before_in_effect_whatever_was_read_las
     finding = Finding.objects.get(code="BREAKING")
     assert (finding.version.label, finding.against.label) == ("4", "3")
 
-    decisions.resolve(finding, actor=make_user(), decision="block")
+    decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="block")
 
     assert Tool.objects.get().current.label == "3"
 

@@ -15,6 +15,7 @@ from catalog.models.runs import Trigger
 from core.outbound.errors import ProtocolError
 from demo import VENDORS
 from demo.membership import CLIENT_ID, CLIENT_SECRET
+from people.models import Role
 from tests.demo.conftest import running
 from tests.factories import make_endpoint, make_user
 
@@ -33,7 +34,7 @@ def connect(weather, kind: str):
     found = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
     [server] = found.servers
     assert server.problem == ""
-    ada = make_user()
+    ada = make_user(Role.ADMIN)
     credential = credential_operations.create_credential(
         actor=ada,
         name="Members",
@@ -134,7 +135,7 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
     [server] = found.servers
     asked = {"redirect_uri": BACK, "authentication": server.client_authentication, "scope": found.scope}
     ours = registration.register(server.registration_url, **asked)
-    ada = make_user()
+    ada = make_user(Role.ADMIN)
     credential = credential_operations.create_credential(
         actor=ada,
         name="Guest",

@@ -6,7 +6,7 @@ from django.db import connection
 from core.errors import DomainError
 from designer import agents
 from designer.models import Agent
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_user
 
 URL = "/api/v1/agents/"
@@ -137,7 +137,7 @@ def test_list_pages_and_costs_the_same_whatever_its_length(api, django_assert_ma
 
 @pytest.mark.django_db(transaction=True)
 def test_two_moves_cannot_close_a_circle_together():
-    one, two, actor = make_agent(), make_agent(), make_user()
+    one, two, actor = make_agent(), make_agent(), make_user(Role.DESIGNER)
     together = threading.Barrier(2)
     outcomes = []
 

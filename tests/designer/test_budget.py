@@ -16,6 +16,19 @@ def test_shorter_words_and_hidden_inputs_cost_less():
     assert token_budget.tokens(tuned) < token_budget.tokens(whole) - 60
 
 
+def test_what_is_counted_is_what_a_model_is_shown():
+    rules = {"anyOf": [{"required": ["days"]}, {"required": ["city"]}]}
+    inputs = (make_parameter(), make_parameter("days", type="int"))
+    signature = make_signature(inputs=inputs, schema_rest=rules)
+    preset = Words(parameters={"days": ParameterWords(preset=3)})
+    hidden = Words(parameters={"days": ParameterWords(hidden=True, preset=3)})
+
+    shown = token_budget.shown(effective(signature, name="t", agent_tuning=preset))
+    assert (shown.inputs[1].required, shown.inputs[1].default, shown.schema_rest) == (False, 3, rules)
+    shown = token_budget.shown(effective(signature, name="t", agent_tuning=hidden))
+    assert ([each.name for each in shown.inputs], shown.schema_rest) == (["city"], {})
+
+
 def test_what_a_model_is_not_shown_costs_nothing():
     bare = effective(make_signature(), name="t")
     rich = effective(

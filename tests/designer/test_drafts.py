@@ -105,19 +105,25 @@ def test_an_agent_without_a_release_has_changed_once_it_has_a_tool(api, alice):
 # What each member of a release comes from, and how that is changed. A member that is added to the document
 # belongs into the digest of drafts.py, and here.
 CHANGES = {
-    "agent.slug": lambda agent, pin: agents.update_agent(agent, actor=make_user(), slug="elsewhere"),
-    "agent.name": lambda agent, pin: agents.update_agent(agent, actor=make_user(), name="Other"),
-    "agent.description": lambda agent, pin: agents.update_agent(agent, actor=make_user(), description="x"),
-    "tool.id": lambda agent, pin: pins.pin_tool(agent, actor=make_user(), tool=make_tool(name="other")),
+    "agent.slug": lambda agent, pin: agents.update_agent(
+        agent, actor=make_user(Role.DESIGNER), slug="elsewhere"
+    ),
+    "agent.name": lambda agent, pin: agents.update_agent(agent, actor=make_user(Role.DESIGNER), name="Other"),
+    "agent.description": lambda agent, pin: agents.update_agent(
+        agent, actor=make_user(Role.DESIGNER), description="x"
+    ),
+    "tool.id": lambda agent, pin: pins.pin_tool(
+        agent, actor=make_user(Role.DESIGNER), tool=make_tool(name="other")
+    ),
     "tool.tool_id": lambda agent, pin: Tool.objects.filter(pk=pin.tool_id).update(tool_id="other"),
     "tool.vendor": lambda agent, pin: Vendor.objects.update(slug="other"),
     "tool.endpoint": lambda agent, pin: Endpoint.objects.update(url="http://127.0.0.1:1/other"),
     "tool.protocol": lambda agent, pin: Endpoint.objects.update(protocol="oxp"),
     "tool.version": lambda agent, pin: pins.move_pin(
-        pin, actor=make_user(), ordinal=make_version(pin.tool).ordinal
+        pin, actor=make_user(Role.DESIGNER), ordinal=make_version(pin.tool).ordinal
     ),
-    "tool.signature": lambda agent, pin: pins.set_alias(pin, actor=make_user(), alias="renamed"),
-    "tool.tuning": lambda agent, pin: tunings.tune(pin, actor=make_user(), description="Ours"),
+    "tool.signature": lambda agent, pin: pins.set_alias(pin, actor=make_user(Role.DESIGNER), alias="renamed"),
+    "tool.tuning": lambda agent, pin: tunings.tune(pin, actor=make_user(Role.DESIGNER), description="Ours"),
 }
 
 

@@ -396,6 +396,10 @@ def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name
     [
         {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
         {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"oneOf": [{}, {"required": ["a"]}]},
+        {"allOf": [{"type": "string"}]},
+        {"allOf": [{"required": ["a"], "minProperties": 2}]},
+        {"allOf": [{"$ref": "#/$defs/itself"}], "$defs": {"itself": {"$ref": "#/$defs/itself"}}},
         {"allOf": [{"properties": {"c": B}}], "additionalProperties": False},
         {"allOf": [{"properties": {"due date": B}}]},
         {"allOf": [{"minProperties": 1}, {"$ref": "#/$defs/more"}], "$defs": {"more": {"required": ["a"]}}},
@@ -405,6 +409,7 @@ def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name
         {"not": {"required": ["a", "b"]}},
         {"anyOf": []},
         {"enum": [{"a": "x"}]},
+        {"const": {"a": "x"}},
     ],
     ids=str,
 )

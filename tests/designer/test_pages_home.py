@@ -1,4 +1,5 @@
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from catalog.models import Finding
@@ -14,12 +15,24 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture
 def alice():
     return make_user(Role.DESIGNER, username="alice")
+
+
+def found(version, severity="medium") -> Finding:
+    return Finding.objects.create(
+        endpoint=version.tool.endpoint,
+        tool=version.tool,
+        version=version,
+        code="STEERING",
+        severity=severity,
+        subject=version.digest,
+        message="It steers.",
+    )
 
 
 def test_a_fresh_installation_begins_with_connecting_a_vendor(admin):
@@ -137,14 +150,31 @@ def test_a_withdrawn_tool_that_is_pinned_stands_on_home_and_before_publishing(ad
     assert f"withdrawn send_fax : {tool.endpoint.vendor} does not list it any more" in said
 
 
-def test_a_pinned_tool_of_a_removed_vendor_is_gone_too(admin, alice):
+@pytest.mark.parametrize("gone", ["endpoint", "vendor"])
+def test_a_pinned_tool_of_a_removed_vendor_is_gone_too(admin, alice, gone):
     tool = make_tool(name="send_fax")
     pins.pin_tool(make_agent(slug="desk"), actor=alice, tool=tool)
-    tool.endpoint.removed_at = timezone.now()
-    tool.endpoint.save()
+    removed = tool.endpoint if gone == "endpoint" else tool.endpoint.vendor
+    removed.removed_at = timezone.now()
+    removed.save()
 
     assert "vendor removed" in text_of(admin.get("/"))
     assert "its vendor was removed from Pegboard" in text_of(admin.get("/agents/desk/releases/"))
+
+
+def test_what_is_gone_stands_before_publishing_of_its_own_agent_alone(admin, alice):
+    tool = make_tool(name="send_fax")
+    removed = make_pin(make_agent(slug="desk"), tool)
+    make_pin(make_agent(slug="counter"), tool)
+    make_pin(make_agent(slug="till"), make_tool(name="other"))
+    pins.remove_pin(removed, actor=alice)
+    tool.status = "withdrawn"
+    tool.save()
+    told = [
+        "send_fax" in text_of(admin.get(f"/agents/{slug}/releases/")) for slug in ("desk", "counter", "till")
+    ]
+    assert told == [False, True, False]
+    assert text_of(admin.get("/")).count("send_fax") == 1
 
 
 def test_what_is_gone_from_another_team_s_agent_is_not_told(alice):
@@ -153,3 +183,56 @@ def test_what_is_gone_from_another_team_s_agent_is_not_told(alice):
     make_pin(secret, tool)
 
     assert "send_fax" not in text_of(signed_in(Role.DESIGNER).get("/"))
+
+
+def test_what_waits_about_another_team_s_pins_is_not_told(admin, alice):
+    secret = make_agent(name="Secret desk", slug="secret", team=teams.create_team(actor=alice, name="Ours"))
+    waiting, behind = make_tool(name="send_fax"), make_tool(name="send_telex")
+    found(make_pin(secret, waiting, name="our_fax").version)
+    make_pin(secret, behind, name="our_telex")
+    make_version(behind)
+
+    told = [text_of(client.get("/")) for client in (admin, signed_in(Role.DESIGNER))]
+    assert [("our_fax" in each, "our_telex" in each) for each in told] == [(True, True), (False, False)]
+
+
+def test_a_trifle_about_what_is_pinned_is_no_news_of_its_agent(admin):
+    pin = make_pin(make_agent(slug="desk"), make_tool(name="send_fax"))
+    finding = found(pin.version, severity="low")
+    pages = ("/", "/agents/desk/", "/agents/desk/releases/")
+    assert ["under review" in text_of(admin.get(path)).lower() for path in pages] == [False] * 3
+
+    finding.severity = "medium"
+    finding.save()
+    assert ["under review" in text_of(admin.get(path)).lower() for path in pages] == [True] * 3
+
+
+def test_each_designer_is_told_of_the_agents_of_their_teams_whoever_asked_before(admin):
+    """The queries are put together once for a role."""
+    designers = {"Fax": make_user(Role.DESIGNER), "Mail": make_user(Role.DESIGNER)}
+    for name, user in designers.items():
+        team = teams.create_team(actor=user, name=name)
+        teams.add_member(team, user, actor=user)
+        agent = make_agent(name=f"{name} desk", team=team)
+        make_pin(agent, make_tool(name=f"{name} away", status="withdrawn"))
+        stale = make_tool(name=f"{name} stale")
+        make_pin(agent, stale)
+        Finding.objects.create(
+            endpoint=stale.endpoint,
+            tool=stale,
+            version=stale.current,
+            code="DRIFT",
+            severity="high",
+            subject="x",
+            message="It drifted.",
+        )
+        make_version(stale)
+
+    for name in ("Fax", "Mail", "Fax"):
+        client = Client()
+        client.force_login(designers[name])
+        told = client.get("/").context
+        for panel in ("gone", "behind", "reviewed"):
+            assert {pin.agent.name for pin in told[panel]} == {f"{name} desk"}, panel
+        assert [agent.name for agent in told["agents"]] == [f"{name} desk"]
+    assert {pin.agent.name for pin in admin.get("/").context["behind"]} == {"Fax desk", "Mail desk"}

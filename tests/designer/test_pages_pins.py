@@ -37,7 +37,7 @@ def designer():
 @pytest.fixture
 def pin():
     tool = make_tool(make_signature("forecast", description="Tomorrow's weather\nfor a city", inputs=INPUTS))
-    return pins.pin_tool(make_agent(slug="desk", name="Desk"), actor=make_user(), tool=tool)
+    return pins.pin_tool(make_agent(slug="desk", name="Desk"), actor=make_user(Role.DESIGNER), tool=tool)
 
 
 def page_of(pin):
@@ -45,7 +45,7 @@ def page_of(pin):
 
 
 def test_vendor_and_own_words_stand_side_by_side(designer, pin):
-    tunings.tune(pin, actor=make_user(), description="Ask for the city first.")
+    tunings.tune(pin, actor=make_user(Role.DESIGNER), description="Ask for the city first.")
 
     page = designer.get(page_of(pin))
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_kept_is_explained_at_its_box(designer, pin, typed, field
 
 def test_words_typed_against_another_version_are_not_saved(designer, pin):
     make_version(pin.tool, make_signature("forecast", inputs=INPUTS))
-    pins.move_pin(pin, actor=make_user(), ordinal=2)
+    pins.move_pin(pin, actor=make_user(Role.DESIGNER), ordinal=2)
 
     page = designer.post(page_of(pin), UNTOUCHED | {"description": "Ours"})
 
@@ -103,7 +103,7 @@ def test_words_typed_against_another_version_are_not_saved(designer, pin):
 
 def test_a_second_editor_is_told_that_somebody_saved_meanwhile(designer, pin):
     opened = designer.get(page_of(pin)).context["form"].expected
-    tunings.tune(pin, actor=make_user(name="Ada Berger"), description="Theirs")
+    tunings.tune(pin, actor=make_user(Role.DESIGNER, name="Ada Berger"), description="Theirs")
 
     page = designer.post(page_of(pin), UNTOUCHED | {"description": "Ours", "expected": opened})
 
@@ -114,7 +114,7 @@ def test_a_second_editor_is_told_that_somebody_saved_meanwhile(designer, pin):
 
 
 def test_words_are_reverted_in_one_step_and_the_history_keeps_them(designer, pin):
-    tunings.tune(pin, actor=make_user(), description="Ours for a while")
+    tunings.tune(pin, actor=make_user(Role.DESIGNER), description="Ours for a while")
 
     designer.post(f"{page_of(pin)}revert/")
 
@@ -132,7 +132,7 @@ def test_words_are_reverted_in_one_step_and_the_history_keeps_them(designer, pin
     ],
 )
 def test_a_name_is_judged_while_it_is_typed(designer, pin, alias, said):
-    pins.pin_tool(pin.agent, actor=make_user(), tool=make_tool(name="other"))
+    pins.pin_tool(pin.agent, actor=make_user(Role.DESIGNER), tool=make_tool(name="other"))
 
     assert said in text_of(designer.get(f"{page_of(pin)}alias/", {"alias": alias}))
 
@@ -160,7 +160,7 @@ def test_a_move_is_previewed_before_it_is_made(designer, pin):
 
 
 def test_a_preview_says_which_words_lose_their_place(designer, pin):
-    tunings.tune(pin, actor=make_user(), parameters={"city": {"description": "Ours"}})
+    tunings.tune(pin, actor=make_user(Role.DESIGNER), parameters={"city": {"description": "Ours"}})
     make_version(pin.tool, make_signature("forecast", inputs=INPUTS[1:]))
 
     assert "This version has no input “city”." in text_of(

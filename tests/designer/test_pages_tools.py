@@ -57,7 +57,7 @@ def test_a_missing_tool_is_not_found(designer):
 
 def test_our_words_stand_before_the_vendors(designer):
     tool = make_tool()
-    tunings.tune(tool, actor=make_user(), description="Use it before a trip.")
+    tunings.tune(tool, actor=make_user(Role.DESIGNER), description="Use it before a trip.")
 
     said = text_of(designer.get(f"/tools/{tool.pk}/"))
 

@@ -47,7 +47,9 @@ def form(tool, **given) -> dict[str, object]:
 
 def finished(tool, outcome="ok", *, result=UNSET, arguments=None, **fields) -> Call:
     given = {"city": "Oslo", "is_real": True} if arguments is None else arguments
-    call = invocation.request_call(tool.current, actor=make_user(), arguments=given, is_confirmed=True)
+    call = invocation.request_call(
+        tool.current, actor=make_user(Role.DESIGNER), arguments=given, is_confirmed=True
+    )
     kept = json.encode(Result() if result is UNSET else result).decode()
     facts = {"status": CallStatus.FINISHED, "outcome": outcome, "result": kept, "duration_ms": 40} | fields
     Call.objects.filter(pk=call.pk).update(**facts)
@@ -422,7 +424,7 @@ def test_inputs_are_kept_under_a_name_and_run_again_in_one_move(designer):
 
 def test_an_example_that_no_longer_fits_says_so_and_fills_the_form(designer):
     tool = make_it()
-    example = examples.save_example(finished(tool), actor=make_user(), name="Old")
+    example = examples.save_example(finished(tool), actor=make_user(Role.DESIGNER), name="Old")
     make_version(tool, make_signature(inputs=(make_parameter("town"),)))
 
     page = designer.post(f"/tools/{tool.pk}/examples/{example.pk}/run/", {"ordinal": 2}, follow=True)
@@ -434,7 +436,7 @@ def test_an_example_that_no_longer_fits_says_so_and_fills_the_form(designer):
 
 def test_an_example_of_what_may_destroy_fills_the_form_first(designer):
     tool = make_it(annotations=Annotations(destructive=True))
-    example = examples.save_example(finished(tool), actor=make_user(), name="Wipe")
+    example = examples.save_example(finished(tool), actor=make_user(Role.DESIGNER), name="Wipe")
 
     assert "/run/" not in designer.get(try_url(tool)).content.decode()
     page = designer.post(f"/tools/{tool.pk}/examples/{example.pk}/run/", {"ordinal": 1}, follow=True)
@@ -444,7 +446,7 @@ def test_an_example_of_what_may_destroy_fills_the_form_first(designer):
 
 def test_an_example_is_removed(designer):
     tool = make_it()
-    example = examples.save_example(finished(tool), actor=make_user(), name="Old")
+    example = examples.save_example(finished(tool), actor=make_user(Role.DESIGNER), name="Old")
 
     designer.post(f"/tools/{tool.pk}/examples/{example.pk}/remove/")
 
@@ -468,7 +470,10 @@ def test_the_page_of_a_tool_with_many_inputs_stays_small_and_cheap(designer, dja
 def test_a_call_that_ends_while_its_page_is_drawn_is_over_everywhere(designer, monkeypatch):
     tool = make_it()
     call = invocation.request_call(
-        tool.current, actor=make_user(), arguments={"city": "Oslo", "is_real": True}, is_confirmed=True
+        tool.current,
+        actor=make_user(Role.DESIGNER),
+        arguments={"city": "Oslo", "is_real": True},
+        is_confirmed=True,
     )
 
     def ends_now(asked: Call) -> Call:

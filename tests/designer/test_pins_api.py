@@ -9,7 +9,7 @@ from catalog.models.tools import ToolStatus
 from core.errors import DomainError
 from designer import pins
 from designer.models import Pin
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import (
     make_agent,
     make_endpoint,
@@ -243,7 +243,7 @@ def test_list_costs_the_same_whatever_its_length(api, desk, django_assert_max_nu
 
 @pytest.mark.django_db(transaction=True)
 def test_two_designers_cannot_take_one_name():
-    agent, actor = make_agent(), make_user()
+    agent, actor = make_agent(), make_user(Role.DESIGNER)
     tools = [make_tool() for _ in range(4)]
     outcomes = []
 

@@ -1,3 +1,5 @@
+import pytest
+
 from designer import pins, tunings
 from designer.exports import document as release_document
 from designer.releases import diff, publishing
@@ -66,18 +68,55 @@ def test_the_first_release_has_nothing_to_be_compared_with(api, alice, db):
     assert api.get(f"{URL}1/diff/?against=9").status_code == 404
 
 
-def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
-    def document(*inputs, tags=()):
-        tool = release_document.SealedTool(
-            id=1, tool_id="t", vendor="v", endpoint="e", protocol="a2t", tuning={},
-            version=release_document.SealedVersion(ordinal=1, label="1", digest="d"),
-            signature=effective.effective(make_signature(inputs=inputs, tags=tags), name="t"),
-        )  # fmt: skip
-        agent = release_document.SealedAgent(slug="desk", name="Desk", description="")
-        return release_document.Sealed(schema=release_document.SCHEMA, agent=agent, number=1, tools=(tool,))
+def document(*inputs, name="t", label="1", digest="d", **changes):
+    signature = {each: changes.pop(each) for each in ("tags", "description") if each in changes}
+    facts = {"id": 1, "tool_id": "t", "vendor": "v", "endpoint": "e", "protocol": "a2t", "tuning": {}}
+    tool = release_document.SealedTool(
+        **facts | changes,
+        version=release_document.SealedVersion(ordinal=1, label=label, digest=digest),
+        signature=effective.effective(make_signature(inputs=inputs, **signature), name=name),
+    )
+    agent = release_document.SealedAgent(slug="desk", name="Desk", description="")
+    return release_document.Sealed(schema=release_document.SCHEMA, agent=agent, number=1, tools=(tool,))
 
+
+def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
     city, day = make_parameter("city"), make_parameter("day")
     (moved,) = diff.between(document(city, day), document(day, city))
-    assert moved.members == []
+    assert (moved.members, moved.sentences) == ([], [])
     (tagged,) = diff.between(document(city), document(city, tags=("new",)))
     assert [(each.path, each.before, each.after) for each in tagged.members] == [("tags", [], ["new"])]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ({}, {"label": "2", "digest": "e"}, "Version 1 became version 2."),
+        ({}, {"digest": "e"}, "Version 1 is as its vendor rewrote it."),
+        ({"label": ""}, {"label": "", "digest": "e"}, "It is another version of its vendor's tool."),
+        ({}, {"name": "other"}, "It was called “t”."),
+        ({}, {"tuning": {"agent": effective.Words(description="Ours")}}, "Our words changed."),
+        ({}, {"endpoint": "f"}, "Its vendor is reached in another way."),
+        ({}, {"protocol": "mcp"}, "Its vendor is reached in another way."),
+        ({}, {"description": "Other"}, "What a model reads differs in description."),
+    ],
+)
+def test_each_difference_has_a_sentence_of_its_own(before, after, says):
+    (changed,) = diff.between(document(**before), document(**before | after))
+    assert changed.sentences == [says]
+
+
+def test_an_agent_that_is_found_elsewhere_says_so(api, alice, db):
+    desk = make_agent(slug="desk", name="Desk")
+    make_pin(desk)
+    make_release(desk, alice)
+    other = make_agent(slug="other")
+    make_pin(other)
+    make_release(other, alice)
+    api.patch("/api/v1/agents/desk/", {"slug": "counter"})
+    make_pin(desk)
+    make_release(desk, alice)
+    told = api.get("/api/v1/agents/counter/releases/live/diff/").json()
+    assert (told["number"], told["against"]) == (2, 1)
+    assert told["agent"] == [{"path": "slug", "before": "desk", "after": "counter"}]
+    assert api.get("/api/v1/agents/other/releases/live/diff/").json()["code"] == "nothing_to_compare"

@@ -13,7 +13,7 @@ from designer import exports
 from designer.exports.base import Format, Limits
 from designer.models import Export, Pin, Release
 from designer.releases import publishing
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.designer.formats import PROVED
 from tests.factories import (
     make_agent,
@@ -410,7 +410,7 @@ def test_list_costs_the_same_whatever_its_length(api, desk, django_assert_max_nu
 
 @pytest.mark.django_db(transaction=True)
 def test_two_publishers_make_one_release():
-    agent, actor = make_agent(), make_user()
+    agent, actor = make_agent(), make_user(Role.DESIGNER)
     make_pin(agent)
     outcomes = []
 
@@ -433,7 +433,7 @@ def test_two_publishers_make_one_release():
 
 @pytest.mark.django_db(transaction=True)
 def test_two_first_requests_for_a_new_format_get_the_same_bytes(monkeypatch):
-    agent, actor = make_agent(), make_user()
+    agent, actor = make_agent(), make_user(Role.DESIGNER)
     make_pin(agent)
     release = publishing.publish(agent, actor=actor)
     together = threading.Barrier(3)

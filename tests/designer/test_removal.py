@@ -48,7 +48,7 @@ def published(api) -> dict[str, object]:
 
 
 def test_the_page_says_who_uses_it_and_asks_for_the_name(shop):
-    browser = signed_in()
+    browser = signed_in(Role.ADMIN)
     page = text_of(browser.get("/vendors/shop/remove/"))
     assert "1 agent pins its tools, in 1 place. 1 release holds them, 1 of which runtimes get now." in page
     assert "Desk" in page
@@ -63,7 +63,7 @@ def test_the_page_says_who_uses_it_and_asks_for_the_name(shop):
 
 def test_what_nobody_uses_goes_by_one_press(admin):
     make_endpoint(vendor=make_vendor(name="Idle", slug="idle"))
-    browser = signed_in()
+    browser = signed_in(Role.ADMIN)
     assert "No agent pins its tools" in text_of(browser.get("/vendors/idle/remove/"))
     assert browser.post("/vendors/idle/remove/").status_code == 302
     assert browser.get("/vendors/idle/").status_code == 404
@@ -91,7 +91,7 @@ def test_a_published_release_answers_the_same_bytes_afterwards(shop, admin, whol
     versions = list(ToolVersion.objects.values())
     address = "/vendors/shop/remove/" if whole else f"/endpoints/{shop.pk}/remove/"
     body = {"name": "Shop" if whole else "Shop tools"} | ({"with_credentials": "on"} if secret_too else {})
-    assert signed_in().post(address, body).status_code == 302
+    assert signed_in(Role.ADMIN).post(address, body).status_code == 302
 
     assert published(api) == before
     assert list(ToolVersion.objects.values()) == versions
@@ -121,7 +121,7 @@ def test_a_secret_that_something_else_uses_stays(shop, admin):
     make_endpoint(vendor=make_vendor(name="Twin", slug="twin"), credential=shop.credential)
     assert client_of(admin).get("/api/v1/vendors/shop/use/").json()["credentials"] == []
     body = {"name": "Shop", "with_credentials": "on"}
-    assert signed_in().post("/vendors/shop/remove/", body).status_code == 302
+    assert signed_in(Role.ADMIN).post("/vendors/shop/remove/", body).status_code == 302
     assert Credential.objects.get().removed_at is None
 
 

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from msgspec.structs import replace
 from rest_framework.test import APIClient
 
 from catalog.api import calls as call_api
@@ -18,10 +19,13 @@ from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import Annotations, Requirements
 from catalog.review import decisions
 from catalog.tasks import forget_call_ids
+from core.errors import DomainError
 from designer import agent_keys, agents, calls, pins, tunings
+from designer.exports import document as release_document
+from designer.models import Release
 from designer.releases import publishing
 from people import api_keys, teams, users
-from people.models import ApiToken, AuditEntry, Role
+from people.models import CALLS_AT_ONCE, ApiToken, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 
@@ -265,18 +269,22 @@ def test_every_path_of_a_release_takes_its_digest(owner, vendor, desk):
             assert client.get(f"{base}/{name}/{below}").status_code == 404
 
 
+def stopped(version, state) -> Finding:
+    return Finding.objects.create(
+        endpoint=version.tool.endpoint, tool=version.tool, version=version, code="HELD", severity="high",
+        subject=version.digest, state=state, message="Held.",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("state", ["open", "blocked"])
 def test_what_review_stopped_does_not_run_whatever_is_confirmed(owner, vendor, desk, state):
     agent, pin = desk
-    Finding.objects.create(
-        endpoint=pin.tool.endpoint, tool=pin.tool, version=pin.version, code="HELD", severity="high",
-        subject=pin.version.digest, state=state, message="Held.",
-    )  # fmt: skip
+    stopped(pin.version, state)
     client = runtime(owner, agent)
     refused = client.post(url(), GIVEN | {"confirm": True})
     code = {"open": "waits_for_review", "blocked": "version_blocked"}[state]
     assert (refused.status_code, refused.json()["code"], vendor.requests) == (409, code, [])
-    decisions.resolve(Finding.objects.get(), actor=make_user(), decision="accept")
+    decisions.resolve(Finding.objects.get(), actor=make_user(Role.ADMIN), decision="accept")
     assert client.post(url(), GIVEN).json()["outcome"] == "ok"
 
 
@@ -298,6 +306,38 @@ def test_the_same_call_sent_twice_runs_once(owner, vendor, desk):
     for refused in (other, elsewhere):
         assert (refused.status_code, refused.json()["code"]) == (409, "key_taken")
     assert len(vendor.requests) == 1
+
+
+def test_an_id_that_was_used_for_one_agent_runs_nothing_for_another(owner, vendor, desk):
+    agent, pin = desk
+    other = agents.create_agent(actor=owner, name="other", slug="other")
+    pins.pin_tool(other, actor=owner, tool=pin.tool, alias="sky")
+    publishing.publish(other, actor=owner)
+    client, body = runtime(owner, agent, other), GIVEN | {"id": str(uuid.uuid4())}
+    assert client.post(url(), body).json()["outcome"] == "ok"
+    refused = client.post(url("other"), body)
+    assert (refused.status_code, refused.json()["code"], len(vendor.requests)) == (409, "key_taken", 1)
+
+
+def test_an_id_that_one_person_has_used_answers_nobody_else(owner, vendor, desk):
+    one, other = APIClient(), APIClient()
+    one.force_login(owner)
+    other.force_login(make_user(Role.ADMIN))
+    body = GIVEN | {"id": str(uuid.uuid4())}
+    assert one.post(url(), body, format="json").json()["outcome"] == "ok"
+    refused = other.post(url(), body, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "key_taken")
+
+
+def test_a_tool_whose_version_is_not_the_sealed_one_does_not_run(owner, vendor, desk):
+    release = Release.objects.get()
+    (tool,) = release_document.decode(release.document).tools
+    for version in ({"digest": "0" * 64}, {"ordinal": 7}):
+        other = replace(tool, version=replace(tool.version, **version))
+        with pytest.raises(DomainError, match="not the one that was sealed") as refused:
+            calls.call(release, other, actor=owner, key=None, arguments={"Zip_code": "0150"})
+        assert (refused.value.code, refused.value.status) == ("release_damaged", 409)
+    assert Call.objects.count() == 0
 
 
 def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor, desk, monkeypatch):
@@ -383,9 +423,10 @@ def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, de
 
 
 @pytest.mark.django_db(transaction=True)
-def test_calls_of_one_key_that_come_at_once_are_counted_right(owner, vendor, desk):
+@pytest.mark.parametrize(("has_key", "most"), [(True, 5), (False, CALLS_AT_ONCE)])
+def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, vendor, desk, has_key, most):
     agent, pin = desk
-    key, _ = limited(owner, agent, 5)
+    key = limited(owner, agent, most)[0] if has_key else None
     start, refused = threading.Barrier(14), []
 
     def ask():
@@ -403,7 +444,7 @@ def test_calls_of_one_key_that_come_at_once_are_counted_right(owner, vendor, des
         thread.start()
     for thread in threads:
         thread.join()
-    assert (Call.objects.count(), len(refused)) == (5, 9)
+    assert (Call.objects.count(), len(refused)) == (most, 14 - most)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +459,7 @@ def test_each_scope_opens_its_own_door(owner, vendor, desk, scopes, reads, runs)
 
 def test_key_runs_no_more_than_its_owner_may(owner, vendor, desk):
     client = runtime(owner, desk[0])
-    users.update_user(owner, actor=make_user(), role=Role.VIEWER)
+    users.update_user(owner, actor=make_user(Role.ADMIN), role=Role.VIEWER)
     assert client.post(url(), GIVEN).json()["code"] == "role_required"
     assert vendor.requests == []
 
@@ -462,6 +503,9 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
         call = Call.objects.get()
         astray = person.post(f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/resume/", {"answers": {}})
         unfit = client.post(asked["resume"], {"answers": {}}).json()
+        held = stopped(pin.version, "open")
+        waits = client.post(asked["resume"], {"answers": {"user_id": "ada"}})
+        held.delete()
         done = client.post(asked["resume"], {"answers": {"user_id": "ada"}}).json()
     assert (asked["outcome"], asked["resume"].endswith(f"/agents/desk/calls/{call.pk}/resume/")) == (
         "needs_authorization",
@@ -469,11 +513,12 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
     )
     assert (astray.status_code, astray.json()["code"]) == (409, "call_of_a_runtime")
     assert unfit["error"]["fields"] == {"user_id": "is required"}
+    assert (waits.status_code, waits.json()["code"]) == (409, "waits_for_review")
     assert (done["outcome"], done["release"], len(vendor.requests)) == ("ok", 1, 2)
 
 
 def test_other_teams_do_not_read_what_a_runtime_sent(vendor):
-    admin, insider = make_user(), make_user(Role.DESIGNER)
+    admin, insider = make_user(Role.ADMIN), make_user(Role.DESIGNER)
     team = teams.create_team(actor=admin, name="Sales")
     teams.add_member(team, insider, actor=admin)
     agent, pin = desk_with(insider, vendor, team=team)

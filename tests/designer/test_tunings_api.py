@@ -231,6 +231,31 @@ def test_history_tells_each_change_of_the_words_newest_first(api, bobs_api, url,
         assert (first["before"]["description"], first["after"]["description"]) == (None, "Ours")
 
 
+def test_history_leaves_out_what_a_change_left_as_it_was(api, url):
+    api.put(url, {"description": "Ours"})
+    api.put(url, {"description": "Ours", "parameters": {"days": {"description": "Where"}}})
+    api.delete(url)
+    newest, second, first = api.get(f"{url}history/").json()["results"]
+    assert second["before"] == {"parameters": {}}
+    assert second["after"] == {"parameters": {"days": {"description": "Where"}}}
+    assert first["before"]["description"] is None, "the vendor's words"
+    assert newest["after"] == {"description": None, "parameters": {}, "against": None}
+
+
+def test_history_holds_words_alone_and_those_of_its_own_target(api, tool):
+    # A pin of the same number as its tool.
+    pin = make_pin(make_agent(slug="desk"), tool, pk=tool.pk)
+    url, tool_url = f"/api/v1/agents/desk/pins/{pin.pk}/tuning/", f"/api/v1/tools/{tool.pk}/tuning/"
+    api.patch(f"/api/v1/agents/desk/pins/{pin.pk}/", {"alias": "ours"})
+    api.put(url, {"description": "The agent's"})
+    api.put(tool_url, {"description": "Everybody's"})
+    told = [api.get(f"{address}history/").json()["results"] for address in (url, tool_url)]
+    assert [[row["after"]["description"] for row in rows] for rows in told] == [
+        ["The agent's"],
+        ["Everybody's"],
+    ]
+
+
 def test_history_of_another_teams_pin_is_not_there(api, url, pin):
     pin.agent.team = Team.objects.create(name="Others", slug="others")
     pin.agent.save()

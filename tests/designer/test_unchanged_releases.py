@@ -13,7 +13,7 @@ from django.utils import timezone
 from designer import agent_keys, agents, pins
 from designer.releases import publishing
 from people import api_keys, teams, users
-from people.models import ApiToken, Role
+from people.models import ApiToken, Role, User
 from tests.factories import make_tool, make_user
 
 pytestmark = pytest.mark.django_db
@@ -138,19 +138,35 @@ def test_whatever_else_there_is_to_say_the_view_says(owner, release, monkeypatch
 
 
 def test_team_that_somebody_is_not_in_stays_unseen(owner, release, monkeypatch):
-    team = teams.create_team(actor=make_user(), name="Sales")
-    agents.update_agent(release.agent, actor=make_user(), team=team)
+    team = teams.create_team(actor=make_user(Role.ADMIN), name="Sales")
+    agents.update_agent(release.agent, actor=make_user(Role.DESIGNER), team=team)
     plain, etag = key_of(owner), f'"{release.digest}"'
     assert asked(plain, address(), etag).status_code == 404
-    teams.add_member(team, owner, actor=make_user())
+    teams.add_member(team, owner, actor=make_user(Role.ADMIN))
     assert asked(plain, address(), etag).status_code == 304
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     assert asked(key_of(admin), address(), etag).status_code == 304
+
+
+def test_an_agent_that_was_removed_is_not_there(owner, release):
+    plain, etag = key_of(owner), f'"{release.digest}"'
+    agents.remove_agent(release.agent, actor=make_user(Role.DESIGNER))
+    assert asked(plain, address(), etag).status_code == 404
+
+
+def test_only_what_reads_is_answered(owner, release):
+    headers = {"Authorization": f"Bearer {key_of(owner)}", "If-None-Match": f'"{release.digest}"'}
+    client = Client(headers=headers)
+    answers = [getattr(client, method)(address()).status_code for method in ("post", "put", "delete")]
+    assert answers == [405] * 3
 
 
 def test_key_of_somebody_who_has_left_is_refused(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
-    users.update_user(owner, actor=make_user(), is_active=False)
+    User.objects.filter(pk=owner.pk).update(is_active=False)  # its keys are not revoked yet
+    assert asked(plain, address(), etag).json()["code"] == "inactive_owner"
+    User.objects.filter(pk=owner.pk).update(is_active=True)
+    users.update_user(owner, actor=make_user(Role.ADMIN), is_active=False)
     assert asked(plain, address(), etag).json()["code"] == "inactive_owner"
 
 

@@ -4,10 +4,11 @@ import pytest
 
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
-from catalog.models import Finding, Tool
+from catalog.models import Endpoint, Finding, Tool
 from catalog.models.findings import FindingState
 from catalog.models.runs import Trigger
 from catalog.review import inspector
+from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin
 from tests.pages import signed_in, text_of
 from tests.vendor import Vendor, serving, tool
@@ -24,7 +25,7 @@ def read(endpoint):
 
 @pytest.fixture
 def admin():
-    return signed_in()
+    return signed_in(Role.ADMIN)
 
 
 @pytest.fixture
@@ -111,6 +112,18 @@ def test_what_is_pinned_and_held_is_said_everywhere_and_not_published(admin, rew
     assert send(admin, "post", f"{DESK}/releases/").status_code == 201
 
 
+def test_what_is_pinned_and_was_blocked_says_so_and_is_not_published(admin, rewritten):
+    row = rewritten()
+    row.pins.update(version=row.stopped)
+    held = Finding.objects.get(code="HELD")
+    send(admin, "post", f"/api/v1/findings/{held.pk}/resolve/", {"decision": "block"})
+
+    refused = send(admin, "post", f"{DESK}/releases/")
+    assert (refused.status_code, refused.json()["code"]) == (409, "version_blocked")
+    assert "was blocked in review. Move the pin to another version." in refused.json()["message"]
+    assert "Blocked in review" in text_of(admin.get("/agents/desk/"))
+
+
 def test_what_is_pinned_and_waits_without_being_held_says_so_and_can_be_published(admin, rewritten):
     """The endpoint lets rewritten versions through, and the finding about it is still open."""
     row = rewritten(drift="accept")
@@ -149,3 +162,27 @@ def test_a_text_that_went_back_to_what_was_approved_is_offered_again(rewritten, 
     read(row.endpoint)
     row.refresh_from_db()
     assert (row.current.rewrite, row.stopped) == (0, None)
+
+
+def test_a_rewritten_text_that_was_decided_about_is_not_held_anew(admin, rewritten, vendor):
+    endpoint = rewritten(drift="accept").endpoint
+    drift = Finding.objects.get(code="DRIFT")
+    send(admin, "post", f"/api/v1/findings/{drift.pk}/resolve/", {"decision": "block"})
+    Endpoint.objects.update(policy={})
+    for words in ("Does thing 1.", "Sends a copy elsewhere."):
+        vendor.listed = [tool(1, 2, description=words)]
+        read(Endpoint.objects.get(pk=endpoint.pk))
+    row = Tool.objects.select_related("stopped").get()
+    assert (row.description, row.stopped.rewrite) == ("Does thing 1.", 1)
+    assert not Finding.objects.filter(code="HELD").exists()
+
+
+def test_a_new_version_is_not_held_because_that_of_another_tool_was_rewritten(vendor):
+    vendor.listed = [tool(1, 2), tool(2, 2)]
+    endpoint = make_endpoint(url=vendor.url)
+    read(endpoint)
+    vendor.listed = [tool(1, 3, description="New words."), tool(2, 2, description="Other words.")]
+    read(endpoint)
+    new, rewritten = Tool.objects.select_related("current", "stopped").order_by("tool_id")
+    assert (new.current.name, new.stopped) == ("3", None)
+    assert (rewritten.current.name, rewritten.stopped.rewrite) == ("2", 1)

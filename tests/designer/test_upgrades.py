@@ -67,7 +67,9 @@ def lost(client, pin) -> list[tuple[str, bool]]:
 def test_an_upgrade_names_the_words_that_would_be_lost(client, forecast, whose):
     pin = make_pin(make_agent(), forecast)
     target = forecast if "all" in whose else pin
-    tunings.tune(target, actor=make_user(), parameters={"unit": {"description": "Celsius or not"}})
+    tunings.tune(
+        target, actor=make_user(Role.DESIGNER), parameters={"unit": {"description": "Celsius or not"}}
+    )
     without_unit(forecast)
 
     assert lost(client, pin) == [(f"This version has no input “unit”. {whose} about it do not fit.", False)]
@@ -77,7 +79,7 @@ def test_an_upgrade_names_the_words_that_would_be_lost(client, forecast, whose):
 def test_an_upgrade_after_which_nothing_can_be_published_says_so_everywhere(client, forecast, is_everywhere):
     designer, pin = signed_in(Role.DESIGNER), make_pin(make_agent(slug="desk"), forecast)
     hidden = {"unit": {"hidden": True}}
-    tunings.tune(forecast if is_everywhere else pin, actor=make_user(), parameters=hidden)
+    tunings.tune(forecast if is_everywhere else pin, actor=make_user(Role.DESIGNER), parameters=hidden)
     with_unit_required(forecast)
 
     ((message, refuses),) = lost(client, pin)
@@ -97,7 +99,7 @@ def test_an_upgrade_after_which_nothing_can_be_published_says_so_everywhere(clie
 
 def test_the_page_of_upgrades_shows_words_for_all_agents_that_would_be_lost(client, forecast):
     pin = make_pin(make_agent(slug="desk"), forecast)
-    tunings.tune(forecast, actor=make_user(), parameters={"unit": {"hidden": True}})
+    tunings.tune(forecast, actor=make_user(Role.DESIGNER), parameters={"unit": {"hidden": True}})
     with_unit_required(forecast)
 
     page = text_of(signed_in(Role.DESIGNER).get("/agents/desk/upgrades/"))
@@ -107,7 +109,9 @@ def test_the_page_of_upgrades_shows_words_for_all_agents_that_would_be_lost(clie
 
 def test_words_that_fit_the_newer_version_are_not_lost(client, forecast):
     pin = make_pin(make_agent(), forecast)
-    tunings.tune(forecast, actor=make_user(), parameters={"unit": {"hidden": True, "preset": "C"}})
+    tunings.tune(
+        forecast, actor=make_user(Role.DESIGNER), parameters={"unit": {"hidden": True, "preset": "C"}}
+    )
     with_unit_required(forecast)
 
     assert lost(client, pin) == []

@@ -148,7 +148,7 @@ def test_a_new_version_keeps_our_words_and_lets_the_rest_through(api, page, tool
         endpoint=tool.endpoint, tool=tool, version=version, code=HELD, subject=version.digest, severity="high"
     )
 
-    decisions.resolve(finding, actor=make_user(), decision="accept")
+    decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="accept")
 
     search.index_pending()
     assert api.get("/api/v1/tools/").json()["results"][0]["description"] == OURS

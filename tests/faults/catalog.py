@@ -21,7 +21,7 @@ from catalog.models import (
 )
 from catalog.models.runs import Trigger
 from catalog.notifications.models import Notice
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor, tool
 
@@ -82,7 +82,7 @@ def read_once(vendor: Vendor) -> tuple[Endpoint, int]:
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     tasks.enumerate_endpoint(run.pk)
     change(vendor)
-    return endpoint, make_user(username="ada").pk
+    return endpoint, make_user(Role.ADMIN, username="ada").pk
 
 
 def let_the_lease_run_out() -> None:

@@ -82,9 +82,10 @@ def found(url: str) -> dict[str, Any]:
     from designer.pins import pin_tool
     from designer.releases.publishing import publish
     from people import api_keys
+    from people.models import Role
     from tests.factories import make_endpoint, make_user
 
-    ada = make_user(username="ada")
+    ada = make_user(Role.ADMIN, username="ada")
     endpoint = make_endpoint(url=url, name="the endpoint")
     task(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     agent = create_agent(actor=ada, name="Clerk")

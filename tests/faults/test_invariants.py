@@ -14,6 +14,7 @@ from catalog import invariants
 from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Grant, Run, Tool, Withdrawal
 from designer.models import Release
+from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 
 pytestmark = pytest.mark.django_db
@@ -66,7 +67,7 @@ def withdraw_by_halves() -> None:
 
 
 def release(number: int) -> None:
-    facts = {"digest": "0" * 64, "document": "{}", "tool_count": 0, "created_by": make_user()}
+    facts = {"digest": "0" * 64, "document": "{}", "tool_count": 0, "created_by": make_user(Role.DESIGNER)}
     Release.objects.create(agent=make_agent(), number=number, **facts)
 
 
@@ -128,7 +129,7 @@ def test_what_breaks_a_claim_is_found(breaks, claim):
 
 def test_a_secret_without_its_key_is_found(settings):
     credential_operations.create_credential(
-        actor=make_user(), name="key", kind="bearer", url="http://127.0.0.1:9/", secret="s3cret"
+        actor=make_user(Role.ADMIN), name="key", kind="bearer", url="http://127.0.0.1:9/", secret="s3cret"
     )
     assert invariants.check(only=["secret_keys"]) == []
     settings.KEYS = ["other:" + base64.b64encode(bytes(32)).decode()]

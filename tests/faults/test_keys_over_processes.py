@@ -20,6 +20,7 @@ import pytest
 from designer import agent_keys
 from designer.releases import publishing
 from people import api_keys
+from people.models import Role
 from tests.factories import make_agent, make_pin, make_user
 from tests.faults.stand import NO_LIMITS, wait_for
 from tests.faults.warm import ROOT
@@ -98,7 +99,7 @@ def web(process_environment, tmp_path) -> Iterator[Web]:
 
 
 def test_a_key_works_and_ends_in_every_process_at_once(web):
-    owner = make_user()
+    owner = make_user(Role.ADMIN)
     desk, other = make_agent(slug="desk"), make_agent(slug="other")
     for agent in (desk, other):
         make_pin(agent)

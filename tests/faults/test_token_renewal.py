@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import states
 from catalog.models import Grant
+from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import grant_of, sign, signed_in, standing, wear_out
 from tests.factories import make_user
@@ -90,7 +91,7 @@ def test_killed_in_a_renewal_it_ends_well_or_with_a_person(worker, point):
             assert stands.sentence.startswith(f"Please sign in again since {began:%H:%M:%S} UTC on ")
             assert "a renewal was interrupted then" in stands.sentence
             assert len(server.forms) == asked + 1, "the old token is tried once"
-            sign(server, credential, make_user())
+            sign(server, credential, make_user(Role.ADMIN))
             assert standing(credential).state == states.State.OK
 
 
@@ -127,7 +128,7 @@ def test_sleeper_that_wakes_up_after_its_lease_undoes_nothing(worker):
         wait_until_it_stops(sleeper)
         let_the_lease_run_out()
         assert worker.start("token", str(credential.pk)).wait().status == 1
-        sign(server, credential, make_user())
+        sign(server, credential, make_user(Role.ADMIN))
         before = grant_of(credential)
         sleeper.kill(signal.SIGCONT)
         woken = sleeper.wait()
@@ -143,7 +144,7 @@ def test_client_that_is_changed_during_a_renewal_stays_changed(worker):
         wear_out(credential)
         sleeper = worker.start("token", str(credential.pk), crash="token-received:1:SIGSTOP")
         wait_until_it_stops(sleeper)
-        credential_operations.sign_out(credential, actor=make_user())
+        credential_operations.sign_out(credential, actor=make_user(Role.ADMIN))
         sleeper.kill(signal.SIGCONT)
         assert sleeper.wait().status == 1
 

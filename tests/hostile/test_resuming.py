@@ -15,6 +15,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
 from core.outbound.connection import Limits
+from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.oauth_cases import sign, signed_in
 from tests.factories import make_endpoint, make_user
@@ -279,14 +280,14 @@ def test_whoever_signs_in_anew_reads_a_list_of_their_own():
 
         before = reader()
         assert reader() == before
-        sign(server, credential, make_user())
+        sign(server, credential, make_user(Role.ADMIN))
         after = reader()
-        credential_operations.update_credential(credential, actor=make_user(), scope="write")
+        credential_operations.update_credential(credential, actor=make_user(Role.ADMIN), scope="write")
         assert len({before, after, reader()}) == 3
 
 
 def test_another_user_name_reads_a_list_of_its_own():
-    url, actor = "http://127.0.0.1:9/", make_user()
+    url, actor = "http://127.0.0.1:9/", make_user(Role.ADMIN)
     details = {"name": "Ours", "kind": "basic", "url": url, "secret": "s3cret", "username": "ada"}
     credential = credential_operations.create_credential(actor=actor, **details)
     endpoint = make_endpoint(url=url, credential=credential)

@@ -99,7 +99,7 @@ def test_a_backup_restores_into_a_product_that_works(process_environment, elsewh
 
 def test_a_backup_with_other_keys_says_which_are_missing(process_environment, elsewhere, tmp_path):
     credential_operations.create_credential(
-        actor=make_user(), name="key", kind="bearer", url="http://127.0.0.1:9/", secret=SECRET
+        actor=make_user(Role.ADMIN), name="key", kind="bearer", url="http://127.0.0.1:9/", secret=SECRET
     )
     copy = tmp_path / "copy.pegboard"
     assert manage(process_environment, "backup", str(copy)).returncode == 0

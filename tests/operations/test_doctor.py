@@ -29,6 +29,7 @@ from pegboard.local.embedded import Valkey, redis_url
 from pegboard.ops.doctor import work
 from pegboard.ops.doctor.frame import CHECKS, Limits
 from people import audit
+from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
 
 pytestmark = pytest.mark.django_db
@@ -160,7 +161,7 @@ def test_a_key_file_for_everybody_is_found(settings, tmp_path):
 
 def test_a_key_that_is_not_there_is_found(settings):
     credential_operations.create_credential(
-        actor=make_user(), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
+        actor=make_user(Role.ADMIN), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
     )
     settings.KEYS = ["other:" + settings.KEYS[0].partition(":")[2]]
     assert found() == ["secret_keys"]
@@ -358,7 +359,7 @@ def test_an_endpoint_that_fails_for_long_is_found():
 
 def test_a_credential_that_needs_a_sign_in_is_found():
     credential = credential_operations.create_credential(
-        actor=make_user(), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
+        actor=make_user(Role.ADMIN), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
     )
     Grant.objects.create(credential=credential, ended_at=timezone.now())
     assert found() == ["sign_in"]
@@ -371,7 +372,7 @@ def test_notices_that_do_not_go_out_are_found():
 
 def test_a_webhook_that_was_paused_is_found():
     row, _ = webhooks.create(
-        actor=make_user(), name="Chat", url="http://127.0.0.1:9/hook", events=[Event.HELD]
+        actor=make_user(Role.ADMIN), name="Chat", url="http://127.0.0.1:9/hook", events=[Event.HELD]
     )
     Webhook.objects.filter(pk=row.pk).update(is_paused=True, failures=9, paused_why="It failed.")
     assert found() == ["notices"]

@@ -17,6 +17,7 @@ from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Run
 from core import log_context
 from pegboard.ops.logs import JsonFormatter, LineFormatter
+from people.models import Role
 from tests.factories import PASSWORD, make_endpoint, make_user
 from tests.vendor import Vendor, serving, tools
 
@@ -158,7 +159,7 @@ def test_workers_lines_carry_the_number_of_the_request(process_environment, tmp_
     secret = "sk-canary-of-log-lines-4711"
     vendor = Vendor(tools(3))
     log = tmp_path / "worker.log"
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     with serving(vendor), worker({**process_environment, "PEGBOARD_LOG": "json"}, str(log)):
         credential = credential_operations.create_credential(
             actor=admin, name="key", kind="bearer", url=vendor.url, secret=secret

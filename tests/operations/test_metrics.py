@@ -53,7 +53,7 @@ def value(text: str, sample: str, **labels: str) -> float:
 
 
 def scraped(client) -> str:
-    client.force_login(make_user())
+    client.force_login(make_user(Role.ADMIN))
     answer = client.get("/metrics")
     assert answer.status_code == 200
     return answer.content.decode()

@@ -81,7 +81,7 @@ def broken():
 @pytest.fixture
 def hook(listener):
     row, secret = webhooks.create(
-        actor=make_user(), name="On call", url=listener.url, events=list(Event.values)
+        actor=make_user(Role.ADMIN), name="On call", url=listener.url, events=list(Event.values)
     )
     row.plain = secret.reveal()
     return row
@@ -429,7 +429,7 @@ def test_a_webhook_that_fails_is_tried_later_in_order_and_then_paused(listener, 
     assert "webhook.paused" in told()
 
     listener.answer = lambda number: (204, {})
-    webhooks.resume(hook, actor=make_user())
+    webhooks.resume(hook, actor=make_user(Role.ADMIN))
     tick()
     assert Delivery.objects.filter(state="waiting").count() == 0
     hook.refresh_from_db()
@@ -456,9 +456,9 @@ def test_a_receiver_that_is_gone_or_asks_to_wait_is_believed(listener, hook):
 def test_a_webhook_leads_to_no_private_network(settings):
     settings.OUTBOUND_ALLOW = ""
     row, _ = webhooks.create(
-        actor=make_user(), name="Inner", url="https://127.0.0.1/hook", events=[Event.BROKEN]
+        actor=make_user(Role.ADMIN), name="Inner", url="https://127.0.0.1/hook", events=[Event.BROKEN]
     )
-    delivery = webhooks.send_test(row, actor=make_user())
+    delivery = webhooks.send_test(row, actor=make_user(Role.ADMIN))
     assert delivery.state == "failed"
     assert delivery.error
 

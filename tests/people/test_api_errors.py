@@ -41,7 +41,7 @@ def is_error(body: dict) -> bool:
     ],
 )
 def test_every_refusal_has_the_same_shape(program, method, path, extra, status, code):
-    client = program(make_user())
+    client = program(make_user(Role.ADMIN))
     answer = getattr(client, method)(path, **extra)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert is_error(answer.json())
@@ -65,7 +65,7 @@ def test_every_refusal_has_the_same_shape(program, method, path, extra, status, 
     ],
 )
 def test_body_that_can_be_read_in_two_ways_is_refused(program, body, part):
-    answer = program(make_user()).post("/api/v1/users/", body, content_type="application/json")
+    answer = program(make_user(Role.ADMIN)).post("/api/v1/users/", body, content_type="application/json")
     assert answer.status_code == 400
     assert part in json.dumps(answer.json())
     assert is_error(answer.json())
@@ -81,7 +81,9 @@ def test_body_that_can_be_read_in_two_ways_is_refused(program, body, part):
     ],
 )
 def test_character_that_cannot_be_kept_is_named_by_its_field_and_not_repeated(program, body, fields):
-    answer = program(make_user()).post("/api/v1/users/", body.encode(), content_type="application/json")
+    answer = program(make_user(Role.ADMIN)).post(
+        "/api/v1/users/", body.encode(), content_type="application/json"
+    )
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
     assert answer.json()["fields"].keys() == fields
     assert "s3cret" not in answer.content.decode()
@@ -89,14 +91,14 @@ def test_character_that_cannot_be_kept_is_named_by_its_field_and_not_repeated(pr
 
 def test_member_whose_own_name_cannot_be_kept_is_not_repeated(program):
     body = rb'{"s3cret\u0000": 1}'
-    answer = program(make_user()).post("/api/v1/users/", body, content_type="application/json")
+    answer = program(make_user(Role.ADMIN)).post("/api/v1/users/", body, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
     assert "s3cret" not in answer.content.decode()
 
 
 def test_body_over_a_megabyte_is_refused(program):
     body = b'{"name": "' + b"x" * 1_048_576 + b'"}'
-    answer = program(make_user()).post("/api/v1/users/", body, content_type="application/json")
+    answer = program(make_user(Role.ADMIN)).post("/api/v1/users/", body, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
@@ -110,7 +112,7 @@ def test_body_over_a_megabyte_is_refused(program):
     ],
 )
 def test_value_of_another_json_type_is_refused(program, path, body, field):
-    admin = make_user(id=1)
+    admin = make_user(Role.ADMIN, id=1)
     client = program(admin)
     send = client.patch if path == "users/1/" else client.post
     answer = send(f"/api/v1/{path}", body)
@@ -119,7 +121,7 @@ def test_value_of_another_json_type_is_refused(program, path, body, field):
 
 
 def test_fields_carry_one_sentence_each(program):
-    answer = program(make_user()).post("/api/v1/users/", {"role": "owner"}).json()
+    answer = program(make_user(Role.ADMIN)).post("/api/v1/users/", {"role": "owner"}).json()
     assert set(answer["fields"]) == {"username", "password", "role"}
     assert all(isinstance(sentence, str) for sentence in answer["fields"].values())
 
@@ -160,7 +162,7 @@ def test_what_nobody_foresaw_is_left_to_the_error_page(error):
 def test_two_who_save_the_same_at_once_get_a_conflict(program, monkeypatch):
     make_user(username="eve")
     monkeypatch.setattr(User, "full_clean", lambda self, **_: None)
-    answer = program(make_user()).post("/api/v1/users/", PERSON)
+    answer = program(make_user(Role.ADMIN)).post("/api/v1/users/", PERSON)
     assert (answer.status_code, answer.json()["code"]) == (409, "taken")
 
 
@@ -169,7 +171,7 @@ def test_crash_answers_json_and_leaks_nothing(program, monkeypatch):
         raise RuntimeError("the secret word")
 
     monkeypatch.setattr(users, "add_user", fail)
-    client = program(make_user())
+    client = program(make_user(Role.ADMIN))
     client.raise_request_exception = False
     answer = client.post("/api/v1/users/", PERSON)
     assert (answer.status_code, answer.json()["code"]) == (500, "server_error")
@@ -203,5 +205,5 @@ def test_refusal_says_which_role_is_needed(program):
 
 
 def test_number_that_no_column_holds_is_nothing_at_all(client):
-    client.force_login(make_user())
+    client.force_login(make_user(Role.ADMIN))
     assert client.get("/users/99999999999999999999999/").status_code == 404

@@ -115,6 +115,25 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
 
 
 @pytest.mark.django_db
+def test_a_row_that_was_hashed_again_without_its_id_is_found():
+    """By the rule for old entries, under which another id would not show; and all that follows with it."""
+    rows = write()
+    previous = rows[1].hash
+    for row in rows[2:]:
+        digest = digest_of(audit.content_of(row)) if row.position == 3 else row.digest
+        changed = (digest, previous, hash_of(row.position, previous, digest))
+        tamper(
+            "UPDATE people_auditentry SET digest = %s, previous = %s, hash = %s WHERE position = %s",
+            *changed,
+            row.position,
+        )
+        previous = changed[2]
+    tamper("UPDATE people_audithead SET hash = %s", previous)
+    found = verify.verify()
+    assert (found.good, "its id is not part of what was hashed" in found.broken) == (2, True), found.broken
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("statement", "good", "says"),
     [
@@ -122,6 +141,7 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
         ("DELETE FROM people_auditentry WHERE position = 1", 0, "the entry at place 1 was removed"),
         ("DELETE FROM people_auditentry WHERE position > 4", 4, "The last entries are missing"),
         ("DELETE FROM people_auditentry", 0, "The last entries are missing"),
+        ("UPDATE people_audithead SET hash = repeat('1', 64)", 6, "The last entries are missing"),
         (
             "UPDATE people_auditentry SET position = 7 - position WHERE position IN (3, 4)",
             2,
@@ -140,7 +160,16 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
             "was inserted past the chain",
         ),
     ],
-    ids=["removed", "first removed", "tail removed", "emptied", "reordered", "inserted", "inserted outside"],
+    ids=[
+        "removed",
+        "first removed",
+        "tail removed",
+        "emptied",
+        "other head",
+        "reordered",
+        "inserted",
+        "inserted outside",
+    ],
 )
 def test_what_was_removed_inserted_or_moved_is_named(statement, good, says):
     write()
@@ -199,7 +228,7 @@ def test_triggers_refuse_every_statement_that_changes_the_trail(statement):
 @pytest.mark.django_db(transaction=True)
 def test_many_at_once_write_one_chain_and_none_waits_for_ever():
     """Transactions that take locks after their first row, some of which are taken back."""
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     people = [make_user(Role.VIEWER) for _ in range(6)]
     rooms = [teams.create_team(actor=admin, name=f"Team {number}") for number in range(2)]
 

@@ -3,9 +3,11 @@
 import pytest
 from rest_framework.test import APIClient
 
+from catalog.notifications import subscriptions, webhooks
+from catalog.notifications.models import Event
 from designer import agent_keys, agents, calls
 from people import api_keys, audit, teams
-from people.models import AuditEntry, Role, Scope
+from people.models import ApiToken, AuditEntry, Role, Scope
 from tests.factories import make_user
 from tests.pages import text_of
 
@@ -64,6 +66,32 @@ def test_an_administrators_deed_on_a_key_is_told_to_its_owner(cast):
     api_keys.revoke(key, actor=cast["admin"], why="Too old.")
     assert "Too old." in read(cast["inside"])
     assert "Too old." not in read(cast["outside"])
+
+
+def kinds(user) -> set[str]:
+    program = APIClient()
+    program.force_login(user)
+    return {row["kind"] for row in program.get("/api/v1/audit/?limit=200").json()["results"]}
+
+
+def test_what_a_user_wants_to_be_told_is_read_by_them_and_by_administrators(cast):
+    subscriptions.choose(cast["inside"], {Event.BROKEN})
+    subscriptions.set_address(cast["inside"], "inside@example.com", 5)
+    # A key of another user that has the same number opens nothing.
+    pk = cast["inside"].subscriptions.get().pk
+    ApiToken.objects.create(pk=pk, user=cast["outside"], name="Key", digest="0" * 64, scopes=["read"])
+    personal = {"subscription", "mailaddress"}
+    assert [kinds(cast[who]) & personal for who in ("inside", "admin", "outside")] == [
+        personal,
+        personal,
+        set(),
+    ]
+
+
+def test_teams_and_webhooks_are_told_to_administrators(cast):
+    webhooks.create(actor=cast["admin"], name="Hook", url="http://127.0.0.1:9/", events=[Event.BROKEN])
+    assert kinds(cast["admin"]) >= {"team", "webhook"}
+    assert not kinds(cast["inside"]) & {"team", "webhook"}
 
 
 def test_what_concerns_an_agent_is_told_to_its_team(cast):

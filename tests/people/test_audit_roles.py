@@ -15,7 +15,7 @@ from core.errors import DomainError
 from designer import agents, pins
 from designer.releases import publishing
 from people.audit import verify
-from people.models import AuditEntry
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_tool, make_user
 from tests.vendor import Vendor, serving, tools
 
@@ -75,7 +75,7 @@ def as_role(transactional_db):
 
 def test_the_role_runs_the_product_and_changes_nothing_that_was_sealed(as_role):
     as_role()
-    actor = make_user()
+    actor = make_user(Role.DESIGNER)
     agent = agents.create_agent(actor=actor, name="Desk")
     pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
     publishing.publish(agent, actor=actor)
@@ -111,7 +111,7 @@ CREATE TRIGGER rewrite BEFORE UPDATE ON people_audithead FOR EACH ROW EXECUTE FU
 
 def test_a_temporary_table_of_the_roles_own_does_not_make_it_the_owner(as_role):
     as_role()
-    actor = make_user()
+    actor = make_user(Role.DESIGNER)
     agent = agents.create_agent(actor=actor, name="Desk")
     pins.pin_tool(agent, actor=actor, tool=make_tool())
     release = publishing.publish(agent, actor=actor)
@@ -143,7 +143,7 @@ FORGED = {
 
 def test_the_role_cannot_put_in_what_was_not_published(as_role):
     as_role()
-    actor = make_user()
+    actor = make_user(Role.DESIGNER)
     agent = agents.create_agent(actor=actor, name="Desk")
     pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
     release = publishing.publish(agent, actor=actor)
@@ -161,7 +161,7 @@ def test_the_role_cannot_put_in_what_was_not_published(as_role):
 
 def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_another(as_role, settings):
     as_role()
-    actor = make_user()
+    actor = make_user(Role.DESIGNER)
     agent = agents.create_agent(actor=actor, name="Desk")
     pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
     publishing.publish(agent, actor=actor)
@@ -198,7 +198,7 @@ def test_a_role_that_was_given_nothing_makes_no_temporary_tables():
 
 
 def test_a_role_for_workers_reads_a_vendor_and_cannot_touch_what_people_decided(as_role):
-    actor = make_user()
+    actor = make_user(Role.DESIGNER)
     agent = agents.create_agent(actor=actor, name="Desk")
     with serving(Vendor(tools(2))) as vendor:
         endpoint = make_endpoint(url=vendor.url)

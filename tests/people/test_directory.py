@@ -14,7 +14,7 @@ NEW = {"username": "eve", "password": "a wholly new sentence", "name": "Eve", "r
 
 @pytest.mark.django_db
 def test_administrator_adds_a_person_who_can_sign_in(program, client):
-    answer = program(make_user()).post("/api/v1/users/", NEW)
+    answer = program(make_user(Role.ADMIN)).post("/api/v1/users/", NEW)
     assert answer.status_code == 201
     assert "password" not in answer.json()
     assert client.login(username="eve", password=NEW["password"])
@@ -33,7 +33,7 @@ def test_administrator_adds_a_person_who_can_sign_in(program, client):
     ],
 )
 def test_impossible_person_is_refused_beside_the_field(program, change, field):
-    answer = program(make_user()).post("/api/v1/users/", {**NEW, **change})
+    answer = program(make_user(Role.ADMIN)).post("/api/v1/users/", {**NEW, **change})
     assert answer.status_code == 400
     assert field in answer.json()["fields"]
 
@@ -41,13 +41,13 @@ def test_impossible_person_is_refused_beside_the_field(program, change, field):
 @pytest.mark.django_db
 def test_name_that_differs_by_case_alone_is_taken(program):
     make_user(username="Eve")
-    answer = program(make_user()).post("/api/v1/users/", NEW)
+    answer = program(make_user(Role.ADMIN)).post("/api/v1/users/", NEW)
     assert "already" in answer.json()["fields"]["username"]
 
 
 @pytest.mark.django_db
 def test_audit_holds_what_differs_and_never_a_password(program):
-    admin, user = make_user(), make_user(Role.VIEWER)
+    admin, user = make_user(Role.ADMIN), make_user(Role.VIEWER)
     body = {"role": "designer", "password": "a wholly new sentence"}
     assert program(admin).patch(f"/api/v1/users/{user.pk}/", body).status_code == 200
     changed, password = AuditEntry.objects.filter(kind="user").order_by("id")
@@ -58,7 +58,9 @@ def test_audit_holds_what_differs_and_never_a_password(program):
 @pytest.mark.django_db
 def test_refused_password_takes_the_new_role_back(program):
     user = make_user(Role.VIEWER)
-    answer = program(make_user()).patch(f"/api/v1/users/{user.pk}/", {"role": "admin", "password": "short"})
+    answer = program(make_user(Role.ADMIN)).patch(
+        f"/api/v1/users/{user.pk}/", {"role": "admin", "password": "short"}
+    )
     user.refresh_from_db()
     assert (answer.status_code, user.role) == (400, Role.VIEWER)
 
@@ -73,8 +75,8 @@ def test_change_that_changes_nothing_is_not_written_down():
 @pytest.mark.django_db
 @pytest.mark.parametrize("change", [{"role": "designer"}, {"is_active": False}])
 def test_last_administrator_stays(program, change):
-    admin = make_user()
-    make_user(is_active=False)
+    admin = make_user(Role.ADMIN)
+    make_user(Role.ADMIN, is_active=False)
     answer = program(admin).patch(f"/api/v1/users/{admin.pk}/", change)
     assert (answer.status_code, answer.json()["code"]) == (409, "last_administrator")
     admin.refresh_from_db()
@@ -83,14 +85,14 @@ def test_last_administrator_stays(program, change):
 
 @pytest.mark.django_db
 def test_one_of_two_administrators_may_go(program):
-    admin = make_user()
-    make_user()
+    admin = make_user(Role.ADMIN)
+    make_user(Role.ADMIN)
     assert program(admin).patch(f"/api/v1/users/{admin.pk}/", {"role": "viewer"}).status_code == 200
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_administrators_cannot_demote_each_other_at_once():
-    both = [make_user(), make_user()]
+    both = [make_user(Role.ADMIN), make_user(Role.ADMIN)]
     together = Barrier(2)
 
     def demote(user: User) -> str:
@@ -110,7 +112,7 @@ def test_two_administrators_cannot_demote_each_other_at_once():
 
 @pytest.mark.django_db
 def test_pages_add_change_and_let_go(client):
-    client.force_login(make_user())
+    client.force_login(make_user(Role.ADMIN))
     client.post("/users/new/", NEW)
     eve = User.objects.get(username="eve")
     client.post(f"/users/{eve.pk}/", {"name": "Eve Stone", "role": "viewer"})
@@ -122,7 +124,7 @@ def test_pages_add_change_and_let_go(client):
 
 @pytest.mark.django_db
 def test_page_explains_why_the_last_administrator_stays(client):
-    admin = make_user(name="Ada")
+    admin = make_user(Role.ADMIN, name="Ada")
     client.force_login(admin)
     answer = client.post(f"/users/{admin.pk}/", {"name": "Ada", "role": "viewer", "is_active": "on"})
     assert "at least one administrator" in answer.content.decode()
@@ -130,7 +132,7 @@ def test_page_explains_why_the_last_administrator_stays(client):
 
 @pytest.mark.django_db
 def test_viewer_sees_who_could_give_a_role(client):
-    make_user(name="Ada Admin")
+    make_user(Role.ADMIN, name="Ada Admin")
     client.force_login(make_user(Role.VIEWER))
     page = client.get("/users/").content.decode()
     assert "Ada Admin" in page
@@ -139,7 +141,7 @@ def test_viewer_sees_who_could_give_a_role(client):
 
 @pytest.mark.django_db
 def test_changing_ones_own_password_as_administrator_keeps_the_session(client):
-    admin = make_user()
+    admin = make_user(Role.ADMIN)
     client.force_login(admin)
     client.post(f"/users/{admin.pk}/password/", {"password": "yet another sentence"})
     assert client.get("/keys/").status_code == 200

@@ -44,7 +44,7 @@ def test_address_that_cannot_be_stored_is_refused_on_a_page(client, path):
 
 
 def test_nul_in_a_form_is_refused(client):
-    client.force_login(make_user())
+    client.force_login(make_user(Role.ADMIN))
     body = b"username=a%00b&password=x"
     answer = client.post("/users/new/", body, content_type="application/x-www-form-urlencoded")
     assert answer.status_code == 400
@@ -105,7 +105,7 @@ def test_djangos_admin_changes_nobody(client, change):
 
 def test_djangos_admin_has_no_door_of_its_own(client):
     assert client.get("/admin/login/").headers["Location"].startswith("/accounts/login/?next=")
-    client.force_login(make_user())
+    client.force_login(make_user(Role.ADMIN))
     assert client.get("/admin/login/").headers["Location"] == "/admin/"
     assert client.get("/admin/password_change/").headers["Location"] == "/accounts/password/"
 
@@ -136,6 +136,6 @@ def test_metrics_are_for_administrators_and_for_tokens_that_read(client, program
 
 
 def test_metrics_cost_few_queries(client, django_assert_max_num_queries):
-    client.force_login(make_user())
+    client.force_login(make_user(Role.ADMIN))
     with django_assert_max_num_queries(20):
         client.get("/metrics")

@@ -35,7 +35,7 @@ def test_revoked_key_stays_in_the_list(client):
 
 
 def test_list_holds_own_keys_and_for_an_administrator_all(client):
-    owner, other, admin = make_user(Role.VIEWER), make_user(Role.DESIGNER), make_user()
+    owner, other, admin = make_user(Role.VIEWER), make_user(Role.DESIGNER), make_user(Role.ADMIN)
     key, _ = api_keys.issue(owner, actor=owner, name="Mine", scopes=["read"])
     rows = []
     for user in (owner, other, admin):

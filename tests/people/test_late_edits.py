@@ -18,7 +18,7 @@ ROUNDS = 50
 
 @pytest.fixture
 def ada(db) -> User:
-    return make_user(name="Ada Berger")
+    return make_user(Role.ADMIN, name="Ada Berger")
 
 
 def vendor_form(page) -> dict[str, str]:
@@ -28,7 +28,7 @@ def vendor_form(page) -> dict[str, str]:
 
 def test_second_to_save_over_rest_is_told_what_the_first_one_wrote(program, ada):
     vendor = make_vendor(slug="acme", name="Acme", homepage="https://acme.example/")
-    client = program(make_user())
+    client = program(make_user(Role.ADMIN))
     seen = client.get("/api/v1/vendors/acme/").headers["ETag"]
     vendor_operations.update_vendor(vendor, actor=ada, name="Acme Ltd")
     answer = client.patch("/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": seen})
@@ -47,7 +47,7 @@ def test_second_to_save_over_rest_is_told_what_the_first_one_wrote(program, ada)
 
 def test_several_changes_back_is_still_known(program, ada):
     endpoint = make_endpoint(name="One", interval_minutes=60)
-    client = program(make_user())
+    client = program(make_user(Role.ADMIN))
     path = f"/api/v1/endpoints/{endpoint.pk}/"
     seen = client.get(path).headers["ETag"]
     for change in (
@@ -65,7 +65,7 @@ def test_several_changes_back_is_still_known(program, ada):
 
 def test_state_that_nobody_knows_is_late_too(program):
     make_vendor(slug="acme", name="Acme")
-    answer = program(make_user()).patch(
+    answer = program(make_user(Role.ADMIN)).patch(
         "/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": '"made-up"'}
     )
     assert answer.status_code == 409
@@ -75,7 +75,7 @@ def test_state_that_nobody_knows_is_late_too(program):
 @pytest.mark.parametrize("header", ["made-up", '"a", "b"', 'W/"a"', '""', '"\u00e4"'])
 def test_header_that_is_no_etag_is_explained(program, header):
     make_vendor(slug="acme")
-    answer = program(make_user()).patch(
+    answer = program(make_user(Role.ADMIN)).patch(
         "/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": header}
     )
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_if_match")
@@ -84,12 +84,12 @@ def test_header_that_is_no_etag_is_explained(program, header):
 def test_without_the_header_only_what_is_sent_is_replaced(program, ada):
     vendor = make_vendor(slug="acme", name="Acme")
     vendor_operations.update_vendor(vendor, actor=ada, homepage="https://acme.example/")
-    answer = program(make_user()).patch("/api/v1/vendors/acme/", {"name": "ACME"}).json()
+    answer = program(make_user(Role.ADMIN)).patch("/api/v1/vendors/acme/", {"name": "ACME"}).json()
     assert (answer["name"], answer["homepage"]) == ("ACME", "https://acme.example/")
 
 
 def test_role_that_somebody_else_has_changed_is_not_changed_back(program, ada):
-    user, client = make_user(Role.VIEWER), program(make_user())
+    user, client = make_user(Role.VIEWER), program(make_user(Role.ADMIN))
     path = f"/api/v1/users/{user.pk}/"
     seen = client.get(path).headers["ETag"]
     users.update_user(user, actor=ada, role=Role.DESIGNER)
@@ -100,7 +100,7 @@ def test_role_that_somebody_else_has_changed_is_not_changed_back(program, ada):
 
 def test_page_shows_both_and_saves_what_is_pressed_again(ada):
     vendor = make_vendor(slug="acme", name="Acme", homepage="https://acme.example/")
-    client = signed_in()
+    client = signed_in(Role.ADMIN)
     form = vendor_form(client.get("/vendors/acme/"))
     vendor_operations.update_vendor(vendor, actor=ada, name="Acme Ltd", homepage="https://acme.example/new")
     late = client.post("/vendors/acme/", form | {"name": "ACME"})
@@ -118,7 +118,7 @@ def test_page_shows_both_and_saves_what_is_pressed_again(ada):
 
 def test_page_of_an_endpoint_tells_apart_settings_and_policy(ada):
     endpoint = make_endpoint(protocol="openapi", name="One", settings={})
-    client = signed_in()
+    client = signed_in(Role.ADMIN)
     page = client.get(f"/endpoints/{endpoint.pk}/").context["form"]
     form = {name: page[name].value() or "" for name in page.fields} | {"expected": page.expected}
     vendor_operations.update_endpoint(endpoint, actor=ada, policy={"text": "block"}, name="Two")
@@ -135,7 +135,7 @@ def test_page_of_an_endpoint_tells_apart_settings_and_policy(ada):
 
 
 def test_page_of_a_person_keeps_a_box_that_somebody_else_unticked(ada):
-    user, client = make_user(Role.VIEWER, name="Eve"), signed_in()
+    user, client = make_user(Role.VIEWER, name="Eve"), signed_in(Role.ADMIN)
     form = client.get(f"/users/{user.pk}/").context["form"]
     sent = {"name": "Eva", "role": "viewer", "is_active": "on", "expected": form.expected}
     users.update_user(user, actor=ada, is_active=False)
@@ -147,7 +147,7 @@ def test_page_of_a_person_keeps_a_box_that_somebody_else_unticked(ada):
 
 def test_team_renamed_meanwhile_is_told_over_rest_and_on_its_page(program, ada):
     team = teams.create_team(actor=ada, name="Weather")
-    client, page = program(make_user()), signed_in()
+    client, page = program(make_user(Role.ADMIN)), signed_in(Role.ADMIN)
     seen = client.get("/api/v1/teams/weather/").headers["ETag"]
     form = page.get("/teams/weather/").context["form"]
     teams.rename_team(team, actor=ada, name="Climate")
@@ -163,7 +163,7 @@ def test_team_renamed_meanwhile_is_told_over_rest_and_on_its_page(program, ada):
 @pytest.mark.django_db(transaction=True)
 def test_of_two_who_save_at_once_one_is_told_and_nothing_acknowledged_is_lost():
     make_vendor(slug="acme", name="Acme 0")
-    _, plain = api_keys.issue(make_user(), actor=None, name="race", scopes=["admin"])
+    _, plain = api_keys.issue(make_user(Role.ADMIN), actor=None, name="race", scopes=["admin"])
 
     reader, left, right = APIClient(), APIClient(), APIClient()
     for client in (reader, left, right):

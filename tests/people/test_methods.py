@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 def test_what_a_button_sends_to_cannot_be_opened_and_says_so():
     endpoint = make_endpoint()
 
-    answer = signed_in().get(f"/endpoints/{endpoint.pk}/pause/")
+    answer = signed_in(Role.ADMIN).get(f"/endpoints/{endpoint.pk}/pause/")
 
     assert (answer.status_code, answer["Allow"]) == (405, "POST")
     assert "This address only takes what a button sends." in text_of(answer)

@@ -3,7 +3,7 @@ import pytest
 from core import display_names
 from core.errors import DomainError
 from people import api_keys
-from people.models import ApiToken
+from people.models import ApiToken, Role
 from tests.factories import make_user
 
 STRANGE = {
@@ -54,6 +54,6 @@ def test_key_cannot_carry_a_name_that_misleads():
     ],
 )
 def test_call_refuses_such_a_name_at_its_field(program, path, body):
-    answer = program(make_user(), "admin").post(f"/api/v1/{path}/", {"name": "desk\u202e", **body})
+    answer = program(make_user(Role.ADMIN), "admin").post(f"/api/v1/{path}/", {"name": "desk\u202e", **body})
     assert answer.status_code == 400
     assert "U+202E" in answer.json()["fields"]["name"]

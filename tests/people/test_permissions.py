@@ -7,6 +7,7 @@ from rest_framework.views import APIView
 from people.models import Role
 from people.permissions import reason_against, requires
 from tests.factories import make_user
+from tests.pages import signed_in
 
 
 class Undeclared(APIView):
@@ -71,3 +72,10 @@ def test_reason_names_the_role_and_who_can_give_it():
     )
     assert reason_against(AnonymousUser(), Role.VIEWER)
     assert reason_against(make_user(Role.ADMIN, is_active=False), Role.VIEWER)
+
+
+@pytest.mark.django_db
+def test_a_test_that_names_no_role_acts_in_the_least_one():
+    """Else a call that was opened to everybody, or closed to all but administrators, goes unseen."""
+    assert make_user().role == next(iter(Role))
+    assert signed_in().get("/").context["user"].role == next(iter(Role))

@@ -78,7 +78,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("before", "change"), CHANGES)
 def test_sessions_end_with_what_they_began_with(before, change):
-    admin, user = make_user(), make_user(before)
+    admin, user = make_user(Role.ADMIN), make_user(before)
     clients = [browser_of(user), browser_of(user)]
     users.update_user(user, actor=admin, **change)
     users.update_user(user, actor=admin, role=before, is_active=True)
@@ -89,14 +89,14 @@ def test_sessions_end_with_what_they_began_with(before, change):
 def test_another_name_ends_no_session():
     user = make_user(Role.VIEWER)
     client = browser_of(user)
-    users.update_user(user, actor=make_user(), name="Ada")
+    users.update_user(user, actor=make_user(Role.ADMIN), name="Ada")
     assert is_in(client)
 
 
 def test_password_set_by_an_administrator_ends_sessions():
     user = make_user(Role.VIEWER)
     client = browser_of(user)
-    users.set_password(user, actor=make_user(), password="a wholly new sentence")
+    users.set_password(user, actor=make_user(Role.ADMIN), password="a wholly new sentence")
     assert not is_in(client)
 
 

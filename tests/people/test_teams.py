@@ -51,7 +51,7 @@ def test_administrator_makes_a_team_fills_it_and_takes_people_out_again(program,
 
 
 def test_pages_do_the_same(admin):
-    browser = signed_in()
+    browser = signed_in(Role.ADMIN)
     bob = make_user(Role.DESIGNER, username="bob", name="Bob")
     agent = make_agent(name="Desk", slug="desk")
     child = make_agent(name="Helper", slug="helper", parent=agent)
@@ -137,7 +137,7 @@ def test_a_role_counts_from_the_next_call_on(program, admin, before, after, stat
 
 
 def test_the_list_of_teams_costs_the_same_for_many(django_assert_max_num_queries, admin):
-    browser = signed_in()
+    browser = signed_in(Role.ADMIN)
     for number in range(12):
         team = teams.create_team(actor=admin, name=f"Team {number}")
         teams.add_member(team, make_user(Role.VIEWER), actor=admin)

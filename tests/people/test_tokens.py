@@ -98,7 +98,7 @@ CALLS = {
 @pytest.mark.parametrize("path", CALLS)
 @pytest.mark.parametrize(("before", "after"), list(permutations(Role, 2)))
 def test_key_may_at_its_next_call_what_its_owners_new_role_may(program, before, after, path):
-    admin, user = make_user(), make_user(before)
+    admin, user = make_user(Role.ADMIN), make_user(before)
     client = program(user, "admin")
     answers = [client.post(path, {}).json()["code"]]
     users.update_user(user, actor=admin, role=after)

@@ -1,0 +1,87 @@
+from threading import Thread
+
+import pytest
+from django.db import connection
+from django.db.models import Count
+from django.db.models.sql.compiler import SQLCompiler
+
+from designer.models import Agent, Pin
+from people import teams
+from people.compiled_queries import CompiledQuery, any_user, given, given_keys
+from people.models import Role, User
+from tests.factories import make_agent, make_pin, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def test_it_reads_what_its_queryset_reads(django_assert_num_queries):
+    pin = make_pin()
+    shown = Pin.objects.select_related("agent").only("name", "agent__name").annotate(count=Count("tool"))
+    compiled = CompiledQuery(shown)
+
+    with django_assert_num_queries(1):
+        [row] = compiled.rows()
+        assert (row, row.name, row.agent.name, row.count) == (pin, pin.name, pin.agent.name, 1)
+    assert "alias" in row.get_deferred_fields()
+
+
+def test_what_it_reads_is_as_new_as_the_reading():
+    compiled = CompiledQuery(Agent.objects.live())
+
+    assert compiled.rows() == []
+    assert [make_agent()] == compiled.rows()
+
+
+def test_each_reading_has_its_own_values():
+    users = [make_user() for _ in range(3)]
+    of_these = CompiledQuery(User.objects.filter(pk__in=given_keys("users")).values_list("pk", flat=True))
+    named = CompiledQuery(User.objects.filter(pk=given("user")).values("username"))
+
+    assert set(of_these.rows(users=[users[0].pk, users[2].pk])) == {users[0].pk, users[2].pk}
+    assert of_these.rows(users=[]) == []
+    for user in users:
+        assert named.rows(user=user.pk) == [{"username": user.username}]
+
+
+def test_a_value_that_is_missing_is_an_error():
+    with pytest.raises(KeyError):
+        CompiledQuery(User.objects.filter(pk=given("user"))).rows()
+
+
+def test_the_sql_is_put_together_once(monkeypatch):
+    agent = make_agent()
+    compiled = CompiledQuery(Agent.objects.live().select_related("team"))
+    monkeypatch.setattr(SQLCompiler, "as_sql", lambda *_, **__: pytest.fail("It is put together again."))
+
+    assert [row.pk for row in compiled.rows()] == [agent.pk]
+
+
+def test_it_shows_each_user_what_their_role_and_teams_let_them_see():
+    """One query for each role, whoever asks: each user must get the rows of `visible_to`."""
+    own, others = make_agent(slug="own"), make_agent(slug="others")
+    admin, designer, viewer = (make_user(role) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
+    for agent, member in ((own, designer), (others, viewer)):
+        team = teams.create_team(actor=admin, name=agent.slug)
+        teams.add_member(team, actor=admin, user=member)
+        Agent.objects.filter(pk=agent.pk).update(team=team)
+    compiled = {role: CompiledQuery(Agent.objects.visible_to(any_user(role))) for role in Role}
+
+    for user, seen in ((admin, {own, others}), (designer, {own}), (viewer, {others}), (designer, {own})):
+        assert set(compiled[Role(user.role)].rows(user=user.pk)) == seen
+
+
+def test_every_thread_reads_on_a_connection_of_its_own():
+    compiled = CompiledQuery(User.objects.values_list("pk"))
+    compiled.rows()
+    read = []
+
+    def elsewhere():
+        try:
+            read.append(compiled.rows())
+        finally:
+            connection.close()
+
+    thread = Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert len(read) == 1
