@@ -25,6 +25,6 @@ def report(plain: str, *, place: str = "") -> None:
             return
         found = printable(tokens.SHAPE.sub("pgb_…", place.strip()), LONGEST_PLACE)
         where = f" It was found at {found}" if found else ""
-        tokens.revoke(key, actor=None, why=f"Reported as leaked, by somebody who had the key itself.{where}")
+        tokens.revoke(key, actor=None, why=f"Reported as leaked, by a caller who had the key itself.{where}")
         ApiToken.objects.filter(pk=key.pk).update(reported_at=timezone.now())
         outbox.key_reported(key.pk)

@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from catalog import versions
+from catalog.models import Tool
 from catalog.views.asked import number as number_in
 from designer import attention, budget, provenance, release_changes, releases, sealed, upgrades
 from designer.effective import NOTHING
@@ -35,7 +36,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"Release {release.number} is sealed. Runtimes can fetch it now.")
+            messages.success(request, f"Release {release.number} is published. Runtimes can fetch it now.")
             return redirect("release", agent.slug, release.number)
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
@@ -89,19 +90,26 @@ def _reviews(pins: list[Pin]) -> list[tuple[Pin, attention.Review]]:
 def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     row = get_object_or_404(agent.releases.select_related("created_by"), number=number)
-    others = agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
+    others = list(
+        agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
+    )
+    newest = max([number, *(other.number for other in others[:1])])
     before = _against(agent, row, request.GET.get("against", ""))
     document = sealed.decode(row.document)
     fetches = _fetches(document)
     old = sealed.decode(before.document) if before else None
     names = versions.names([tool.id for tool in document.tools])
+    vendors = _vendors([tool.id for tool in document.tools])
     context = {
         "agent": agent,
         "release": row,
+        "newest": newest,
+        "replaced": f"Replaced by release {newest}",
         "is_intact": sealed.digest(row.document.encode()) == row.digest,
         "tools": [
             (
                 tool,
+                vendors.get(tool.id, tool.vendor),
                 names.get((tool.id, tool.version.ordinal), tool.version.label),
                 budget.tokens(tool.signature),
                 any(words != NOTHING for words in tool.tuning.values()),
@@ -125,7 +133,17 @@ def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
     form = WhenForm(request.GET if request.GET.get("at") else {"at": timezone.now()})
     at = form.cleaned_data["at"] if form.is_valid() else timezone.now()
     answer = provenance.received(agent, at=at)
-    return render(request, "designer/received.html", {"agent": agent, "form": form, "answer": answer})
+    held = answer.tools if answer else []
+    vendors = _vendors([tool.tool for tool in held])
+    tools = [(tool, vendors.get(tool.tool, tool.vendor)) for tool in held]
+    return render(
+        request, "designer/received.html", {"agent": agent, "form": form, "answer": answer, "tools": tools}
+    )
+
+
+def _vendors(tools: list[int]) -> dict[int, str]:
+    """Names of the vendors of these tools. A release holds the short name, which is for addresses."""
+    return dict(Tool.objects.filter(pk__in=tools).values_list("pk", "endpoint__vendor__name"))
 
 
 def _against(agent: Agent, row: Release, asked: str) -> Release | None:
