@@ -346,7 +346,7 @@ class AuditEntry(models.Model):
     @property
     def summary(self) -> list[tuple[str, Any, Any]]:
         """The changes worth a line: not what was and is empty, nor our number of a version that is named."""
-        nothing = (None, "", [], {})
+        nothing: tuple[Any, ...] = (None, "", [], {})
         is_named = any("version" in facts for facts in self.facts)
         return [
             (name, None if before in nothing else before, None if after in nothing else after)
