@@ -11,7 +11,7 @@ from catalog import invocation, protocols
 from catalog.models import Call
 from catalog.protocols.signature import Parameter, Signature
 from designer import agents, exports, pins, releases, sealed, tunings
-from designer.effective import Effective
+from designer.effective import Effective, ParameterWords, Words, effective
 from designer.exports import root_rules, wire
 from designer.exports.base import blocking
 from people.models import Role
@@ -374,3 +374,13 @@ def test_outputs_come_back_in_the_form_that_each_format_shows(outputs, came, ans
     for said, answer in answers.items():
         (spoken,) = exports.wires(tool, said)
         assert wire.outputs_for_the_caller(tool, spoken, came) == answer
+
+
+def test_nothing_is_said_of_hidden_inputs():
+    inputs = (make_parameter("city"), make_parameter("trace"))
+    words = Words(parameters={"trace": ParameterWords(hidden=True, preset="t")})
+    tool = effective(make_signature(inputs=inputs), name="t", agent_tuning=words)
+    told = wire.faults_for_the_caller(
+        tool, [wire.by_alias(tool)], {"city": "is required", "trace": "is long"}
+    )
+    assert told == {"city": "is required"}
