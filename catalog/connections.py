@@ -8,7 +8,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +19,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import bounds, custody, pacing, protocols, search, setting_values
+from catalog import bounds, custody, pacing, protocols, setting_values
 from catalog import policy as policies
 from catalog.addresses import in_ascii
 from catalog.editing import check_name, locked, origin_of
@@ -79,17 +78,11 @@ def update_vendor(
     _check_vendor(vendor)
     late_edits.check(vendor, expected, now=before, wanted=vendor_facts(vendor))
     if (after := vendor_facts(vendor)) != before:
-        vendor.save(update_fields=["name", "homepage"])
-        audit.record(actor, "edit", vendor, before=before, after=after)
         if after["name"] != before["name"]:
-            transaction.on_commit(partial(_index_again, vendor), robust=True)
+            vendor.renamed_at = timezone.now()  # its tools are found by this name once they are indexed again
+        vendor.save(update_fields=["name", "homepage", "renamed_at"])
+        audit.record(actor, "edit", vendor, before=before, after=after)
     return vendor
-
-
-def _index_again(vendor: Vendor) -> None:
-    """Tools are found by their vendor's name too."""
-    for endpoint in vendor.endpoints.filter(removed_at=None).values_list("pk", flat=True):
-        search.read_again(endpoint)
 
 
 @transaction.atomic
