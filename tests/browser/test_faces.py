@@ -1,5 +1,7 @@
 """What pages show to whom, and whether it fits."""
 
+from datetime import timedelta
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.utils import timezone
@@ -71,7 +73,12 @@ def of_the_longest_names() -> list[str]:
         url="http://127.0.0.1:9998/" + "path/" * 40,
         last_success_at=timezone.now(),
     )
-    endpoint.held_run = Run.objects.create(endpoint=endpoint, status="failed", error_code="SHRINK_HELD")
+    endpoint.held_run = Run.objects.create(
+        endpoint=endpoint,
+        status="failed",
+        error_code="SHRINK_HELD",
+        queued_at=timezone.now() - timedelta(minutes=52),
+    )
     endpoint.save()
     tool = make_tool(signature, endpoint=endpoint, tags=["t" * 60])
     Rejection.objects.create(run=endpoint.held_run, tool="#3", code="NAME_TOO_LONG", reason="r" * 300)
