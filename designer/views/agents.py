@@ -35,7 +35,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = tree(drafts.noted(attention.agents_with_state(person(request)).select_related("team")))
+    rows = tree(attention.agents_seen(person(request)))
     context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
     return render(request, "designer/agents.html", context)
 
