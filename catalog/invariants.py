@@ -163,7 +163,7 @@ CLAIMS = (
     Claim(
         "version_digests",
         "the document of every version is the one that its digest names",
-        "Restore the database from a backup: somebody has changed what a vendor said.",
+        "Restore the database from a backup: what a vendor said has been changed by hand.",
         _altered_versions,
     ),
     Claim(

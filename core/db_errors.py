@@ -26,7 +26,7 @@ BUSY = Outage("unavailable", "The database is busy. Try again in a moment.")
 FULL = Outage(
     "disk_full",
     "The database has no room left, so nothing can be stored. What is there can still be read. "
-    "Ask whoever runs Pegboard to make room; it goes on by itself then.",
+    "Ask the operator of this Pegboard to make room; it goes on by itself then.",
 )
 
 

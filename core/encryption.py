@@ -44,7 +44,7 @@ GONE = "is not there any more. Enter it again."
 DAMAGED = "cannot be opened with the keys of this installation. Enter it again."
 NO_KEY = (
     "needs a key that is not in PEGBOARD_KEYS. "
-    "Ask whoever runs this installation to put it back, or enter the secret again."
+    "Ask the operator of this installation to put it back, or enter the secret again."
 )
 # The one row of its table.
 FINGERPRINT_KEY = UUID("5ea1ed00-0000-4000-8000-000000000001")
@@ -110,7 +110,7 @@ def _entries(path: Path) -> tuple[str, ...]:
         with path.open() as file:
             if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
                 raise KeyringError(
-                    f"Everybody on this machine may open {path}, which PEGBOARD_KEYS_FILE names. "
+                    f"Every user of this machine may open {path}, which PEGBOARD_KEYS_FILE names. "
                     f"Take that right away: chmod o= {path}"
                 )
             lines = [line.strip() for line in file]
@@ -156,7 +156,7 @@ def seal(secret: Secret, *, row: UUID, field: str) -> str:
     except KeyringError as exc:
         raise DomainError(
             "no_key",
-            "This installation has no usable key for secrets. Ask whoever runs it to look at PEGBOARD_KEYS.",
+            "This installation has no usable key for secrets. Ask its operator to look at PEGBOARD_KEYS.",
         ) from exc
     nonce = os.urandom(NONCE_BYTES)
     data = nonce + ring.keys[ring.first].encrypt(nonce, secret.reveal().encode(), _bound_to(row, field))

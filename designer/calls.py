@@ -152,7 +152,9 @@ def _sealed_version(tool: SealedTool) -> ToolVersion:
         message = f"The catalog's version of “{name}” is not the one that was sealed, so it does not run."
         raise DomainError("release_damaged", message, status=409)
     if invocation.waits_for_review(version):
-        message = f"“{name}” waits for review in Pegboard, so it does not run until somebody accepts it."
+        message = (
+            f"“{name}” waits for review in Pegboard, so it does not run until an administrator accepts it."
+        )
         raise DomainError("waits_for_review", message, status=409)
     return version
 

@@ -44,7 +44,7 @@ GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         "Settings",
         (
             Entry("Credentials", "credential", "credential-list", ("/credentials/",)),
-            Entry("Access keys", "key", "key-list", ("/keys/",)),
+            Entry("API keys", "key", "key-list", ("/keys/",)),
             Entry("Notifications", "bell", "notifications", ("/notifications/",)),
             Entry("People", "people", "user-list", ("/users/",)),
             Entry("Teams", "people", "team-list", ("/teams/",), for_administrators=True),

@@ -104,7 +104,7 @@ class TeamForm(OperationForm):
 
 class MemberForm(OperationForm):
     person = forms.ModelChoiceField(
-        queryset=User.objects.none(), to_field_name="username", empty_label="Choose somebody"
+        queryset=User.objects.none(), to_field_name="username", empty_label="Choose a person"
     )
 
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
@@ -256,7 +256,7 @@ class PublishForm(OperationForm):
         max_length=LONGEST_NOTE,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="What changed, for whoever rolls this out.",
+        help_text="What changed, for the people who roll this out.",
     )
     seen = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
@@ -325,7 +325,7 @@ class WordsForm(OperationForm):
     def clean_version(self) -> int:
         version: int = self.cleaned_data["version"]
         if version != self.ordinal:
-            raise forms.ValidationError("Somebody else has moved this to another version. Look at it again.")
+            raise forms.ValidationError("Another user has moved this to another version. Look at it again.")
         return version
 
     def words(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ CLAIMS = (
     Claim(
         "release_digests",
         "the document of every release is the one that its digest names",
-        "Restore the database from a backup: somebody has changed what was published.",
+        "Restore the database from a backup: what was published has been changed by hand.",
         rows(
             "SELECT 'release ' || id FROM designer_release"
             " WHERE encode(sha256(convert_to(document, 'UTF8')), 'hex') <> digest ORDER BY id"

@@ -129,13 +129,17 @@ def agents_with_state(user: User) -> QuerySet[Agent]:
 
 def agents_to_publish(user: User) -> list[Agent]:
     """Those that differ from their newest release, or have pins and none."""
-    seen = _agents_with_state(user.role).rows(user=user.pk)
-    return [agent for agent in drafts.noted(seen) if agent.is_changed]
+    return [agent for agent in agents_seen(user) if agent.is_changed]
+
+
+def agents_seen(user: User) -> list[Agent]:
+    """All that somebody may see, with their state, whether they have changed, and their teams."""
+    return drafts.noted(_agents_with_state(user.role).rows(user=user.pk))
 
 
 @cache
 def _agents_with_state(role: Role) -> CompiledQuery[Agent]:
-    return CompiledQuery(agents_with_state(any_user(role)))
+    return CompiledQuery(agents_with_state(any_user(role)).select_related("team"))
 
 
 def first_steps(user: User) -> Steps:

@@ -17,7 +17,7 @@ def problems() -> Iterator[str]:
     """Each with what to do about it. Asks the database, and says nothing about one that does not answer."""
     if settings.SECRET_KEY.startswith(KNOWN_TO_EVERYBODY) or len(settings.SECRET_KEY) < SHORTEST_SECRET_KEY:
         yield (
-            "PEGBOARD_SECRET_KEY is missing, too short, or one that everybody knows. "
+            "PEGBOARD_SECRET_KEY is missing, too short, or a well-known one. "
             "Give it 50 random characters or more: sessions are signed with it."
         )
     try:

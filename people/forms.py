@@ -196,7 +196,7 @@ class AuditFilterForm(OperationForm):
         self.fields["kind"].choices = [("", "Anything"), *kinds]  # type: ignore[attr-defined]
         people = [(user.username, str(user)) for user in User.objects.all()]
         doers = [(f"{DOER}{doer.value}", doer.label) for doer in Doer]
-        actors = [("", "Anybody"), ("All together", doers), ("One person", people)]
+        actors = [("", "Anyone"), ("All together", doers), ("One person", people)]
         self.fields["actor"].choices = actors  # type: ignore[attr-defined]
 
     def asked(self) -> dict[str, Any]:

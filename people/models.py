@@ -67,7 +67,7 @@ class User(AbstractBaseUser):
             models.UniqueConstraint(
                 Lower("username"),
                 name="one_user_per_name",
-                violation_error_message="Somebody already signs in with this name.",
+                violation_error_message="Another user already signs in with this name.",
             ),
         ]
 
@@ -263,7 +263,7 @@ class ApiToken(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        verbose_name = "access key"
+        verbose_name = "API key"
         indexes = [models.Index(fields=["user", "-id"], name="token_by_user")]
 
     def __str__(self) -> str:
@@ -342,6 +342,17 @@ class AuditEntry(models.Model):
         before, after = self.facts
         names = sorted(before.keys() | after.keys())
         return [(name.replace("_", " "), before.get(name), after.get(name)) for name in names]
+
+    @property
+    def summary(self) -> list[tuple[str, Any, Any]]:
+        """The changes worth a line: not what was and is empty, nor our number of a version that is named."""
+        nothing: tuple[Any, ...] = (None, "", [], {})
+        is_named = any("version" in facts for facts in self.facts)
+        return [
+            (name, None if before in nothing else before, None if after in nothing else after)
+            for name, before, after in self.changes
+            if not (before in nothing and after in nothing) and not (is_named and name == "ordinal")
+        ]
 
     @property
     def kind_name(self) -> str:

@@ -58,7 +58,7 @@ def remove_team(team: Team, *, actor: User) -> None:
     """The caller has made sure that nothing belongs to it any more; its people stay what they are."""
     team = locked(team)
     if team.is_everyone:
-        raise DomainError("everyone_stays", f"“{team}” is everybody's team and stays.", status=409)
+        raise DomainError("everyone_stays", f"“{team}” is the team of all users and stays.", status=409)
     team.removed_at = timezone.now()
     team.save(update_fields=["removed_at"])
     before = facts(team) | {"members": sorted(team.members.values_list("username", flat=True))}
@@ -71,7 +71,7 @@ def add_member(team: Team, user: User, *, actor: User) -> None:
     """Safe to call twice; holds from that person's next click."""
     team = locked(team)
     if team.is_everyone:
-        raise DomainError("everyone_is_in", f"Everybody is in “{team}” already.", status=409)
+        raise DomainError("everyone_is_in", f"All users are in “{team}” already.", status=409)
     _, is_new = Membership.objects.get_or_create(team=team, user=user)
     if is_new:
         audit.record(actor, "add member", team, after={"person": user.username})
@@ -82,7 +82,7 @@ def remove_member(team: Team, user: User, *, actor: User) -> None:
     """Safe to call twice; holds from that person's next click."""
     team = locked(team)
     if team.is_everyone:
-        raise DomainError("everyone_is_in", f"Everybody is in “{team}”, and stays in it.", status=409)
+        raise DomainError("everyone_is_in", f"All users are in “{team}”, and stay in it.", status=409)
     gone, _ = Membership.objects.filter(team=team, user=user).delete()
     if gone:
         audit.record(actor, "remove member", team, before={"person": user.username})

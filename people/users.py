@@ -36,7 +36,7 @@ def add_user(
     except IntegrityError as error:
         if not unique_violations.is_taken(error):
             raise
-        taken = "Somebody already signs in with this name."
+        taken = "Another user already signs in with this name."
         raise DomainError("taken", taken, fields={"username": taken}, status=409) from error
     return user
 

@@ -155,7 +155,7 @@ class StandingOutput(serializers.Serializer[Any]):
         help_text="When a renewal was sent whose reply never came; the refresh token may be replaced.",
     )
     signed_in_at = serializers.DateTimeField(allow_null=True)
-    signed_in_by = serializers.CharField(help_text="Empty for nobody.")
+    signed_in_by = serializers.CharField(help_text="Empty before the first sign-in.")
     error = FailureOutput(allow_null=True, help_text="What went wrong last, unless it went well since.")
     scopes = ScopesOutput(allow_null=True)
 

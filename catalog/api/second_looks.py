@@ -27,7 +27,7 @@ class SecondLookOutput(serializers.ModelSerializer[SecondLook]):
 
 
 class SecondLookChange(Input):
-    is_off = serializers.BooleanField(help_text="Look only when somebody asks, and no longer once a week.")
+    is_off = serializers.BooleanField(help_text="Look only when asked, and no longer once a week.")
 
 
 class EndpointSecondLook(GenericAPIView[SecondLook]):

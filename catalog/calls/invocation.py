@@ -99,7 +99,7 @@ class ConfirmationError(DomainError):
 def why_confirm(version: ToolVersion) -> str:
     """What a person has to know and say yes to before this version runs; empty for most."""
     if waits_for_review(version):
-        return f"“{version.tool}” waits for review, so nobody has approved what would run."
+        return f"“{version.tool}” waits for review, so what would run has not been approved."
     if version.decoded().annotations.destructive is True:
         return f"The vendor says that “{version.tool}” may destroy something."
     return ""

@@ -35,7 +35,7 @@ def standing_of(credential: Credential, now: datetime) -> Standing:
         says = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized).{warning}"
         return _plain(State.REFUSED, says, Remedy.ENTER_SECRET, credential.refused_at)
     if credential.used_at is None:
-        return _plain(State.NEW, f"It has not been sent to anybody yet.{warning}", None)
+        return _plain(State.NEW, f"No vendor has been sent it yet.{warning}", None)
     return _plain(State.OK, f"The vendor took it when it was last sent.{warning}", None)
 
 

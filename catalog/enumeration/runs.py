@@ -25,7 +25,7 @@ from django.db.models.functions import Greatest, Least, Now
 from catalog import worker_audit
 from catalog.credentials import pacing, sessions
 from catalog.enumeration import kept_replies, last_reply, listing, slow_vendors, store
-from catalog.enumeration.store import EndpointRemovedError, Harvest, LostLeaseError
+from catalog.enumeration.store import EndpointMovedError, EndpointRemovedError, Harvest, LostLeaseError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
@@ -212,13 +212,14 @@ def _take_up_dead() -> None:
 
 
 def _park(run: Run) -> None:
-    _fail(
-        run,
-        "PARKED",
+    message = (
         f"Reading this endpoint ended the worker {MAX_ATTEMPTS} times, so this run is given up. "
-        "Look at the worker's log, then read again by hand. It is tried again by itself in a day.",
-        pacing.LONGEST_WAIT.total_seconds(),
+        "Look at the worker's log, then read again by hand. It is tried again by itself in a day."
     )
+    try:
+        _fail(run, "PARKED", message, pacing.LONGEST_WAIT.total_seconds())
+    except EndpointMovedError as moved:
+        _start_over(run, moved)
 
 
 def _waiting() -> QuerySet[Run]:
@@ -248,6 +249,13 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
 
 
 def _perform(run: Run, on_progress: OnProgress | None) -> None:
+    try:
+        _read_and_record(run, on_progress)
+    except EndpointMovedError as moved:
+        _start_over(run, moved)
+
+
+def _read_and_record(run: Run, on_progress: OnProgress | None) -> None:
     crashpoint("claimed")
     part = _Part(run)
     replies, heart = part.replies, part.heart
@@ -260,25 +268,50 @@ def _perform(run: Run, on_progress: OnProgress | None) -> None:
         replies.store()
         _put_aside(run)
     except LostLeaseError:
+        if heart.has_moved:
+            raise EndpointMovedError from None
         logger.warning("run %s was taken up by another worker; nothing written", run.pk)
+    except EndpointMovedError:
+        raise
     except HeldError as held:
         _hold(run, held, heart.heard)
     except (ProtocolError, DomainError) as exc:
-        if isinstance(exc, ProtocolError):
-            pacing.note(run.endpoint, exc)
-        if may_resume := isinstance(exc, UnavailableError) and exc.code != "UNSTABLE":
-            replies.store()
-        wait = getattr(exc, "retry_after", None)
-        _fail(run, exc.code, exc.message, wait, heart.progress, heart.heard, may_resume=may_resume)
+        _fail_as_told(part, exc)
     except Exception as exc:
         logger.exception("run %s failed", run.pk)
         if db_errors.is_database_lost(exc):
             raise  # The lease runs out, and the run is taken up again.
-        found = db_errors.outage(exc)
-        code = found.code.upper() if found else "INTERNAL"
-        message = found.message if found else "Pegboard itself failed here; its log says more."
-        message += " The catalog is as it was."
-        _fail(run, code, message, progress=heart.progress, heard=heart.heard)
+        _fail_of_itself(run, exc, heart)
+
+
+def _fail_as_told(part: "_Part", exc: ProtocolError | DomainError) -> None:
+    run, heart = part.run, part.heart
+    if not store.as_it_was_read(run).exists():
+        raise EndpointMovedError from exc
+    if isinstance(exc, ProtocolError):
+        pacing.note(run.endpoint, exc)
+    if may_resume := isinstance(exc, UnavailableError) and exc.code != "UNSTABLE":
+        part.replies.store()
+    wait = getattr(exc, "retry_after", None)
+    _fail(run, exc.code, exc.message, wait, heart.progress, heart.heard, may_resume=may_resume)
+
+
+def _fail_of_itself(run: Run, exc: Exception, heart: "_Heartbeat") -> None:
+    found = db_errors.outage(exc)
+    code = found.code.upper() if found else "INTERNAL"
+    message = found.message if found else "Pegboard itself failed here; its log says more."
+    message += " The catalog is as it was."
+    _fail(run, code, message, progress=heart.progress, heard=heart.heard)
+
+
+@transaction.atomic
+def _start_over(run: Run, moved: EndpointMovedError) -> None:
+    """The endpoint is not judged by what its old address did. While it is paused, no run begins by itself."""
+    if not store.finish(run, status=RunStatus.FAILED, error_code=moved.code, error_message=moved.message):
+        return
+    endpoint = Endpoint.objects.get(pk=run.endpoint_id)
+    if endpoint.is_live and not endpoint.is_paused:
+        request_run(endpoint, trigger=Trigger.SCHEDULE)
 
 
 def _put_aside(run: Run) -> None:
@@ -316,13 +349,14 @@ class _Heartbeat:
     """Keeps the lease and what was read, and shows the progress, from a thread and a connection of its own.
 
     The main thread may wait for the vendor meanwhile. It learns from `is_lost` that another worker
-    has taken the run up.
+    has taken the run up, or that the endpoint has moved: `has_moved`.
     """
 
     def __init__(self, run: Run, replies: kept_replies.Replies) -> None:
         self.progress: dict[str, int] = {}
         self.heard = last_reply.heard()
         self.is_lost = False
+        self.has_moved = False
         self.must_give_way = False
         self._run = run
         self._replies = replies
@@ -354,13 +388,14 @@ class _Heartbeat:
         mine = Run.objects.filter(pk=self._run.pk, attempt=self._run.attempt, status=RunStatus.RUNNING)
         try:
             is_mine = bool(mine.update(lease_until=Now() + LEASE, **self.progress))
+            self.has_moved = not store.as_it_was_read(self._run).exists()
             self.must_give_way = slow_vendors.must_give_way(self._run, seconds, self._replies.answered)
         except DatabaseError as exc:
             # Away for a moment, perhaps. The lease is still ours until somebody else has it.
             logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
             connection.close()
             return True
-        return is_mine
+        return is_mine and not self.has_moved
 
 
 class _Part:
@@ -461,7 +496,8 @@ def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
         ):
             store.keep_rejections(held.harvest)
             last_reply.keep(run, heard)
-            Endpoint.objects.filter(pk=run.endpoint_id).update(held_run=run, **said)
+            if not store.as_it_was_read(run).update(held_run=run, **said):
+                raise EndpointMovedError
             if run.endpoint.held_run_id is None:
                 outbox.held(run.endpoint)
             worker_audit.tell_held(run, held.code, held.message, len(held.harvest.missing))
@@ -483,9 +519,10 @@ def _fail(
     with transaction.atomic():
         if store.finish(run, may_resume, status=RunStatus.FAILED, **said, **progress):
             last_reply.keep(run, heard)
-            Endpoint.objects.filter(pk=run.endpoint_id).update(
+            if not store.as_it_was_read(run).update(
                 failures=failures, next_due_at=Now() + _wait(failures, retry_after), **said
-            )
+            ):
+                raise EndpointMovedError
             if failures == 1:
                 outbox.broke(run.endpoint)
             worker_audit.tell_failed(run, code, message)

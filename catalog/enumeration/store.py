@@ -16,6 +16,7 @@ import msgspec
 import psycopg
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from catalog import worker_audit
@@ -48,6 +49,28 @@ class EndpointRemovedError(DomainError):
 
     def __init__(self) -> None:
         super().__init__("ENDPOINT_REMOVED", "The endpoint was removed meanwhile. Nothing was written.")
+
+
+class EndpointMovedError(DomainError):
+    """Nothing is written that was read of an endpoint as it is no more: the tools may be another vendor's."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "ENDPOINT_MOVED",
+            "The endpoint's address, credential or settings were changed while this run read it. Nothing was "
+            "written. A new run reads the endpoint as it is now.",
+        )
+
+
+def as_it_was_read(run: Run) -> QuerySet[Endpoint]:
+    """The endpoint of this run, unless it is read in another way by now. `run.endpoint` is what is read."""
+    endpoint = run.endpoint
+    return Endpoint.objects.filter(
+        pk=endpoint.pk,
+        url=endpoint.url,
+        credential=endpoint.credential_id,
+        settings=endpoint.settings,
+    )
 
 
 class StagedTool(msgspec.Struct, frozen=True):
@@ -195,7 +218,8 @@ def unstage(tool_ids: Sequence[str]) -> None:
 def record(run: Run, harvest: Harvest) -> None:
     """One transaction, and only while `run.attempt` still holds the lease.
 
-    Raises LostLeaseError, and EndpointRemovedError if somebody has removed the endpoint meanwhile.
+    Raises LostLeaseError, and EndpointRemovedError or EndpointMovedError for what was done to the endpoint
+    meanwhile.
     """
     with transaction.atomic():
         lock(run)
@@ -263,10 +287,13 @@ def _succeed(run: Run, harvest: Harvest) -> None:
         returned=len(harvest.returned),
         **what_was_read(harvest),
     )
-    if not Endpoint.objects.filter(pk=run.endpoint_id, removed_at=None).update(
-        failures=0, error_code="", error_message="", last_success_at=Now(), held_run=None
+    if (
+        not as_it_was_read(run)
+        .filter(removed_at=None)
+        .update(failures=0, error_code="", error_message="", last_success_at=Now(), held_run=None)
     ):
-        raise EndpointRemovedError
+        is_live = Endpoint.objects.filter(pk=run.endpoint_id, removed_at=None).exists()
+        raise EndpointMovedError if is_live else EndpointRemovedError
     counts = {"added": harvest.added, "changed": harvest.changed}
     worker_audit.tell_read(
         run, {**counts, "withdrawn": len(harvest.missing), "returned": len(harvest.returned)}

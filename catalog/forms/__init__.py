@@ -191,7 +191,7 @@ class CredentialForm(CredentialDetailsForm):
         max_length=8_000,
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Kept encrypted. Nobody can read it back, not even you.",
+        help_text="Kept encrypted. It cannot be read back, not even by you.",
     )
 
     @property

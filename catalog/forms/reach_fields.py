@@ -37,7 +37,7 @@ class ReachForm(PolicyForm):
             attrs={"rows": 3, "spellcheck": "false", "placeholder": "-----BEGIN CERTIFICATE-----"}
         ),
         help_text="For a vendor whose certificate comes from an authority that only you know, in PEM form. "
-        "This endpoint then trusts nobody else. Empty: the authorities that everybody knows.",
+        "This endpoint then trusts no other. Empty: the well-known authorities.",
     )
 
     max_tools = _bounded(bounds.TOOLS)

@@ -35,13 +35,14 @@ class SearchDocument(models.Model):
     tool = models.OneToOneField(Tool, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     version = models.ForeignKey(
         ToolVersion,
-        null=True,  # asks to be indexed again
+        null=True,  # of what a release before this one wanted indexed again
         on_delete=models.DO_NOTHING,
         related_name="+",
         db_constraint=False,
         db_index=False,
     )
     worded_at = models.DateTimeField(null=True, help_text="That of the tool whose words were indexed.")
+    renamed_at = models.DateTimeField(null=True, help_text="That of the vendor whose name was indexed.")
     segment = models.ForeignKey(
         SearchSegment, on_delete=models.CASCADE, related_name="+", db_constraint=False
     )

@@ -33,6 +33,7 @@ class Vendor(models.Model):
     homepage = models.URLField(max_length=500, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
+    renamed_at = models.DateTimeField(null=True, editable=False, help_text="What the search index compares.")
 
     objects = VendorQuerySet.as_manager()
 

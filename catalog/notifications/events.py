@@ -89,14 +89,14 @@ def _key_reported(subject: str) -> Told | None:
     name, owner = printable(key.name), printable(str(key.user), 150)
     facts = {"key": {"id": key.pk, "name": name, "prefix": key.prefix, "owner": key.user.username}}
     says = (
-        f"Somebody sent Pegboard this key of {owner}, so others may have it too. It was revoked at once. "
+        f"Pegboard was sent this key of {owner}, so others may have it too. It was revoked at once. "
         "Look in the audit trail for what it did, and give the program a new one."
     )
-    return Told(f"The access key “{name}” was reported as leaked", says, "/keys/", facts)
+    return Told(f"The API key “{name}” was reported as leaked", says, "/keys/", facts)
 
 
 def _test(subject: str) -> Told:
-    says = "Somebody pressed “Send a test” in Pegboard. Nothing has happened."
+    says = "A user pressed “Send a test” in Pegboard. Nothing has happened."
     return Told("A test of this webhook", says, f"/notifications/webhooks/{subject}/")
 
 

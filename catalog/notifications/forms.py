@@ -13,7 +13,7 @@ EXPLAINED = {
     Event.RECOVERED: "After you were told that it cannot be read.",
     Event.HELD: "So many tools are missing that Pegboard withdraws none of them without you.",
     Event.REVIEW: "New findings, or new versions that are held.",
-    Event.SIGN_IN: "Until somebody signs in, its endpoints cannot be read.",
+    Event.SIGN_IN: "Until an administrator signs in, its endpoints cannot be read.",
     Event.WEBHOOK_PAUSED: "Its receiver failed again and again.",
     Event.KEY_REPORTED: "It was revoked at once. Of your own you hear in any case, administrators of all.",
 }

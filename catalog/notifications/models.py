@@ -17,7 +17,7 @@ class Event(models.TextChoices):
     REVIEW = "review.waiting", "Something waits for review"
     SIGN_IN = "credential.sign_in", "A credential needs a sign-in"
     WEBHOOK_PAUSED = "webhook.paused", "A webhook was paused after failures"
-    KEY_REPORTED = "key.reported", "An access key was reported as leaked"
+    KEY_REPORTED = "key.reported", "An API key was reported as leaked"
 
 
 TEST = "test"

@@ -26,7 +26,7 @@ def report(plain: str, *, place: str = "") -> None:
         found = printable(api_keys.SHAPE.sub("pgb_…", place.strip()), LONGEST_PLACE)
         where = f" It was found at {found}" if found else ""
         api_keys.revoke(
-            key, actor=None, why=f"Reported as leaked, by somebody who had the key itself.{where}"
+            key, actor=None, why=f"Reported as leaked, by a caller who had the key itself.{where}"
         )
         ApiToken.objects.filter(pk=key.pk).update(reported_at=timezone.now())
         outbox.key_reported(key.pk)

@@ -101,7 +101,7 @@ def confirm(user: User, token: str) -> MailAddress:
     if not address or row is None:
         raise DomainError(
             "link_expired",
-            "This link is too old, or was sent to somebody else. Ask for a new one.",
+            "This link is too old, or was sent to another user. Ask for a new one.",
             status=409,
         )
     if row.confirmed_at is None:

@@ -272,7 +272,7 @@ def _fail(webhook: Webhook, error: str, status: int, asked_wait: float | None) -
         wait = max(wait, min(timedelta(seconds=asked_wait), timedelta(days=1)))
     Webhook.objects.filter(pk=webhook.pk).update(failures=webhook.failures, next_at=Now() + wait)
     if status == GONE:
-        _pause(webhook, None, f"It answered 410: nobody wants to hear there any more. {error}")
+        _pause(webhook, None, f"It answered 410: the receiver is gone. {error}")
     elif webhook.failures >= PAUSED_AFTER:
         _pause(webhook, None, f"{webhook.failures} attempts in a row failed. The last one: {error}")
 

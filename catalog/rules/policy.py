@@ -32,7 +32,7 @@ ACTIONS: dict[Action, str] = {
 }
 # Each with the words for people, and with how a held version says why it waits.
 CLASSES: dict[Class, tuple[str, str]] = {
-    "new_tool": ("A tool that was not there before", "nobody has looked at this tool yet"),
+    "new_tool": ("A tool that was not there before", "no person has looked at this tool yet"),
     "drift": (
         "A published version that was rewritten in place",
         "the vendor rewrote a version that it had published",

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from catalog.protocols.signature import from_json, to_json
 from catalog.search import ranking, segments, words
 from catalog.search.lexicon import Lexicon
-from catalog.search.segments import Document
+from catalog.search.segments import Document, State
 from catalog.tools import effective_texts
 
 BATCH = 5_000
@@ -51,8 +51,7 @@ class _Entry(msgspec.Struct):
     """One tool on its way into the index: its texts by how much a word in them weighs."""
 
     tool: int
-    version: int
-    worded_at: datetime | None
+    state: State
     endpoint: int
     name: str
     tags: set[str]
@@ -76,7 +75,7 @@ def _index(entries: list[_Entry], lexicon: Lexicon) -> int:
     segments.take_turn()
     # While we waited another worker may have indexed the same tools.
     known = segments.indexed([entry.tool for entry in entries])
-    entries = [entry for entry in entries if known.get(entry.tool) != (entry.version, entry.worded_at)]
+    entries = [entry for entry in entries if known.get(entry.tool) != entry.state]
     _learn(entries, lexicon)
     large = _large({entry.endpoint for entry in entries})
     homes: defaultdict[int | None, list[Document]] = defaultdict(list)
@@ -88,22 +87,24 @@ def _index(entries: list[_Entry], lexicon: Lexicon) -> int:
     return len(entries)
 
 
-Row = tuple[int, int, datetime | None, int, str, str]
+Row = tuple[int, int, datetime | None, datetime | None, int, str, str]
 
 
 def _pending(endpoint: int | None) -> list[Row]:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT pending.id, v.id, worded_at, pending.endpoint_id, pending.vendor, v.signature FROM (
-                SELECT t.id, t.current_id, t.worded_at, t.endpoint_id,
+            SELECT pending.id, v.id, worded_at, renamed_at, pending.endpoint_id, pending.vendor, v.signature
+            FROM (
+                SELECT t.id, t.current_id, t.worded_at, vendor.renamed_at, t.endpoint_id,
                     vendor.name || ' ' || vendor.slug AS vendor
                 FROM catalog_tool t
                 JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL
                 JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
                 LEFT JOIN catalog_searchdocument d ON d.tool_id = t.id
                 WHERE (d.version_id IS DISTINCT FROM t.current_id
-                        OR d.worded_at IS DISTINCT FROM t.worded_at)
+                        OR d.worded_at IS DISTINCT FROM t.worded_at
+                        OR d.renamed_at IS DISTINCT FROM vendor.renamed_at)
                     AND (%(endpoint)s::bigint IS NULL OR t.endpoint_id = %(endpoint)s)
                 ORDER BY t.endpoint_id, t.id LIMIT %(batch)s
             ) pending JOIN catalog_toolversion v ON v.id = pending.current_id
@@ -140,7 +141,13 @@ def _large(endpoints: Iterable[int]) -> set[int]:
 
 
 def _entry(
-    tool: int, version: int, worded_at: datetime | None, endpoint: int, vendor: str, document: str
+    tool: int,
+    version: int,
+    worded_at: datetime | None,
+    renamed_at: datetime | None,
+    endpoint: int,
+    vendor: str,
+    document: str,
 ) -> _Entry:
     signature = _decode(document)
     name = signature.name
@@ -148,8 +155,7 @@ def _entry(
     inputs, outputs = signature.inputs, signature.outputs
     return _Entry(
         tool,
-        version,
-        worded_at,
+        State(version, worded_at, renamed_at),
         endpoint,
         name,
         {words.tag_word(tag) for tag in signature.tags},
@@ -202,4 +208,4 @@ def _document(entry: _Entry, lexicon: Lexicon) -> Document:
     strengths |= {lexicon.tags[tag]: 1 for tag in entry.tags}
     vector = ranking.pack(_name_lexemes(entry, lexicon), strengths)
     key = words.name_key(entry.name)
-    return Document(entry.tool, entry.version, entry.worded_at, entry.endpoint, key, vector, strengths)
+    return Document(entry.tool, entry.state, entry.endpoint, key, vector, strengths)

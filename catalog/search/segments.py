@@ -26,12 +26,19 @@ _IMPACT = 32
 _DOCUMENT = 2**_IMPACT - 1
 
 
+class State(NamedTuple):
+    """What a tool is indexed from: its version, and by when they changed our words and its vendor's name."""
+
+    version: int | None
+    worded_at: datetime | None
+    renamed_at: datetime | None
+
+
 class Document(NamedTuple):
     """One tool as indexed; `strengths` repeats what `vector` says."""
 
     tool: int
-    version: int
-    worded_at: datetime | None
+    state: State
     endpoint: int
     name_key: str
     vector: bytes
@@ -53,14 +60,15 @@ def take_turn() -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_WRITING])
 
 
-def indexed(tools: list[int]) -> dict[int, tuple[int | None, datetime | None]]:
-    """By tool, the version and the words of ours that are indexed."""
+def indexed(tools: list[int]) -> dict[int, State]:
+    """By tool, what is indexed."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT tool_id, version_id, worded_at FROM catalog_searchdocument WHERE tool_id = ANY(%s)",
+            "SELECT tool_id, version_id, worded_at, renamed_at FROM catalog_searchdocument "
+            "WHERE tool_id = ANY(%s)",
             [tools],
         )
-        return {tool: (version, worded_at) for tool, version, worded_at in cursor.fetchall()}
+        return {tool: State(*state) for tool, *state in cursor.fetchall()}
 
 
 def add(home: int | None, documents: Sequence[Document]) -> None:
@@ -70,10 +78,11 @@ def add(home: int | None, documents: Sequence[Document]) -> None:
     shared_by = empty if home is not None else None
     _copy(
         "catalog_searchdocument"
-        " (id, tool_id, version_id, worded_at, segment_id, shared_by_id, name_key, vector)",
+        " (id, tool_id, version_id, worded_at, renamed_at, segment_id, shared_by_id, name_key, vector)",
         (
-            f"{number}\t{each.tool}\t{each.version}\t{each.worded_at or empty}\t{segment}"
-            f"\t{shared_by or each.endpoint}\t{each.name_key}\t\\\\x{each.vector.hex()}\n"
+            f"{number}\t{each.tool}\t{each.state.version}\t{each.state.worded_at or empty}"
+            f"\t{each.state.renamed_at or empty}\t{segment}\t{shared_by or each.endpoint}"
+            f"\t{each.name_key}\t\\\\x{each.vector.hex()}\n"
             for number, each in enumerate(documents, first)
         ),
     )
@@ -200,19 +209,6 @@ def _drop(segments: list[int]) -> None:
             FROM less WHERE l.id = less.lexeme_id
             """,
             [segments],
-        )
-
-
-@transaction.atomic
-def read_again(endpoint: int) -> None:
-    """Let an endpoint's tools be indexed again; until then they are found as they were."""
-    # What a batch writes that is under way could not be seen before it ends, and would stay as it is.
-    take_turn()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE catalog_searchdocument d SET version_id = NULL FROM catalog_tool t "
-            "WHERE t.id = d.tool_id AND t.endpoint_id = %s",
-            [endpoint],
         )
 
 

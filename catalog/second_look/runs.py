@@ -319,7 +319,9 @@ class _Looking:
                     found[tool] = item if self._differs(tool, item) else structs.replace(item, document=None)
                 self._end(page, number, len(found))
             if not session.bytes_read:
-                raise RefusedError("BY_HAND", "The list was entered here by hand, so nobody is asked for it.")
+                raise RefusedError(
+                    "BY_HAND", "The list was entered here by hand, so no vendor is asked for it."
+                )
         return {tool: item for tool, item in found.items() if tool not in twofold}
 
     def _may_go_on(self) -> None:

@@ -176,5 +176,5 @@ def tries_are_seen_by(user: User) -> str:
     """As `CallQuerySet.visible_to` has it."""
     teams = Membership.objects.filter(user=user, team__removed_at=None).order_by("team__name")
     names = ", ".join(teams.values_list("team__name", flat=True))
-    who = f"the people of {names}" if names else "everybody who signs in"
-    return f"What you try, with inputs and outcome, is seen by {who} and by administrators."
+    who = f"the people of {names} and by administrators" if names else "every user"
+    return f"What you try, with inputs and outcome, is seen by {who}."

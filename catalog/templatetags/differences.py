@@ -33,7 +33,7 @@ EFFECTS = {
 UNDECIDED = (
     "compare",
     "warn",
-    "Nobody can tell from the rule alone what still fits. Please compare the two.",
+    "The rule alone does not tell what still fits. Please compare the two.",
 )
 
 

@@ -8,7 +8,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +19,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog import bounds, protocols, search
+from catalog import bounds, protocols
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import pacing
 from catalog.locking import check_name, locked, origin_of
@@ -84,17 +83,11 @@ def update_vendor(
     _check_vendor(vendor)
     edit_conflicts.check(vendor, expected, now=before, wanted=vendor_facts(vendor))
     if (after := vendor_facts(vendor)) != before:
-        vendor.save(update_fields=["name", "homepage"])
-        audit.record(actor, "edit", vendor, before=before, after=after)
         if after["name"] != before["name"]:
-            transaction.on_commit(partial(_index_again, vendor), robust=True)
+            vendor.renamed_at = timezone.now()  # its tools are found by this name once they are indexed again
+        vendor.save(update_fields=["name", "homepage", "renamed_at"])
+        audit.record(actor, "edit", vendor, before=before, after=after)
     return vendor
-
-
-def _index_again(vendor: Vendor) -> None:
-    """Tools are found by their vendor's name too."""
-    for endpoint in vendor.endpoints.filter(removed_at=None).values_list("pk", flat=True):
-        search.read_again(endpoint)
 
 
 @transaction.atomic

@@ -233,7 +233,7 @@ def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
     row = vendor_operations.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
     messages.success(
         request,
-        "Paused. It is read only when somebody asks." if row.is_paused else "Reading on schedule again.",
+        "Paused. It is read only when a user asks." if row.is_paused else "Reading on schedule again.",
     )
     return redirect("endpoint", row.pk)
 

@@ -33,7 +33,7 @@ class TeamInput(Input):
 class TeamOutput(serializers.ModelSerializer[Team]):
     agents = serializers.IntegerField(source="agent_count", read_only=True, help_text="How many.")
     members = serializers.SerializerMethodField(
-        help_text="The names they sign in with; empty for the team of everybody."
+        help_text="The names they sign in with; empty for the team of all users."
     )
 
     class Meta:

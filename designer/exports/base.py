@@ -101,7 +101,7 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
     ),
     "presets": (
         lambda e: any(hidden.preset is not msgspec.UNSET for hidden in e.hidden),
-        "the presets of hidden inputs, so whoever makes the call must add them",
+        "the presets of hidden inputs, so the caller must add them",
     ),
 }
 

@@ -36,7 +36,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = tree(drafts.noted(pending_work.agents_with_state(person(request)).select_related("team")))
+    rows = tree(pending_work.agents_seen(person(request)))
     context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
     return render(request, "designer/agents.html", context)
 

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
+from catalog.models import Tool
 from catalog.tools import versions
 from catalog.views.asked import number as number_in
 from core.errors import DomainError
@@ -37,7 +38,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"Release {release.number} is sealed. Runtimes can fetch it now.")
+            messages.success(request, f"Release {release.number} is published. Runtimes can fetch it now.")
             return redirect("release", agent.slug, release.number)
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
@@ -91,19 +92,26 @@ def _reviews(pins: list[Pin]) -> list[tuple[Pin, pending_work.Review]]:
 def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     row = get_object_or_404(agent.releases.select_related("created_by"), number=number)
-    others = agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
+    others = list(
+        agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
+    )
+    newest = max([number, *(other.number for other in others[:1])])
     before = _against(agent, row, request.GET.get("against", ""))
     document = release_document.decode(row.document)
     fetches = _fetches(document)
     old = release_document.decode(before.document) if before else None
     names = versions.names([tool.id for tool in document.tools])
+    vendors = _vendors([tool.id for tool in document.tools])
     context = {
         "agent": agent,
         "release": row,
+        "newest": newest,
+        "replaced": f"Replaced by release {newest}",
         "is_intact": release_document.digest(row.document.encode()) == row.digest,
         "tools": [
             (
                 tool,
+                vendors.get(tool.id, tool.vendor),
                 names.get((tool.id, tool.version.ordinal), tool.version.label),
                 token_budget.tokens(tool.signature),
                 any(words != NOTHING for words in tool.tuning.values()),
@@ -127,7 +135,17 @@ def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
     form = WhenForm(request.GET if request.GET.get("at") else {"at": timezone.now()})
     at = form.cleaned_data["at"] if form.is_valid() else timezone.now()
     answer = provenance.received(agent, at=at)
-    return render(request, "designer/received.html", {"agent": agent, "form": form, "answer": answer})
+    held = answer.tools if answer else []
+    vendors = _vendors([tool.tool for tool in held])
+    tools = [(tool, vendors.get(tool.tool, tool.vendor)) for tool in held]
+    return render(
+        request, "designer/received.html", {"agent": agent, "form": form, "answer": answer, "tools": tools}
+    )
+
+
+def _vendors(tools: list[int]) -> dict[int, str]:
+    """Names of the vendors of these tools. A release holds the short name, which is for addresses."""
+    return dict(Tool.objects.filter(pk__in=tools).values_list("pk", "endpoint__vendor__name"))
 
 
 def _against(agent: Agent, row: Release, asked: str) -> Release | None:

@@ -57,7 +57,7 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
         case DataError():
             return DomainError("invalid_value", "A value is out of range or cannot be stored.")
         case IntegrityError() if isinstance(exc.__cause__, UniqueViolation):
-            return DomainError("conflict", "Somebody else has just saved the same thing.", status=409)
+            return DomainError("conflict", "Another user has just saved the same thing.", status=409)
     if found := outage(exc):
         return DomainError(found.code, found.message, status=503)
     return None

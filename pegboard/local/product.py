@@ -208,7 +208,7 @@ class LocalProduct:
         elif not self._someone_can_sign_in():
             env = shlex.quote(str(self.data / "env"))
             self.say(
-                "Nobody can sign in yet. Make the first administrator, in another terminal:\n"
+                "There is no user yet. Make the first administrator, in another terminal:\n"
                 f"  (set -a; . {env}; {shlex.quote(sys.executable)} manage.py createsuperuser)"
             )
         for name in HEARTS:

@@ -14,7 +14,7 @@ IF_MATCH = OpenApiParameter(
     "If-Match",
     {"type": "string", "pattern": f"^({ONE_ETAG})$"},
     OpenApiParameter.HEADER,
-    description="The ETag you started from: if somebody has saved since, the answer is 409 and says what.",
+    description="The ETag you started from: if it was saved since, the answer is 409 and says what.",
 )
 
 

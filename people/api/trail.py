@@ -15,8 +15,8 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
         queryset=User.objects.all(),
         slug_field="username",
         required=False,
-        error_messages={"does_not_exist": "Nobody signs in with this name."},
-        help_text="The name somebody signs in with.",
+        error_messages={"does_not_exist": "No user signs in with this name."},
+        help_text="The name a user signs in with.",
     )
     by = serializers.ChoiceField(
         choices=audit.Doer.choices,

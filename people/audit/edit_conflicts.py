@@ -67,7 +67,7 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
     raise LateEditError(
         state,
         list(_differences(before, now, wanted)),
-        who=last.actor_name if last else "Somebody else",
+        who=last.actor_name if last else "Another user",
         at=last.at if last else None,
         knows_before=before is not None,
     )

@@ -85,7 +85,7 @@ def unlink(user: User, *, actor: User | None, issuer: str, subject: str) -> bool
 
 
 def _linked_already() -> DomainError:
-    return DomainError("linked_already", "Somebody else signs in with this identity.", status=409)
+    return DomainError("linked_already", "Another user signs in with this identity.", status=409)
 
 
 def _find(claims: Mapping[str, Any]) -> Identity | None:

@@ -5,9 +5,11 @@ from playwright.sync_api import expect
 
 from catalog import search
 from catalog.models import Finding
+from designer import agents
+from designer.models import Tuning
 from people.models import Role
 from tests.browser.conftest import PHONE
-from tests.factories import make_agent, make_pin, make_tool, make_version
+from tests.factories import make_agent, make_pin, make_tool, make_user, make_version
 
 pytestmark = pytest.mark.browser
 
@@ -84,6 +86,20 @@ def test_leaving_with_unsaved_words_asks_first(page):
 
     assert asked == ["beforeunload"]
     assert page.url.endswith(f"/pins/{pin.pk}/")
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_what_was_typed_before_the_agent_was_renamed_is_saved(page):
+    pin = make_pin(make_agent(slug="desk"))
+    page.goto(f"/agents/desk/pins/{pin.pk}/")
+    page.get_by_label("Description", exact=True).fill("Half an hour of typing")
+    agents.update_agent(pin.agent, actor=make_user(Role.DESIGNER), slug="counter")
+
+    page.get_by_role("button", name="Save", exact=True).click()
+
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    assert page.url.endswith(f"/agents/counter/pins/{pin.pk}/")
+    assert Tuning.objects.get(pin=pin).description == "Half an hour of typing"
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])

@@ -1,22 +1,28 @@
 """What pages show to whom, and whether it fits."""
 
+from datetime import timedelta
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.utils import timezone
 from playwright.sync_api import expect
 
-from catalog.models import Finding, Run
+from catalog.models import Finding, Rejection, Run
+from catalog.protocols.signature import AllowedValue
 from designer import pins
 from designer.releases import publishing
 from people.models import Role
 from tests.browser.cast import set_the_stage
-from tests.browser.conftest import PHONE
+from tests.browser.conftest import DESKTOP, PHONE
 from tests.factories import (
     make_agent,
     make_endpoint,
+    make_parameter,
     make_pin,
     make_signature,
     make_tool,
     make_user,
+    make_vendor,
     make_version,
 )
 
@@ -40,6 +46,65 @@ GAPS = """() => {
     const panels = [...document.querySelectorAll("main .panel")].map(panel => panel.getBoundingClientRect());
     return panels.slice(1).map((panel, n) => Math.round(panel.top - panels[n].bottom));
 }"""
+
+# What sticks out of the panel or figure it belongs to, where nothing between the two scrolls or clips.
+STICKS_OUT = """() => [...document.querySelectorAll("main :is(.panel, .figure) *")].filter(node => {
+    const box = node.getBoundingClientRect();
+    for (let at = node.parentElement; at; at = at.parentElement) {
+        if (getComputedStyle(at).overflowX !== "visible") return false;
+        const edge = at.matches(".panel, .figure") && at.getBoundingClientRect().right;
+        if (edge) return box.width && box.right > edge + 1;
+    }
+}).slice(0, 3).map(node => node.outerHTML.slice(0, 120))"""
+
+
+def of_the_longest_names() -> list[str]:
+    """A vendor whose every word is as long as words may be; returns its pages, and those that list it."""
+    inputs = (
+        make_parameter("p" * 128, description="d" * 500),
+        make_parameter("kind", type="enum", allowed_values=(AllowedValue("V" * 80), AllowedValue("W"))),
+    )
+    signature = make_signature(
+        "n" * 200, title="T" * 200, description="D" * 900, inputs=inputs, outputs=inputs
+    )
+    vendor = make_vendor(name="V" * 110, slug="long")
+    endpoint = make_endpoint(
+        vendor=vendor,
+        name="E" * 60,
+        url="http://127.0.0.1:9998/" + "path/" * 40,
+        last_success_at=timezone.now(),
+    )
+    endpoint.held_run = Run.objects.create(
+        endpoint=endpoint,
+        status="failed",
+        error_code="SHRINK_HELD",
+        queued_at=timezone.now() - timedelta(minutes=52),
+    )
+    endpoint.save()
+    tool = make_tool(signature, endpoint=endpoint, tags=["t" * 60])
+    Rejection.objects.create(run=endpoint.held_run, tool="#3", code="NAME_TOO_LONG", reason="r" * 300)
+    agent = make_agent(name="A" * 100, slug="long", description="x" * 400)
+    pin = make_pin(agent, tool)
+    publishing.publish(agent, actor=make_user(name="N" * 60), note="o" * 300)
+    pages = ("", "try/", "tuning/", "versions/", "used-by/", "findings/", "raw/")
+    return [
+        *("/", "/tools/", f"/tools/?agent={agent.slug}", f"/tools/compare/?tool={tool.pk}", "/vendors/"),
+        *(f"/tools/{tool.pk}/{page}" for page in pages),
+        *("/vendors/long/", f"/endpoints/{endpoint.pk}/", f"/runs/{endpoint.held_run_id}/", "/review/"),
+        *("/agents/", "/agents/long/", f"/agents/long/pins/{pin.pk}/", "/agents/long/upgrades/"),
+        *("/agents/long/releases/", "/agents/long/releases/1/", "/agents/long/received/", "/audit/"),
+    ]
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desk", "phone"])
+def test_nothing_sticks_out_of_its_panel(open_browser, viewport):
+    page, found = open_browser(Role.ADMIN, viewport=viewport).new_page(), {}
+    for address in [*set_the_stage(), *of_the_longest_names(), "/api/docs/", "/api/docs/tools/"]:
+        page.goto(address)
+        if nodes := page.evaluate(STICKS_OUT):
+            found[address] = nodes
+
+    assert found == {}
 
 
 def test_who_may_not_send_a_form_cannot_fill_it_in(open_browser):

@@ -75,7 +75,7 @@ def test_a_tool_is_tried_kept_and_run_again(page, complaints, worker):
         result.get_by_text("What went over the wire").click()
         expect(result.get_by_label("Request")).to_contain_text('"value": "Oslo"')
 
-        page.get_by_label("Keep these inputs, for everybody, as").fill("Capital")
+        page.get_by_label("Keep these inputs, for all users, as").fill("Capital")
         page.get_by_role("button", name="Keep").click()
         examples = page.get_by_role("region", name="Examples")
         examples.get_by_role("button", name="Run").click()

@@ -125,7 +125,11 @@ def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, ad
             "Its secret cannot be opened with the keys of this installation. Enter it again.",
         ),
         (None, "", "Its secret is not there any more. Enter it again."),
-        ([], None, "Its secret needs a key that is not in PEGBOARD_KEYS. Ask whoever runs this installation"),
+        (
+            [],
+            None,
+            "Its secret needs a key that is not in PEGBOARD_KEYS. Ask the operator of this installation",
+        ),
     ],
 )
 def test_a_secret_that_does_not_open_is_refused_with_a_way_out(

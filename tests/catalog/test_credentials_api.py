@@ -38,7 +38,7 @@ def test_credential_shows_its_state_and_never_its_secret(admin_api):
         "client": None,
         "standing": {
             "state": "new",
-            "sentence": "It has not been sent to anybody yet.",
+            "sentence": "No vendor has been sent it yet.",
             "remedy": None,
             "used_at": None,
             "renewed_at": None,

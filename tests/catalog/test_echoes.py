@@ -25,3 +25,10 @@ def test_a_text_that_was_cut_inside_a_secret_is_noticed(tail):
 def test_a_text_that_ends_otherwise_is_not(text):
     assert not Echoes([SECRET]).begins_at_the_end_of(text, 4)
     assert not Echoes().begins_at_the_end_of(f"{text} s3cret", 4)
+
+
+def test_escapes_are_read_in_whatever_order_they_were_put_around_each_other():
+    told = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
+    told = "".join(f"&#{ord(letter)};" for letter in told)
+    told = "".join(f"%{ord(letter):02x}" for letter in told)
+    assert Echoes([SECRET]).holds(f"You sent {told}.".encode())

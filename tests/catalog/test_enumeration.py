@@ -241,7 +241,7 @@ def test_a_known_tool_whose_new_bytes_are_unreadable_stays_as_it_was(endpoint, v
 
 def test_the_same_tool_twice_is_noted_and_two_tools_under_one_id_are_both_refused(endpoint, vendor):
     vendor.listed[20] = tool(1)
-    vendor.listed[21] = tool(2, description="Somebody else")
+    vendor.listed[21] = tool(2, description="Another user")
     run = read(endpoint)
     assert [r.code for r in run.rejections.all()] == ["DUP_CONFLICT"]
     assert [note["code"] for note in run.notes] == ["DUP_TOOL"]

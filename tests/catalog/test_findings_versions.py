@@ -95,6 +95,28 @@ def test_blocking_what_is_current_brings_back_the_version_before(tool):
     assert (tool.current, tool.stopped) == (second, None)
 
 
+def test_a_blocked_version_is_not_brought_back(tool):
+    admin, first = make_user(Role.ADMIN), tool.current
+    second = make_version(tool, make_signature(tool.name, description="New words"))
+    for version in (first, second):
+        decisions.resolve(found(version), actor=admin, decision="block")
+    tool.refresh_from_db()
+    assert (tool.current, tool.stopped) == (second, second)
+
+
+@pytest.mark.parametrize("is_blocked", [False, True])
+def test_blocking_what_the_vendor_went_back_to_brings_back_the_later_one_unless_that_is_blocked(
+    tool, is_blocked
+):
+    admin, first = make_user(Role.ADMIN), tool.current
+    later = make_version(tool, make_signature(tool.name, description="New words"), is_current=False)
+    if is_blocked:
+        decisions.resolve(found(later), actor=admin, decision="block")
+    decisions.resolve(found(first), actor=admin, decision="block")
+    tool.refresh_from_db()
+    assert (tool.current, tool.stopped) == (first if is_blocked else later, first)
+
+
 def test_blocking_the_only_version_leaves_it_listed_and_not_offered(tool):
     decisions.resolve(found(tool.current), actor=make_user(Role.ADMIN), decision="block")
 

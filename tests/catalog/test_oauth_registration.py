@@ -141,8 +141,8 @@ REFUSALS = {
     "invalid_redirect_uri": (400, "does not let Pegboard come back to its own address."),
     "invalid_client_metadata": (400, "does not register a client like Pegboard."),
     "unapproved_software_statement": (400, "registers approved clients only."),
-    "invalid_token": (401, "registers nobody without a token from it."),
-    "access_denied": (403, "registers nobody whom it does not know."),
+    "invalid_token": (401, "registers no client without a token from it."),
+    "access_denied": (403, "registers no client that it does not know."),
     "<b>x</b>": (400, "did not register Pegboard: <b>x</b>."),
 }
 

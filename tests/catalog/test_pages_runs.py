@@ -91,6 +91,14 @@ def test_an_endpoint_whose_tools_were_all_read_says_nothing_of_it(admin):
     assert "could not be read" not in text_of(admin.get(f"/endpoints/{run.endpoint_id}/"))
 
 
+def test_a_run_that_read_nothing_shows_no_figures(admin):
+    failed = make_run(status="failed", error_code="CONNECT", error_message="It could not be reached.")
+    cut_off = make_run(status="failed", error_code="TIMEOUT", error_message="Too slow.", pages=2, seen=120)
+
+    assert "Tools seen" not in text_of(admin.get(f"/runs/{failed.pk}/"))
+    assert "Tools seen 120" in text_of(admin.get(f"/runs/{cut_off.pk}/"))
+
+
 def test_a_failed_run_says_what_to_do(admin):
     run = make_run(status="failed", error_code="TIMEOUT", error_message="The vendor did not answer.")
 

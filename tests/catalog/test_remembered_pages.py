@@ -30,7 +30,7 @@ def test_a_tool_listed_twice_is_noted_on_every_run(endpoint, vendor):
 
 
 def test_a_tool_that_was_in_conflict_is_taken_once_the_conflict_ends(endpoint, vendor):
-    vendor.listed[20] = tool(1, description="Somebody else")
+    vendor.listed[20] = tool(1, description="Another user")
     assert oddities(read(endpoint)) == ([], ["DUP_CONFLICT"])
     vendor.listed[20] = tool(21)
     assert oddities(read(endpoint)) == ([], [])
@@ -51,7 +51,7 @@ def test_a_copy_of_a_tool_that_stands_on_a_later_known_page_is_no_conflict(endpo
 
 def test_a_conflict_with_a_tool_on_a_known_page_is_told(endpoint, vendor):
     read(endpoint)
-    vendor.listed[20] = tool(1, description="Somebody else")
+    vendor.listed[20] = tool(1, description="Another user")
     run = read(endpoint)
     assert oddities(run) == ([], ["DUP_CONFLICT"])
     assert counts(run) == {"pages": 3, "seen": 24, "unchanged": 23, "withdrawn": 1, "rejected": 1}

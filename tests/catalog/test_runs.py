@@ -16,14 +16,14 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
 from catalog.enumeration import runs as enumeration_runs
-from catalog.models import Endpoint, Run, Tool
+from catalog.models import Circuit, Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
 from pegboard.beat import InProcessScheduler
 from pegboard.periodic import TICK
 from people.models import AuditEntry, Role
-from tests.factories import make_endpoint, make_user
-from tests.vendor import Vendor
+from tests.factories import make_endpoint, make_tool, make_user
+from tests.vendor import Vendor, serving, tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -308,6 +308,85 @@ def test_an_endpoint_that_is_removed_while_its_run_is_recorded_gets_no_tools(end
     monkeypatch.setattr(enumeration_runs.recording, "crashpoint", meanwhile)
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error_code, Tool.objects.count()) == ("failed", "ENDPOINT_REMOVED", 0)
+
+
+ELSEWHERE = "http://127.0.0.1:9/elsewhere"
+
+
+@pytest.fixture
+def move(endpoint):
+    """What an administrator does meanwhile."""
+    ada = make_user(Role.ADMIN)
+
+    def move_it(url=ELSEWHERE):
+        in_a_thread(partial(vendor_operations.update_endpoint, endpoint, actor=ada, url=url))
+
+    return move_it
+
+
+def ended_as_moved(run, sent):
+    """The run says so, the endpoint is judged by nothing of it, and another run is queued."""
+    assert (run.status, run.error_code) == ("failed", "ENDPOINT_MOVED")
+    assert "A new run reads the endpoint as it is now." in run.error_message
+    endpoint = Endpoint.objects.get()
+    assert (endpoint.url, endpoint.failures, endpoint.error_code) == (ELSEWHERE, 0, "")
+    assert (endpoint.last_success_at, endpoint.held_run) == (None, None)
+    assert not Circuit.objects.exclude(open_until=None).exists()
+    queued = Run.objects.get(status="queued")
+    assert (queued.pk, queued.trigger) == (sent[-1], "schedule")
+    return queued
+
+
+def test_a_list_of_an_address_that_the_endpoint_has_left_is_not_recorded(endpoint, vendor, sent, move):
+    vendor.script = lambda number, document: move() if number == 2 else None
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON).pk)
+    queued = ended_as_moved(run, sent)
+    assert not Tool.objects.exists()
+    with serving(Vendor([tool(90)])) as other:
+        Endpoint.objects.update(url=other.url)
+        assert enumeration_runs.perform(queued.pk).status == "succeeded"
+    assert [row.name for row in Tool.objects.all()] == ["tool_90"]
+
+
+def test_nor_when_it_leaves_while_the_run_is_recorded(endpoint, sent, move, monkeypatch):
+    monkeypatch.setattr(
+        enumeration_runs.recording, "crashpoint", lambda point: move() if point == "record-versions" else None
+    )
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    ended_as_moved(run, sent)
+    assert not Tool.objects.exists()
+
+
+@pytest.mark.parametrize("answer", [(503, b"{}"), (200, b'{"items": [], "paging": {"pageLimit": 10}}')])
+def test_what_the_old_address_did_is_not_held_against_the_new_one(endpoint, vendor, sent, move, answer):
+    make_tool(endpoint=endpoint)
+    vendor.script = lambda number, document: move(ELSEWHERE) or answer
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON).pk)
+    ended_as_moved(run, sent)
+    assert Tool.objects.get().status == "active"
+
+
+def test_an_address_that_the_endpoint_has_left_is_not_asked_for_more(
+    endpoint, vendor, sent, move, monkeypatch
+):
+    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 0.05)
+
+    def script(number, document):
+        move()
+        time.sleep(0.4)
+
+    vendor.script = script
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON).pk)
+    ended_as_moved(run, sent)
+    assert len(vendor.requests) == 1
+
+
+def test_a_paused_endpoint_that_was_moved_waits(endpoint, vendor):
+    vendor.script = lambda number, document: (
+        in_a_thread(partial(Endpoint.objects.update, url=ELSEWHERE, is_paused=True)) and None
+    )
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON).pk)
+    assert (run.error_code, Run.objects.count()) == ("ENDPOINT_MOVED", 1)
 
 
 def test_after_a_standstill_the_load_spreads_over_the_whole_interval():

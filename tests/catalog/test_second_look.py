@@ -296,7 +296,7 @@ def test_what_was_never_read_or_is_gone_is_refused(admin_api):
 
 def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
     admin, path = signed_in(Role.ADMIN), f"/endpoints/{endpoint.pk}/"
-    assert "Nobody has looked yet." in text_of(admin.get(path))
+    assert "No second look has been taken yet." in text_of(admin.get(path))
     assert "Look now" in text_of(admin.get(path))
     admin.post(f"{path}second-look/")
     assert "Looking. This takes a moment." in text_of(admin.get(path))
@@ -336,4 +336,4 @@ def test_a_list_that_was_entered_by_hand_is_shown_to_nobody(sent):
     second_look.perform(endpoint.pk)
     look = SecondLook.objects.get()
     assert look.result == "nothing"
-    assert "The list was entered here by hand, so nobody is asked for it." in look.says
+    assert "The list was entered here by hand, so no vendor is asked for it." in look.says

@@ -33,6 +33,27 @@ def test_a_held_run_waits_for_a_decision_on_every_page(admin, held):
     assert "Failed" not in said
 
 
+def test_a_reading_that_fails_after_a_held_one_is_told_apart_from_it(admin, held):
+    Run.objects.filter(pk=held.pk).update(error_message="3 of 4 tools are missing from the vendor's list.")
+    Endpoint.objects.update(failures=1, error_code="CONNECT", error_message="It could not be reached.")
+
+    said = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    home = text_of(admin.get("/"))
+
+    assert "A reading waits for your decision 3 of 4 tools are missing from the vendor's list." in said
+    assert "The last reading failed It could not be reached." in said
+    assert "It could not be reached." not in home
+    assert f'href="/runs/{held.pk}/">Decide</a>' in admin.get("/").content.decode()
+
+
+def test_a_reading_that_is_held_has_not_failed_beside_that(admin, held):
+    said = {"error_code": "SHRINK_HELD", "error_message": "3 of 4 tools are missing."}
+    Run.objects.filter(pk=held.pk).update(**said)
+    Endpoint.objects.update(failures=2, **said)
+
+    assert "readings failed" not in text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+
+
 def test_a_held_run_waits_for_a_decision_over_rest(admin, held):
     row = admin.get(f"/api/v1/runs/{held.pk}/").json()
 

@@ -44,10 +44,11 @@ def test_history_that_is_read_later_stands_before_what_is_there():
 
 
 def test_a_rewritten_version_follows_the_one_that_it_replaces():
-    row = of_labels("2", "2")
-    first, second = row.versions.filter(label="2").order_by("ordinal")
+    row = of_labels("2", "2", "2")
+    first, second, third = row.versions.filter(label="2").order_by("ordinal")
     assert (before(first), before(second)) == ("1", "2")
     assert second.name.startswith("2, rewritten on ")
+    assert versions.predecessor(third) == second
 
 
 def test_what_was_never_let_through_is_no_predecessor_of_what_was():

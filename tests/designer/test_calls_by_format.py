@@ -16,7 +16,7 @@ from designer.exports import document as release_document
 from designer.exports import root_rules, wire
 from designer.exports.base import blocking
 from designer.releases import publishing
-from designer.signatures.effective import Effective
+from designer.signatures.effective import Effective, ParameterWords, Words, effective
 from people.models import Role
 from tests.catalog import schemas
 from tests.designer.formats import FORMATS
@@ -379,3 +379,13 @@ def test_outputs_come_back_in_the_form_that_each_format_shows(outputs, came, ans
     for said, answer in answers.items():
         (spoken,) = exports.wires(tool, said)
         assert wire.outputs_for_the_caller(tool, spoken, came) == answer
+
+
+def test_nothing_is_said_of_hidden_inputs():
+    inputs = (make_parameter("city"), make_parameter("trace"))
+    words = Words(parameters={"trace": ParameterWords(hidden=True, preset="t")})
+    tool = effective(make_signature(inputs=inputs), name="t", agent_tuning=words)
+    told = wire.faults_for_the_caller(
+        tool, [wire.by_alias(tool)], {"city": "is required", "trace": "is long"}
+    )
+    assert told == {"city": "is required"}

@@ -7,7 +7,15 @@ from designer import agents, exports, pins, tunings
 from designer.models import Agent, KeyAgent, Release
 from designer.releases import publishing
 from people.models import ApiToken, Role
-from tests.factories import make_agent, make_signature, make_tool, make_user, make_version
+from tests.factories import (
+    make_agent,
+    make_endpoint,
+    make_signature,
+    make_tool,
+    make_user,
+    make_vendor,
+    make_version,
+)
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -106,7 +114,7 @@ def test_publishing_leads_to_the_sealed_release(designer, alice, desk):
 
     response = designer.post("/agents/desk/releases/", {"note": "The first"}, follow=True)
 
-    assert "Release 1 is sealed." in text_of(response)
+    assert "Release 1 is published." in text_of(response)
     assert Release.objects.get().note == "The first"
 
 
@@ -130,7 +138,45 @@ def test_a_release_offers_every_format(designer, alice, desk):
 
     assert page.content.decode().count("/api/v1/agents/desk/releases/1/tools/?format=") >= 5
     assert '"forecast"' in text_of(page)
-    assert "Sealed" in text_of(page)
+    assert "Live" in text_of(page)
+
+
+def test_a_release_that_was_replaced_leads_to_the_live_one(designer, alice, desk):
+    pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="forecast"))
+    publishing.publish(desk, actor=alice)
+    tunings.tune(pin, actor=alice, description="Ours")
+    publishing.publish(desk, actor=alice)
+
+    old = designer.get("/agents/desk/releases/1/").content.decode()
+
+    assert (
+        '<a href="/agents/desk/releases/2/"><span class="status is-idle">Replaced by release 2</span>' in old
+    )
+    assert "Replaced" not in designer.get("/agents/desk/releases/2/").content.decode()
+
+
+def test_a_release_names_vendors_as_people_do(designer, alice, desk):
+    endpoint = make_endpoint(vendor=make_vendor(name="Bramble Pharmacy", slug="bramble"))
+    pins.pin_tool(desk, actor=alice, tool=make_tool(name="forecast", endpoint=endpoint))
+    publishing.publish(desk, actor=alice)
+
+    for page in ("releases/1/", "received/"):
+        assert "Bramble Pharmacy" in text_of(designer.get(f"/agents/desk/{page}"))
+
+
+def test_what_stops_publishing_stands_above_what_it_writes(designer, alice, desk):
+    pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature(description="long " * 500)))
+
+    page = text_of(designer.get("/agents/desk/releases/"))
+
+    assert page.index("Before you publish") < page.index("What the release will hold")
+
+
+def test_an_agent_without_tools_is_not_urged_to_publish(designer, desk):
+    page = designer.get("/agents/desk/").content.decode()
+
+    assert page.count("button is-primary") == 1
+    assert 'is-primary" href="/tools/?agent=desk"' in page
 
 
 def test_a_release_offers_nothing_that_would_be_refused(designer, alice, desk):
@@ -224,7 +270,7 @@ def test_one_press_publishes_what_the_page_showed_and_nothing_else(designer, ali
 
 def test_the_publish_page_shows_what_publishing_changes(designer, alice, desk):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
-    assert "What publishing seals" in designer.get("/agents/desk/releases/").content.decode()
+    assert "What the release will hold" in designer.get("/agents/desk/releases/").content.decode()
     publishing.publish(desk, actor=alice)
     assert "Nothing: release 1 holds all of it." in text_of(designer.get("/agents/desk/releases/"))
     tunings.tune(pin, actor=alice, description="Our words")

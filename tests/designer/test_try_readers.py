@@ -51,9 +51,7 @@ def test_a_try_follows_the_team_of_who_tried(cast, who, readers):
 def test_the_page_says_who_sees_it(cast):
     tool = make_tool()
     browser = signed_in(Role.DESIGNER)
-    assert "is seen by everybody who signs in and by administrators" in text_of(
-        browser.get(f"/tools/{tool.pk}/try/")
-    )
+    assert "is seen by every user." in text_of(browser.get(f"/tools/{tool.pk}/try/"))
     browser.force_login(cast["ada"])
     assert "is seen by the people of Zebra and by administrators" in text_of(
         browser.get(f"/tools/{tool.pk}/try/")

@@ -34,7 +34,7 @@ def test_whoever_sends_a_key_ends_it():
     entry = AuditEntry.objects.get(action="revoke key")
     assert (entry.actor, entry.object_id) == (None, str(key.pk))
     assert entry.why == (
-        "Reported as leaked, by somebody who had the key itself. It was found at https://paste.example/pgb_…"
+        "Reported as leaked, by a caller who had the key itself. It was found at https://paste.example/pgb_…"
     )
     key.refresh_from_db()
     assert key.reported_at is not None
@@ -102,7 +102,7 @@ def test_owner_is_told_unasked_and_of_others_only_administrators(settings):
     report(plain)
     dispatch.settle_due()
     told = Notice.objects.get()
-    assert told.title == "The access key “Leaky” was reported as leaked"
+    assert told.title == "The API key “Leaky” was reported as leaked"
     assert told.facts["key"] == {
         "id": key.pk, "name": "Leaky", "prefix": key.prefix, "owner": owner.username,
     }  # fmt: skip

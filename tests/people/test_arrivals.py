@@ -80,7 +80,7 @@ def test_password_from_the_command_line_ends_sessions_and_is_told(types):
     assert user.check_password("another sentence")
     assert browser.get("/").status_code == 302
     assert told() == [("set password", str(user), "From the command line.")]
-    with pytest.raises(CommandError, match="Nobody signs in as nobody"):
+    with pytest.raises(CommandError, match="No user signs in as nobody"):
         call_command("changepassword", "nobody")
 
 

@@ -2,9 +2,11 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from catalog.templatetags.display import with_article
+from designer import pins
 from people import audit
 from people.models import Role
-from tests.factories import make_user
+from tests.factories import make_agent, make_tool, make_user
+from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -77,6 +79,19 @@ def test_page_shows_before_and_after_and_who(client):
         assert page.index("viewer") < page.index("designer")
 
 
+def test_a_line_of_the_page_names_the_version_and_leaves_out_what_is_empty(client):
+    actor = make_user(Role.ADMIN)
+    client.force_login(actor)
+    pins.pin_tool(make_agent(slug="desk"), actor=actor, tool=make_tool(name="forecast"))
+
+    said = text_of(client.get("/audit/"))
+
+    assert "agent: desk · name: forecast · tool: tool-" in said
+    assert "version: 1" in said
+    assert "ordinal" not in said
+    assert "alias" not in said
+
+
 def test_page_of_fifty_entries_costs_few_queries_and_little_room(client, django_assert_max_num_queries):
     for number in range(60):
         record(make_user(), label=f"Agent {number}", before={"text": "x" * 5000}, after={"text": "y" * 5000})
@@ -128,6 +143,6 @@ def test_who_is_neither_a_person_nor_workers_is_refused(client, program):
 
 
 def test_kinds_of_things_take_the_right_article():
-    said = {noun: with_article(noun) for noun in ("endpoint", "agent", "user", "tool", "access key")}
+    said = {noun: with_article(noun) for noun in ("endpoint", "agent", "user", "tool", "API key")}
 
-    assert list(said.values()) == ["an endpoint", "an agent", "a user", "a tool", "an access key"]
+    assert list(said.values()) == ["an endpoint", "an agent", "a user", "a tool", "an API key"]

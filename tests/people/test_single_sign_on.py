@@ -476,7 +476,7 @@ def test_command_links_takes_the_link_away_and_says_so(client, idp, capsys):
 
 
 def test_command_says_what_is_missing(idp, settings):
-    with pytest.raises(CommandError, match="Nobody signs in"):
+    with pytest.raises(CommandError, match="No user signs in"):
         call_command("link_identity", "nobody", "x")
     settings.OIDC = None
     with pytest.raises(CommandError, match="not set up"):

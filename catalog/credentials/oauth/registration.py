@@ -32,8 +32,8 @@ SENTENCES = {
     "invalid_client_metadata": "does not register a client like Pegboard. Register it by hand there",
     "invalid_software_statement": "wants a statement from the maker of the client. Register it by hand there",
     "unapproved_software_statement": "registers approved clients only. Register it by hand there",
-    "access_denied": "registers nobody whom it does not know. Register Pegboard by hand there",
-    "invalid_token": "registers nobody without a token from it. Register Pegboard by hand there",
+    "access_denied": "registers no client that it does not know. Register Pegboard by hand there",
+    "invalid_token": "registers no client without a token from it. Register Pegboard by hand there",
 }
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 _WAYS = {

@@ -94,7 +94,7 @@ def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | Non
     if grant.ended_at:
         return State.NEEDS_SIGN_IN, grant.error_message, Remedy.SIGN_IN
     if is_code and not grant.access_token:
-        return State.NEW, "Nobody has signed in yet.", Remedy.SIGN_IN
+        return State.NEW, "It waits for a first sign-in.", Remedy.SIGN_IN
     if grant.refused_at:
         return State.REFUSED, grant.error_message, Remedy.EDIT
     is_over = grant.expires_at is not None and grant.expires_at <= now

@@ -20,7 +20,7 @@ class Kind(NamedTuple):
     what: str
 
 
-TAG = Kind("TAG_CHARACTERS", "high", "letters of an alphabet that nobody can see")
+TAG = Kind("TAG_CHARACTERS", "high", "letters of an alphabet that cannot be seen")
 BIDI = Kind("BIDI_CONTROL", "high", "a character that turns the order of the letters around")
 MARK = Kind("DIRECTION_MARK", "medium", "an invisible mark of writing direction")
 ZERO_WIDTH = Kind("ZERO_WIDTH", "high", "a character without width")

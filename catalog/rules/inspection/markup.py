@@ -56,7 +56,7 @@ def comment(text: str) -> Hit | None:
 
 
 @text_rule(
-    *("HIDDEN_STYLE", "high", "styles text so that nobody sees it"),
+    *("HIDDEN_STYLE", "high", "styles text so that it cannot be seen"),
     *("display:", "display :", "visibility:", "visibility :", "font-size", "style=", "style ="),
 )
 def hidden_style(text: str) -> Hit | None:

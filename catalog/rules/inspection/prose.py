@@ -496,7 +496,7 @@ def pseudo_tag(text: str) -> Hit | None:
 
 
 @text_rule(
-    *("FALSE_TURN", "medium", "begins a line as if somebody else spoke"),
+    *("FALSE_TURN", "medium", "begins a line as if another speaker spoke"),
     *(
         "system:",
         "system :",

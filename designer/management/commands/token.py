@@ -42,7 +42,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username__iexact=options["user"], is_active=True).first()
         if user is None:
-            raise CommandError(f"Nobody signs in as {options['user']}.")
+            raise CommandError(f"No user signs in as {options['user']}.")
         try:
             _, plain = agent_keys.issue(
                 user,

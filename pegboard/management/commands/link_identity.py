@@ -23,7 +23,7 @@ class Command(BaseCommand):
             raise CommandError("Single sign-on is not set up. Set PEGBOARD_OIDC_ISSUER first.")
         user = User.objects.filter(username__iexact=options["username"]).first()
         if user is None:
-            raise CommandError("Nobody signs in with this name.")
+            raise CommandError("No user signs in with this name.")
         if options["remove"]:
             if not accounts.unlink(user, actor=None, issuer=chosen.issuer, subject=options["subject"]):
                 raise CommandError("This account has no such identity.")

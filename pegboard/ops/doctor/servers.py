@@ -112,7 +112,7 @@ def audit_role(limits: Limits) -> Iterator[Trouble]:
     if _value(f"SELECT {may % 'UPDATE'} OR {may % 'DELETE'} OR {may % 'TRUNCATE'}"):
         yield Trouble(
             "The role that Pegboard signs in with may change the audit trail.",
-            "Whoever takes over a process of Pegboard could then hide what they did.",
+            "An attacker in a process of Pegboard could then hide what they did.",
             "Let migrations run as the owner and the product as a role of its own: docs/operations.md.",
         )
 

@@ -22,9 +22,9 @@ def secret_key(limits: Limits) -> Iterator[Trouble]:
     key = settings.SECRET_KEY
     if key.startswith(startup_checks.KNOWN_TO_EVERYBODY) or len(key) < startup_checks.SHORTEST_SECRET_KEY:
         yield Trouble(
-            "PEGBOARD_SECRET_KEY is missing, too short, or one that everybody knows.",
-            "Whoever knows it can sign in as anybody.",
-            "Set it to 50 random characters or more; everybody has to sign in again then.",
+            "PEGBOARD_SECRET_KEY is missing, too short, or a well-known one.",
+            "Anyone who knows it can sign in as any user.",
+            "Set it to 50 random characters or more; every user has to sign in again then.",
         )
 
 
@@ -48,7 +48,7 @@ def key_file(limits: Limits) -> Iterator[Trouble]:
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         yield Trouble(
             f"Others than its owner may open {path}, which holds the keys of all credentials.",
-            "Whoever reads it and a backup of the database has every credential.",
+            "Anyone who reads it and a backup of the database has every credential.",
             f"chmod 600 {path}",
         )
     data = Path(os.environ.get("PEGBOARD_DATA") or "/nonexistent")
@@ -65,7 +65,7 @@ def debug(limits: Limits) -> Iterator[Trouble]:
     if settings.DEBUG:
         yield Trouble(
             "PEGBOARD_DEBUG is on.",
-            "An error shows the inside of the program to whoever caused it.",
+            "An error shows the inside of the program to the user who caused it.",
             "Take PEGBOARD_DEBUG out of the environment and start again.",
         )
 
@@ -95,7 +95,7 @@ def hosts(limits: Limits) -> Iterator[Trouble]:
     elif names <= LOOPBACK_NAMES:
         yield Trouble(
             "PEGBOARD_HOSTS names this machine's loopback only.",
-            "Nobody else can open a page.",
+            "No page opens from another machine.",
             "Set it to the host name that people use.",
         )
 

@@ -63,7 +63,7 @@ def beat(limits: Limits) -> Iterator[Trouble]:
     if not redis_client.client().exists(ALIVE):
         yield Trouble(
             f"No scheduler has been at work for {ALIVE_SECONDS} seconds.",
-            "Workers start what is due all the same, but later; nobody tidies up.",
+            "Workers start what is due all the same, but later; nothing is tidied up.",
             "Start one: celery -A pegboard beat. If one runs, see its log.",
         )
 
@@ -73,7 +73,7 @@ def scheduler(limits: Limits) -> Iterator[Trouble]:
     late = Endpoint.objects.due().filter(next_due_at__lt=Now() - OVERDUE).exclude(runs__status__in=ACTIVE)
     if count := late.count():
         yield Trouble(
-            f"{_things(count, 'endpoint')} should have been read by now, and nobody started that.",
+            f"{_things(count, 'endpoint')} should have been read by now, and no worker started that.",
             "Nothing is read by itself, and what died is not taken up.",
             "The scheduler and the workers do this: see whether they run, and what their logs say.",
         )
@@ -122,7 +122,7 @@ def inspection(limits: Limits) -> Iterator[Trouble]:
     runs = Run.objects.filter(brought, status=RunStatus.SUCCEEDED, inspected=0)
     if count := runs.filter(finished_at__lt=Now() - STUCK).count():
         yield Trouble(
-            f"{_things(count, 'reading')} ended ten minutes ago, and nobody looked through its tools.",
+            f"{_things(count, 'reading')} ended ten minutes ago, and its tools have not been inspected.",
             "Text that hides something is not found.",
             "A worker does this once a minute: see in its log why it does not.",
         )
@@ -158,7 +158,7 @@ def notices(limits: Limits) -> Iterator[Trouble]:
     if count := Notice.objects.filter(settled_at=None, due_at__lt=Now() - STUCK).count():
         yield Trouble(
             f"{_things(count, 'notice')} should have gone out ten minutes ago.",
-            "Nobody hears of what happens.",
+            "No one is told of what happens.",
             "The scheduler does this every five seconds: see whether one runs.",
         )
     for webhook in Webhook.objects.filter(removed_at=None, is_paused=True).exclude(paused_why="")[:10]:
@@ -181,7 +181,7 @@ def audit_chain(limits: Limits) -> Iterator[Trouble]:
     if broken := verify.verify().broken:
         yield Trouble(
             broken,
-            "Somebody with access to the database has changed what the trail says.",
+            "The trail was changed with access to the database.",
             "Keep a copy of the database as it is, and compare it with your backups.",
         )
 

@@ -19,7 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, username: str, **options: Any) -> None:
         user = User.objects.filter(username__iexact=username).first()
         if user is None:
-            raise CommandError(f"Nobody signs in as {username}.")
+            raise CommandError(f"No user signs in as {username}.")
         try:
             users.set_password(user, actor=None, password=ask_for_password(), why=FROM_THE_COMMAND_LINE)
         except DomainError as error:
