@@ -210,16 +210,16 @@ def first_offered(tool: Tool) -> int | None:
 def version_choices(tool: Tool) -> list[tuple[int, str]]:
     """Newest first."""
     words = version_words(tool.versions.defer("signature", "raw"))
-    standings = holds.standings(version for version, *_ in words)
+    review_states = holds.review_states(version for version, *_ in words)
     return [
-        (version.ordinal, word + _remark(version.pk == tool.current_id, standings.get(version.pk)))
+        (version.ordinal, word + _remark(version.pk == tool.current_id, review_states.get(version.pk)))
         for version, word, _ in words
     ]
 
 
-def _remark(is_current: bool, standing: FindingState | None) -> str:
-    if standing:
-        return " (blocked)" if standing == FindingState.BLOCKED else " (waits for review)"
+def _remark(is_current: bool, review_state: FindingState | None) -> str:
+    if review_state:
+        return " (blocked)" if review_state == FindingState.BLOCKED else " (waits for review)"
     return " (current)" if is_current else ""
 
 

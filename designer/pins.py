@@ -169,14 +169,14 @@ def _version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
     if found is None:
         message = versions.says_unknown(tool, version=version, ordinal=ordinal)
         raise DomainError("unknown_version", message, fields={"version": message})
-    _check_standing(tool, found)
+    _check_review_state(tool, found)
     return found
 
 
-def _check_standing(tool: Tool, version: ToolVersion) -> None:
+def _check_review_state(tool: Tool, version: ToolVersion) -> None:
     """Of a version that a run has brought this moment, too: it is inspected here if nobody was sooner."""
     inspector.inspect_version(version)
-    match holds.standing(version):
+    match holds.review_state(version):
         case None:
             return
         case FindingState.BLOCKED:

@@ -8,11 +8,11 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from catalog.credentials.oauth import states
+from catalog.credentials.oauth import grant_status
 from catalog.models import Grant
 from soak.frame import Field, stopwatch
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.oauth_cases import grant_of, sign, signed_in, standing, wear_out
+from tests.catalog.oauth_cases import grant_of, sign, signed_in, status_of, wear_out
 from tests.factories import make_user
 from tests.faults.warm import Warm
 
@@ -69,11 +69,11 @@ def die(field: Field, warm: Warm, server: AuthorizationServer, credential: Any) 
         with stopwatch() as elapsed:
             after = [warm.start("token", str(credential.pk)).wait() for _ in range(2)]
             seconds = elapsed()
-        stands = standing(credential)
-        if stands.state == states.State.NEEDS_SIGN_IN:
+        status = status_of(credential)
+        if status.state == grant_status.State.NEEDS_SIGN_IN:
             lost += 1
             field.expect(point == "received", f"a kill at {point} cost the sign-in")
-            field.expect("a renewal was interrupted then" in stands.sentence, f"it says: {stands.sentence}")
+            field.expect("a renewal was interrupted then" in status.message, f"it says: {status.message}")
             sign(server, credential, make_user())
             asked += 1
         else:

@@ -16,9 +16,9 @@ from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import clients, discovery, registering, sign_in
+from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
 from catalog.credentials.oauth.our_addresses import document_url, redirect_uri
 from catalog.credentials.oauth.replies import words_of
-from catalog.credentials.oauth.states import Remedy, Standing, State
 from catalog.credentials.sessions import LONGEST_LIFE
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.vendors import CredentialKind
@@ -141,11 +141,11 @@ class FailureOutput(serializers.Serializer[Any]):
     retry_at = serializers.DateTimeField(allow_null=True)
 
 
-class StandingOutput(serializers.Serializer[Any]):
-    """How it is: `sentence` for people, and the one thing that mends it."""
+class CredentialStatusOutput(serializers.Serializer[Any]):
+    """How it is: `message` for people, and the one thing that mends it."""
 
     state = serializers.ChoiceField(choices=State.choices)
-    sentence = serializers.CharField()
+    message = serializers.CharField()
     remedy = serializers.ChoiceField(choices=Remedy.choices, allow_null=True)
     used_at = serializers.DateTimeField(allow_null=True, help_text="About when it was last sent.")
     renewed_at = serializers.DateTimeField(allow_null=True, help_text="When its token was last renewed.")
@@ -174,14 +174,14 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
 
     set_by = serializers.CharField(source="set_by.username", default="", read_only=True)
     client = serializers.SerializerMethodField()
-    standing = serializers.SerializerMethodField()
+    status = serializers.SerializerMethodField()
     endpoints = UsedOutput(many=True, read_only=True, help_text="Where it is used.")
 
     class Meta:
         model = Credential
         fields = [
             "id", "name", "kind", "origin", "header", "username", "parameter", "issuer", "subject",
-            "audience", "lifetime_seconds", "fingerprint", "set_at", "set_by", "client", "standing",
+            "audience", "lifetime_seconds", "fingerprint", "set_at", "set_by", "client", "status",
             "endpoints",
         ]  # fmt: skip
         read_only_fields = fields
@@ -190,14 +190,14 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
     def get_client(self, row: Credential) -> dict[str, Any] | None:
         return ClientOutput(row.grant).data if clients.uses_oauth(row) else None
 
-    @extend_schema_field(StandingOutput)
-    def get_standing(self, row: Credential) -> dict[str, Any]:
-        found = credential_status.standing_of(row, timezone.now())
-        written: dict[str, Any] = StandingOutput(_standing(row, found)).data
+    @extend_schema_field(CredentialStatusOutput)
+    def get_status(self, row: Credential) -> dict[str, Any]:
+        found = credential_status.status_of(row, timezone.now())
+        written: dict[str, Any] = CredentialStatusOutput(_status_members(row, found)).data
         return written
 
 
-def _standing(row: Credential, found: Standing) -> dict[str, Any]:
+def _status_members(row: Credential, found: CredentialStatus) -> dict[str, Any]:
     failed = found.failed_at and {
         "code": found.error_code,
         "message": found.error_message,
@@ -213,7 +213,7 @@ def _standing(row: Credential, found: Standing) -> dict[str, Any]:
     }
     return {
         "state": found.state,
-        "sentence": found.sentence,
+        "message": found.message,
         "remedy": found.remedy,
         "used_at": credential_status.used_at(row),
         "renewed_at": found.obtained_at,

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.losses import Loss
-from catalog.review.holds import Standing, with_standing
+from catalog.review.holds import ReviewState, with_review_state
 from catalog.rules import diff
 from catalog.tools import versions
 from core.errors import DomainError
@@ -83,12 +83,21 @@ class VersionRow(serializers.ModelSerializer[ToolVersion]):
     )
     first_seen = serializers.DateTimeField(source="first_seen_at", read_only=True)
     is_current = serializers.SerializerMethodField()
-    standing = serializers.ChoiceField(choices=Standing.choices, read_only=True)
+    review_state = serializers.ChoiceField(choices=ReviewState.choices, read_only=True)
 
     class Meta:
         model = ToolVersion
         fields = [
-            *("version", "version_name", "ordinal", "label", "digest", "tokens", "is_current", "standing"),
+            *(
+                "version",
+                "version_name",
+                "ordinal",
+                "label",
+                "digest",
+                "tokens",
+                "is_current",
+                "review_state",
+            ),
             "first_seen",
         ]
         read_only_fields = fields
@@ -174,7 +183,7 @@ class VersionList(ListAPIView[ToolVersion]):
 
     def get_queryset(self) -> QuerySet[ToolVersion]:
         tool = get_object_or_404(Tool, pk=self.kwargs["pk"])
-        return with_standing(ToolVersion.objects.filter(tool=tool).select_related("tool"))
+        return with_review_state(ToolVersion.objects.filter(tool=tool).select_related("tool"))
 
 
 class VersionDetail(GenericAPIView[ToolVersion]):
@@ -199,7 +208,7 @@ class LabelledVersion(GenericAPIView[ToolVersion]):
 
 
 def _detail(version: ToolVersion) -> Response:
-    rows = with_standing(ToolVersion.objects.select_related("tool__endpoint"))
+    rows = with_review_state(ToolVersion.objects.select_related("tool__endpoint"))
     return Response(VersionDetailOutput(rows.get(pk=version.pk)).data)
 
 

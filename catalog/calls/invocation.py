@@ -106,13 +106,13 @@ def why_confirm(version: ToolVersion) -> str:
 
 
 def waits_for_review(version: ToolVersion) -> bool:
-    return FindingState.OPEN in _standings(version)
+    return FindingState.OPEN in _review_states(version)
 
 
-def _standings(version: ToolVersion) -> Collection[FindingState]:
+def _review_states(version: ToolVersion) -> Collection[FindingState]:
     """Of what would really run: a vendor without versions runs what it lists, whatever was chosen."""
     listed = version.tool.stopped if not version.label else None
-    return holds.standings([version, *([listed] if listed else [])]).values()
+    return holds.review_states([version, *([listed] if listed else [])]).values()
 
 
 def is_safe(signature: Signature) -> bool:
@@ -199,7 +199,7 @@ def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
 
 def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
     _refuse_removed(version.tool.endpoint)
-    if FindingState.BLOCKED in _standings(version):
+    if FindingState.BLOCKED in _review_states(version):
         raise DomainError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
     if len(canonical(given)) > LARGEST_ARGUMENTS:
         raise DomainError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")

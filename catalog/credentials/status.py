@@ -4,8 +4,8 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from catalog.credentials import sessions
-from catalog.credentials.oauth import clients, states
-from catalog.credentials.oauth.states import Remedy, Standing, State
+from catalog.credentials.oauth import clients, grant_status
+from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
 from catalog.credentials.oauth.tokens import moment
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
@@ -18,11 +18,11 @@ TOO_SHORT = (
 )
 
 
-def standing_of(credential: Credential, now: datetime) -> Standing:
+def status_of(credential: Credential, now: datetime) -> CredentialStatus:
     """`credential.grant` and `set_by` are best selected along with it."""
     if clients.uses_oauth(credential):
         locked = _why_locked(credential) if credential.sealed else ""
-        return _locked(locked) if locked else states.standing_of(credential.grant, now)
+        return _locked(locked) if locked else grant_status.status_of(credential.grant, now)
     try:
         secret = sessions.unseal(credential).reveal()
     except UndecryptableError as error:
@@ -52,21 +52,23 @@ def _why_locked(credential: Credential) -> str:
     return ""
 
 
-def _locked(why: str) -> Standing:
+def _locked(why: str) -> CredentialStatus:
     return _plain(State.REFUSED, f"Its secret {why}", Remedy.ENTER_SECRET)
 
 
-def _plain(state: State, sentence: str, remedy: Remedy | None, failed_at: datetime | None = None) -> Standing:
-    return Standing(
+def _plain(
+    state: State, message: str, remedy: Remedy | None, failed_at: datetime | None = None
+) -> CredentialStatus:
+    return CredentialStatus(
         state=state,
-        sentence=sentence,
+        message=message,
         remedy=remedy,
         expires_at=None,
         obtained_at=None,
         in_doubt_since=None,
         failed_at=failed_at,
         error_code="AUTH" if failed_at else "",
-        error_message=sentence if failed_at else "",
+        error_message=message if failed_at else "",
         retry_at=None,
         granted=[],
         missing=[],

@@ -66,7 +66,7 @@ def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
     was = tool.current_id
     about = Q(digest=finding.subject) | Q(pk=finding.version_id)
     for version in ToolVersion.objects.filter(about, tool=tool):
-        if holds.standing(version):
+        if holds.review_state(version):
             holds.keep_out(tool, version)
         else:
             holds.let_through(tool, version)

@@ -1,6 +1,6 @@
 """Versions that are held or blocked: which they are, and how one is let through or kept out.
 
-A version's row never changes, so its standing lies in findings: the one with the code `HELD` about the
+A version's row never changes, so its review state lies in findings: the one with the code `HELD` about the
 same bytes, and any that is blocked. `Tool.stopped` points at what the vendor lists and we keep out.
 docs/decisions/0009-held-versions.md says why. Callers hold the lock of the tool.
 """
@@ -35,12 +35,12 @@ def about(tool: int, digest: str) -> QuerySet[Finding]:
     return Finding.objects.filter(tool=tool, subject=digest)
 
 
-def standing(version: ToolVersion) -> FindingState | None:
+def review_state(version: ToolVersion) -> FindingState | None:
     """`OPEN` while it is held, `BLOCKED`, or None when it may be pinned."""
-    return standings([version]).get(version.pk)
+    return review_states([version]).get(version.pk)
 
 
-def standings(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
+def review_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
     """By primary key; versions that may be pinned are left out."""
     by_bytes: dict[tuple[int, str], set[int]] = {}
     for each in versions:
@@ -69,19 +69,19 @@ def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
     return found
 
 
-class Standing(TextChoices):
+class ReviewState(TextChoices):
     OFFERED = "offered", "May be pinned"
     HELD = "held", "Waits for review"
     BLOCKED = "blocked", "Blocked"
 
 
-def with_standing(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
-    """Each with its `standing`, for lists."""
+def with_review_state(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
+    """Each with its `review_state`, for lists."""
     return versions.annotate(
-        standing=Case(
-            When(Exists(stopping().filter(state=FindingState.BLOCKED)), then=Value(Standing.BLOCKED)),
-            When(Exists(stopping()), then=Value(Standing.HELD)),
-            default=Value(Standing.OFFERED),
+        review_state=Case(
+            When(Exists(stopping().filter(state=FindingState.BLOCKED)), then=Value(ReviewState.BLOCKED)),
+            When(Exists(stopping()), then=Value(ReviewState.HELD)),
+            default=Value(ReviewState.OFFERED),
         )
     )
 
@@ -130,7 +130,7 @@ def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None
     Finding.objects.bulk_create([_told(endpoint, run, each) for each in caught], ignore_conflicts=True)
     # Some may have been decided about before, when this is not the first time.
     stored = ToolVersion.objects.filter(pk__in=[each.version for each in caught])
-    versions = list(standings(stored.only("tool", "digest")))
+    versions = list(review_states(stored.only("tool", "digest")))
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE catalog_tool SET stopped_id = current_id "

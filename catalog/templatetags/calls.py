@@ -80,7 +80,7 @@ def wider_sign_in(context: Context, endpoint: Endpoint) -> dict[str, Any]:
     grant = credential.grant
     return shared | {
         "credential": credential,
-        "standing": credential_status.standing_of(credential, timezone.now()),
+        "status": credential_status.status_of(credential, timezone.now()),
         "signs_in_at": urlsplit(grant.authorization_url or grant.token_url).netloc,
     }
 

@@ -38,7 +38,7 @@ ROWS = Credential.objects.filter(removed_at=None).select_related("set_by", "gran
 @requires(Role.VIEWER)
 def credential_list(request: HttpRequest) -> HttpResponse:
     rows, now = list(ROWS.annotate(used_by=IN_USE)), timezone.now()
-    states = [(row, credential_status.standing_of(row, now)) for row in rows]
+    states = [(row, credential_status.status_of(row, now)) for row in rows]
     return render(request, "catalog/credentials.html", {"credentials": states})
 
 
@@ -118,7 +118,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
     is_oauth = clients.uses_oauth(row)
     context = {
         "credential": row,
-        "standing": credential_status.standing_of(row, timezone.now()),
+        "status": credential_status.status_of(row, timezone.now()),
         "used_at": credential_status.used_at(row),
         "form": form,
         "grant": row.grant if is_oauth else None,

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
-from catalog.review.holds import with_standing
+from catalog.review.holds import with_review_state
 from designer import pending_work
 from designer.models import Pin
 from designer.releases import publishing
@@ -108,7 +108,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     @extend_schema_field(VersionRow(many=True))
     def get_versions(self, tool: Tool) -> Any:
         rows = tool.versions.select_related("tool").defer("raw", "signature")
-        versions = with_standing(rows)[:VERSIONS]
+        versions = with_review_state(rows)[:VERSIONS]
         return VersionRow(versions, many=True).data
 
     @extend_schema_field(FindingOutput(many=True))

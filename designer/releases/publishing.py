@@ -285,10 +285,10 @@ def _check_fit(pins: list[Pin]) -> None:
 
 def kept_out(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:
     """By pin: why review does not let its version be published. An accepted review lets it through."""
-    standings = holds.standings(pin.version for pin in pins)
+    review_states = holds.review_states(pin.version for pin in pins)
     found: dict[int, tuple[FindingState, str]] = {}
     for pin in pins:
-        state = standings.get(pin.version_id)
+        state = review_states.get(pin.version_id)
         which = f"“{pin.name}” is pinned to version {printable(pin.version.name, 60)}, which"
         if state == FindingState.BLOCKED:
             found[pin.pk] = state, f"{which} was blocked in review. Move the pin to another version."

@@ -97,7 +97,7 @@ def _back(request: HttpRequest, pin: Pin) -> HttpResponse:
 def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpResponse:
     """All versions, and any two of them beside each other: the older one always at the left."""
     row = find_tool(pk)
-    shown = list(holds.with_standing(row.versions.defer("signature", "raw"))[:VERSIONS_SHOWN])
+    shown = list(holds.with_review_state(row.versions.defer("signature", "raw"))[:VERSIONS_SHOWN])
     old, new = _chosen(row, request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else ""))
     if label and old is new is None and asked_version(row, f"v{label}") is None:
         raise Http404
@@ -214,7 +214,7 @@ def header(row: Tool) -> dict[str, Any]:
     return {
         "tool": row,
         "is_offered": row.endpoint.is_live,
-        "standing": holds.standing(row.stopped) if row.stopped else None,
+        "review_state": holds.review_state(row.stopped) if row.stopped else None,
         "usage_count": row.pins.filter(removed_at=None, agent__removed_at=None).count(),
         "finding_count": row.findings.filter(state=FindingState.OPEN).count(),
     }

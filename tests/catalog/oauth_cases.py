@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models.functions import Now
 
 from catalog.credentials import operations as credential_operations
-from catalog.credentials.oauth import sign_in, states
+from catalog.credentials.oauth import grant_status, sign_in
 from catalog.models import Credential, Grant
 from people.models import Role, User
 from tests.authorization_server import AuthorizationServer
@@ -53,9 +53,9 @@ def grant_of(credential: Credential) -> Grant:
     return Grant.objects.timed().select_related("credential", "signed_in_by").get(credential=credential)
 
 
-def standing(credential: Credential) -> states.Standing:
+def status_of(credential: Credential) -> grant_status.CredentialStatus:
     grant = grant_of(credential)
-    return states.standing_of(grant, grant.now)
+    return grant_status.status_of(grant, grant.now)
 
 
 def wear_out(credential: Credential, seconds: int = -1) -> None:

@@ -35,7 +35,7 @@ def admin():
 
 
 def state_of(api: APIClient, pk: object) -> dict:
-    return api.get(f"{API}{pk}/").json()["standing"]
+    return api.get(f"{API}{pk}/").json()["status"]
 
 
 def read(endpoint: Endpoint) -> str:
@@ -75,11 +75,11 @@ def test_a_secret_that_the_vendor_refuses_says_so_and_is_replaced_in_place(guard
     host = guarded.url.split("/")[2]
     assert re.fullmatch(
         rf"{host} has refused it since \d\d:\d\d:\d\d UTC on \d+ \w+ \d{{4}} \(401 Unauthorized\)\.",
-        found["sentence"],
+        found["message"],
     )
     page = admin.get(f"/credentials/{pk}/")
     assert PRIMARY.findall(page.content.decode()) == ["Enter the secret again"]
-    assert found["sentence"] in text_of(page)
+    assert found["message"] in text_of(page)
     assert "Main" in text_of(page)
     assert "by ada" in text_of(page)
 
@@ -145,7 +145,7 @@ def test_a_secret_that_does_not_open_is_refused_with_a_way_out(
     found = state_of(admin_api, credential.pk)
 
     assert (found["state"], found["remedy"]) == ("refused", "enter_secret")
-    assert found["sentence"].startswith(says)
+    assert found["message"].startswith(says)
     page = admin.get(f"/credentials/{credential.pk}/")
     assert PRIMARY.findall(page.content.decode()) == ["Enter the secret again"]
 
@@ -211,7 +211,7 @@ def test_a_sign_in_that_is_over_asks_for_the_next_one(admin, admin_api, server):
 
     found = state_of(admin_api, credential.pk)
     assert (found["state"], found["remedy"]) == ("needs_sign_in", "sign_in")
-    assert found["sentence"].startswith("Please sign in again since ")
+    assert found["message"].startswith("Please sign in again since ")
     listed = admin.get("/credentials/").content.decode()
     assert "Needs a sign-in" in listed
     go_and_come_back(admin, server, credential)
@@ -377,9 +377,9 @@ def test_everything_is_there_over_rest_too(admin_api, server):
     assert read(endpoint) == ""
     shown = admin_api.get(path)
     row = shown.json()
-    assert row["standing"]["state"] == "ok"
-    assert row["standing"]["expires_at"] > row["standing"]["renewed_at"]
-    assert row["standing"]["scopes"] == {
+    assert row["status"]["state"] == "ok"
+    assert row["status"]["expires_at"] > row["status"]["renewed_at"]
+    assert row["status"]["scopes"] == {
         "asked": ["read", "write"],
         "granted": ["read", "write"],
         "missing": [],

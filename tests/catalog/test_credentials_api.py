@@ -36,9 +36,9 @@ def test_credential_shows_its_state_and_never_its_secret(admin_api):
         "set_at": row["set_at"],
         "set_by": row["set_by"],
         "client": None,
-        "standing": {
+        "status": {
             "state": "new",
-            "sentence": "No vendor has been sent it yet.",
+            "message": "No vendor has been sent it yet.",
             "remedy": None,
             "used_at": None,
             "renewed_at": None,
@@ -61,7 +61,7 @@ def test_credential_shows_its_state_and_never_its_secret(admin_api):
 )
 def test_a_secret_that_is_too_short_to_be_found_again_is_said(admin_api, secret, is_said):
     row = admin_api.post(URL, GIVEN | {"secret": secret}).json()
-    assert ("a reply that repeats it is not refused" in row["standing"]["sentence"]) is is_said
+    assert ("a reply that repeats it is not refused" in row["status"]["message"]) is is_said
     page = admin_api.get(f"/credentials/{row['id']}/").content.decode()
     assert ("a reply that repeats it is not refused" in page) is is_said
 

@@ -67,7 +67,7 @@ def test_blocking_covers_everything_about_the_bytes(tool):
     decisions.resolve(rows[1], actor=make_user(Role.ADMIN), decision="block")
 
     assert states(*rows, other) == ["blocked", "blocked", "open"]
-    assert holds.standing(version) == "blocked"
+    assert holds.review_state(version) == "blocked"
 
 
 def test_accepting_the_alarm_lets_the_held_version_through(tool):
@@ -122,7 +122,7 @@ def test_blocking_the_only_version_leaves_it_listed_and_not_offered(tool):
 
     tool.refresh_from_db()
     assert tool.current == tool.stopped
-    assert holds.standing(tool.current) == "blocked"
+    assert holds.review_state(tool.current) == "blocked"
 
 
 def test_accepting_what_the_vendor_has_left_behind_moves_nothing(tool):
@@ -134,12 +134,12 @@ def test_accepting_what_the_vendor_has_left_behind_moves_nothing(tool):
 
     tool.refresh_from_db()
     assert (tool.current.ordinal, tool.stopped) == (1, newer)
-    assert holds.standing(older) is None
+    assert holds.review_state(older) is None
 
 
-def test_standing_is_that_of_the_bytes_whatever_their_label(tool):
+def test_review_state_is_that_of_the_bytes_whatever_their_label(tool):
     document = tool.current.decoded()
     same = make_version(tool, document, label="again", is_current=False)
     found(tool.current, state="blocked")
 
-    assert holds.standings([tool.current, same]) == {tool.current.pk: "blocked", same.pk: "blocked"}
+    assert holds.review_states([tool.current, same]) == {tool.current.pk: "blocked", same.pk: "blocked"}

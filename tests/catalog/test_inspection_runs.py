@@ -286,7 +286,7 @@ def test_an_older_version_out_of_a_vendors_history_is_inspected_too(vendor):
     listed = Tool.objects.get()
     assert (listed.current.label, listed.stopped) == ("2", None)
     older = listed.versions.get(label="1")
-    assert holds.standing(older) == "open"
+    assert holds.review_state(older) == "open"
     states = dict(Finding.objects.filter(version=older).values_list("code", "state"))
     assert states == {"BIDI_CONTROL": "noted", "HELD": "open"}
 

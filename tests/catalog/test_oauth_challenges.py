@@ -5,13 +5,13 @@ import re
 import pytest
 
 from catalog.calls import invocation
-from catalog.credentials.oauth import states
+from catalog.credentials.oauth import grant_status
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from core.outbound import challenges
 from people.models import AuditEntry, Role
-from tests.catalog.oauth_cases import grant_of, make_client, standing
+from tests.catalog.oauth_cases import grant_of, make_client, status_of
 from tests.factories import make_endpoint, make_user
 from tests.pages import signed_in, text_of
 from tests.strict_authorization import StrictServer
@@ -109,7 +109,7 @@ def test_tool_that_wants_more_than_the_token_has_is_allowed_with_one_press(admin
     assert called(tool).outcome == "ok"
     grant = grant_of(endpoint.credential)
     assert (grant.scope, grant.granted_scope, grant.wanted_scope) == ("read write", "read write", "")
-    assert standing(endpoint.credential).state == states.State.OK
+    assert status_of(endpoint.credential).state == grant_status.State.OK
     assert server.faults == []
 
 
@@ -119,10 +119,10 @@ def test_what_is_wanted_is_said_over_rest_and_to_designers_without_a_button(admi
     call = called(Tool.objects.get())
 
     row = admin_api.get(f"/api/v1/credentials/{endpoint.credential_id}/").json()
-    stands = row["standing"]
-    assert (stands["state"], stands["remedy"]) == ("needs_scope", "sign_in")
-    assert stands["scopes"]["wanted"] == ["write"]
-    assert "“write”" in stands["sentence"]
+    status = row["status"]
+    assert (status["state"], status["remedy"]) == ("needs_scope", "sign_in")
+    assert status["scopes"]["wanted"] == ["write"]
+    assert "“write”" in status["message"]
     page = signed_in(Role.DESIGNER).get(f"/tools/{call.tool_id}/try/?call={call.pk}")
     assert "An administrator can sign in again with write" in text_of(page)
     assert "/sign-in/" not in page.content.decode()
@@ -154,8 +154,8 @@ def test_scope_that_is_not_granted_is_not_promised_for_ever(admin, server):
     called(Tool.objects.get())
     sign_in(admin, server, admin.post(f"/credentials/{endpoint.credential_id}/sign-in/"))
     called(Tool.objects.get())
-    stands = standing(endpoint.credential)
-    assert "did not grant it. Have it allowed there first." in stands.sentence
+    status = status_of(endpoint.credential)
+    assert "did not grant it. Have it allowed there first." in status.message
 
     server.granted, server.needs = None, {"tools/call": "other"}
     server.scopes = ("read", "write", "other")
@@ -163,9 +163,9 @@ def test_scope_that_is_not_granted_is_not_promised_for_ever(admin, server):
     server.needs = {"tools/call": "read write never"}
     server._resource = refusing(server, "read write")
     called(Tool.objects.get())
-    stands = standing(endpoint.credential)
-    assert "The token has that scope already" in stands.sentence
-    assert stands.remedy is None
+    status = status_of(endpoint.credential)
+    assert "The token has that scope already" in status.message
+    assert status.remedy is None
     page = admin.get(f"/credentials/{endpoint.credential_id}/")
     assert "Sign in again with" not in text_of(page)
 
@@ -192,7 +192,7 @@ def test_client_that_asks_for_itself_gets_the_scope_without_a_sign_in(admin, ser
     endpoint = make_endpoint(protocol="mcp", url=server.resource, credential=credential)
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.error_code == "INSUFFICIENT_SCOPE"
-    assert standing(credential).remedy == states.Remedy.WIDEN
+    assert status_of(credential).remedy == grant_status.Remedy.WIDEN
     assert "Ask for a token with write" in text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
 
     answer = admin.post(f"/credentials/{credential.pk}/sign-in/")

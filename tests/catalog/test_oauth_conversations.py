@@ -6,14 +6,14 @@ from django.db.models.functions import Now
 from catalog import tasks
 from catalog.calls import invocation
 from catalog.credentials import sessions
-from catalog.credentials.oauth import discovery, metadata, states, tokens
+from catalog.credentials.oauth import discovery, grant_status, metadata, tokens
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
 from core.outbound.errors import RefusedError
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.oauth_cases import grant_of, make_client, signed_in, standing, wear_out
+from tests.catalog.oauth_cases import grant_of, make_client, signed_in, status_of, wear_out
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
@@ -69,7 +69,7 @@ def test_401_is_met_with_one_new_token_and_one_more_try(server):
 
     assert run.status == "succeeded"
     assert (len(server.forms), server.asked("/tools")) == (2, 2)
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 def test_vendor_that_takes_no_token_makes_the_credential_refused(server):
@@ -80,18 +80,18 @@ def test_vendor_that_takes_no_token_makes_the_credential_refused(server):
         assert read(endpoint).status == "failed"
 
     assert len(server.forms) == 2, "one sign-in, one forced refresh; then it is known"
-    stands = standing(credential)
-    assert (stands.state, stands.error_code) == (states.State.REFUSED, "TOKEN_NOT_TAKEN")
+    status = status_of(credential)
+    assert (status.state, status.error_code) == (grant_status.State.REFUSED, "TOKEN_NOT_TAKEN")
     assert Run.objects.latest("pk").error_code == "TOKEN_NOT_TAKEN"
 
 
 def test_refused_credential_that_is_taken_again_is_well(server):
     credential = signed_in(server)
     tokens.note_refusal(credential, grant_of(credential).generation)
-    assert standing(credential).state == states.State.REFUSED
+    assert status_of(credential).state == grant_status.State.REFUSED
     read(endpoint_of(server, credential))
 
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
     assert len(server.forms) == 1
 
 

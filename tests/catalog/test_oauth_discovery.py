@@ -46,9 +46,9 @@ def test_vendor_says_it_all(server):
 
 def test_what_was_found_is_what_a_sign_in_needs(server, db):
     """Nothing is stored by looking; what was found fits what an administrator enters."""
-    from catalog.credentials.oauth import states
+    from catalog.credentials.oauth import grant_status
     from catalog.models import Credential
-    from tests.catalog.oauth_cases import make_client, sign, standing
+    from tests.catalog.oauth_cases import make_client, sign, status_of
     from tests.factories import make_user
 
     server.method = "post"
@@ -68,7 +68,7 @@ def test_what_was_found_is_what_a_sign_in_needs(server, db):
         scope=found.scope,
     )
     sign(server, credential, ada)
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 @pytest.mark.parametrize("place", [RESOURCE + "/tools/v1", RESOURCE])

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from catalog.credentials.oauth import states, tokens
+from catalog.credentials.oauth import grant_status, tokens
 from catalog.credentials.oauth.errors import NeedsSignInError
 from catalog.models import Grant
 from core.oauth import http
 from core.outbound.errors import UnavailableError
 from people.models import AuditEntry
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.oauth_cases import grant_of, make_client, signed_in, standing, wear_out
+from tests.catalog.oauth_cases import grant_of, make_client, signed_in, status_of, wear_out
 from tests.hostile_vendor import then_waits
 from tests.pages import signed_in as browser
 from tests.pages import text_of
@@ -40,7 +40,7 @@ def test_server_that_takes_ten_seconds_to_its_first_byte_can_be_used(server, qui
     wear_out(credential)
 
     assert tokens.token_for(credential)
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 def test_refresh_token_whose_reply_was_lost_is_sent_again_at_once(server, monkeypatch):
@@ -53,8 +53,8 @@ def test_refresh_token_whose_reply_was_lost_is_sent_again_at_once(server, monkey
 
     first, again = server.forms[1:]
     assert first["refresh_token"] == again["refresh_token"]
-    assert standing(credential).state == states.State.OK
-    assert standing(credential).in_doubt_since is None
+    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).in_doubt_since is None
     [row] = AuditEntry.objects.filter(action="recover")
     assert "the server took the same refresh token again" in row.why
     wear_out(credential)
@@ -69,7 +69,7 @@ def test_server_that_takes_none_twice_ends_the_sign_in_with_the_reason(server, m
     server.loses = 1
     with pytest.raises(NeedsSignInError, match="a renewal was interrupted then"):
         tokens.token_for(credential)
-    assert standing(credential).remedy == states.Remedy.SIGN_IN
+    assert status_of(credential).remedy == grant_status.Remedy.SIGN_IN
 
 
 def test_client_that_asks_for_itself_loses_nothing_and_waits(server):
@@ -79,7 +79,7 @@ def test_client_that_asks_for_itself_loses_nothing_and_waits(server):
         tokens.token_for(credential)
 
     assert len(server.forms) == 1
-    assert standing(credential).in_doubt_since is None
+    assert status_of(credential).in_doubt_since is None
 
 
 def test_reply_that_is_waited_for_in_vain_is_said_and_asked_for_again_soon(server, monkeypatch, admin_api):
@@ -91,19 +91,19 @@ def test_reply_that_is_waited_for_in_vain_is_said_and_asked_for_again_soon(serve
     with pytest.raises(UnavailableError):
         tokens.token_for(credential)
 
-    grant, stands = grant_of(credential), standing(credential)
+    grant, status = grant_of(credential), status_of(credential)
     assert (grant.retry_at - grant.now).total_seconds() < 5, "while the server may still take it"
-    assert stands.in_doubt_since == grant.started_at
-    assert "No reply came to the renewal at" in stands.sentence
-    assert "a new sign-in is needed" in stands.sentence
-    row = admin_api.get(f"/api/v1/credentials/{credential.pk}/").json()["standing"]
+    assert status.in_doubt_since == grant.started_at
+    assert "No reply came to the renewal at" in status.message
+    assert "a new sign-in is needed" in status.message
+    row = admin_api.get(f"/api/v1/credentials/{credential.pk}/").json()["status"]
     assert row["in_doubt_since"]
-    assert row["sentence"] == stands.sentence
+    assert row["message"] == status.message
     assert "No reply came to the renewal at" in text_of(browser().get(f"/credentials/{credential.pk}/"))
 
     Grant.objects.update(retry_at=None)
     tokens.token_for(credential)
-    assert standing(credential).in_doubt_since is None
+    assert status_of(credential).in_doubt_since is None
     assert "No reply had come to a renewal at" in AuditEntry.objects.get(action="recover").why
 
 

@@ -96,8 +96,8 @@ def test_a_program_looks_up_registers_and_begins_a_sign_in_that_its_person_ends(
     query = urlsplit(back).query
     stranger, browser = signed_in(Role.ADMIN), Client()
     stranger.get("/credentials/callback/", QUERY_STRING=query)
-    assert program.get(at).json()["standing"]["signed_in_by"] == ""
+    assert program.get(at).json()["status"]["signed_in_by"] == ""
     browser.force_login(person)
     browser.get("/credentials/callback/", QUERY_STRING=query)
-    assert program.get(at).json()["standing"]["signed_in_by"] == str(person)
+    assert program.get(at).json()["status"]["signed_in_by"] == str(person)
     assert tokens.token_for(Credential.objects.get()) is not None

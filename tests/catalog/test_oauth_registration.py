@@ -14,7 +14,7 @@ from core.encryption import Secret
 from core.outbound.errors import ProtocolError
 from people.models import AuditEntry, Role
 from tests.authorization_server import AuthorizationServer, scripted
-from tests.catalog.oauth_cases import REDIRECT, make_client, standing
+from tests.catalog.oauth_cases import REDIRECT, make_client, status_of
 from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor, json_reply, raw, reply
 
@@ -189,16 +189,16 @@ def test_secret_that_was_given_for_a_while_says_so_before_it_is_over():
         lasting = make(registered=registered(secret_expires_at=now + 2 * week), name="lasting")
         ending = make(registered=registered(secret_expires_at=now + week / 2), name="ending")
         Grant.objects.filter(credential=lasting).update(secret_expires_at=now + 2 * week)
-        assert standing(lasting).state == "new"
-        assert (standing(ending).state, standing(ending).remedy) == ("expiring", "edit")
+        assert status_of(lasting).state == "new"
+        assert (status_of(ending).state, status_of(ending).remedy) == ("expiring", "edit")
         Grant.objects.filter(credential=ending).update(secret_expires_at=now - week)
-        assert standing(ending).state == "refused"
-        assert "register Pegboard there again" in standing(ending).sentence
+        assert status_of(ending).state == "refused"
+        assert "register Pegboard there again" in status_of(ending).message
 
         credential_operations.update_credential(
             ending, actor=make_user(Role.ADMIN), registered=registered(client_id="another")
         )
-        assert standing(ending).state == "new"
+        assert status_of(ending).state == "new"
         assert AuditEntry.objects.filter(action="edit").get().after["client_id"] == "another"
         assert SECRET not in str(AuditEntry.objects.values_list("before", "after"))
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from catalog.credentials import operations as credential_operations
-from catalog.credentials.oauth import sign_in, states
+from catalog.credentials.oauth import grant_status, sign_in
 from catalog.models import Grant, SignIn
 from core import encryption
 from core.errors import DomainError
@@ -24,7 +24,7 @@ from tests.catalog.oauth_cases import (
     make_client,
     sign,
     signed_in,
-    standing,
+    status_of,
 )
 from tests.factories import make_user
 
@@ -82,9 +82,9 @@ def test_sign_in_asks_for_everything_and_keeps_what_comes(server, credential, ad
     form = server.forms[0]
     assert challenge_of(form["code_verifier"]) == asked["code_challenge"]
     assert (form["redirect_uri"], form["resource"]) == (REDIRECT, f"{server.url}/")
-    stands = standing(credential)
-    assert (stands.state, stands.signed_in_by) == (states.State.OK, str(ada))
-    assert stands.granted == ["read", "write"]
+    status = status_of(credential)
+    assert (status.state, status.signed_in_by) == (grant_status.State.OK, str(ada))
+    assert status.granted == ["read", "write"]
     entry = AuditEntry.objects.latest("pk")
     told = {"server": server.url, "asked": "read write", "scope": "read write"}
     assert (entry.action, entry.actor, entry.after) == ("sign in", ada, told)
@@ -243,7 +243,7 @@ def test_attack_8_wider_scope_is_flagged(credential, server, ada):
     server.grants_scope = "read write admin"
     sign(server, credential, ada)
 
-    assert standing(credential).extra == ["admin"]
+    assert status_of(credential).extra == ["admin"]
 
 
 def test_code_that_comes_back_in_an_error_is_struck_out(server, credential, ada):
@@ -282,7 +282,7 @@ def test_failed_sign_in_leaves_the_old_tokens(server, ada):
     back = server.visit(begin(credential, ada))
     refused({**back, "code": ["forged"]}, ada, "sign_in_failed")
 
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 def test_client_that_asks_for_itself_takes_no_sign_in(server, ada):

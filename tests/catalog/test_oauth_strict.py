@@ -9,7 +9,7 @@ from catalog.models import Credential, Grant
 from catalog.vendors import previews
 from core.outbound.errors import RefusedError
 from people.models import Role
-from tests.catalog.oauth_cases import REDIRECT, begin, complete, grant_of, standing, wear_out
+from tests.catalog.oauth_cases import REDIRECT, begin, complete, grant_of, status_of, wear_out
 from tests.factories import make_endpoint, make_user
 from tests.strict_authorization import RefusalError, StrictServer
 
@@ -74,7 +74,7 @@ def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbac
             wear_out(credential)
             assert tokens.token_for(credential).generation
         assert read(server, credential) == "1 tool"
-        granted, missing = standing(credential).granted, standing(credential).missing
+        granted, missing = status_of(credential).granted, status_of(credential).missing
 
         with django_capture_on_commit_callbacks(execute=True):
             farewell = credential_operations.sign_out(credential, actor=ada)
@@ -185,7 +185,7 @@ def test_refusal_with_401_and_a_challenge_is_understood(name):
             tokens.token_for(credential)
     assert raised.value.code == code
     assert "does not accept this client id and secret" in raised.value.message
-    assert standing(credential).state == "refused"
+    assert status_of(credential).state == "refused"
 
 
 def test_other_resource_and_other_redirect_address_are_the_servers_to_refuse():

@@ -11,14 +11,14 @@ from django.db.models.functions import Now
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
-from catalog.credentials.oauth import states, tokens
+from catalog.credentials.oauth import grant_status, tokens
 from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
 from catalog.models import Grant
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
 from people.models import AuditEntry, Role
 from tests.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer, scripted
-from tests.catalog.oauth_cases import grant_of, make_client, sign, signed_in, standing, wear_out
+from tests.catalog.oauth_cases import grant_of, make_client, sign, signed_in, status_of, wear_out
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import reply, then_waits
 
@@ -123,7 +123,7 @@ def test_odd_reply_is_refused_with_a_code_and_a_sentence(name):
     grant = grant_of(credential)
     assert (grant.access_token, grant.generation, grant.error_code) == ("", 0, code)
     assert grant.error_message.endswith((".", "?"))
-    assert standing(credential).state == states.State.EXPIRING
+    assert status_of(credential).state == grant_status.State.EXPIRING
 
 
 @pytest.mark.parametrize("seconds", [3600, "3600", 3600.0, 10**17, 10**400])
@@ -146,8 +146,8 @@ def test_errors_of_oauth_are_said_in_our_words_and_theirs():
     assert raised.value.code == "TOKEN_INVALID_CLIENT"
     assert "does not accept this client id and secret" in raised.value.message
     assert "“<b>who is •••?</b>\\u202e”" in raised.value.message
-    stands = standing(credential)
-    assert (stands.state, stands.remedy) == (states.State.REFUSED, states.Remedy.EDIT)
+    status = status_of(credential)
+    assert (status.state, status.remedy) == (grant_status.State.REFUSED, grant_status.Remedy.EDIT)
 
 
 @pytest.mark.parametrize("spelling", [lambda s: s, lambda s: base64.b64encode(s.encode()).decode()])
@@ -173,11 +173,11 @@ def test_server_that_is_away_is_left_alone_for_a_while_and_that_is_shown():
         grant = grant_of(credential)
         assert timedelta(seconds=85) < grant.retry_at - grant.now <= timedelta(seconds=90)
         assert raised.value.retry_after == pytest.approx(90, abs=5)
-        assert "503" in standing(credential).sentence
+        assert "503" in status_of(credential).message
         Grant.objects.update(retry_at=Now() - timedelta(seconds=1))
         tokens.token_for(credential)
 
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
     assert grant_of(credential).failures == 0
 
 
@@ -205,9 +205,9 @@ def test_token_that_still_works_is_used_while_the_server_is_away():
 
     assert first.generation == second.generation == third.generation
     assert len(server.forms) == 2
-    stands = standing(credential)
-    assert stands.state == states.State.EXPIRING
-    assert "The token is good until" in stands.sentence
+    status = status_of(credential)
+    assert status.state == grant_status.State.EXPIRING
+    assert "The token is good until" in status.message
 
 
 def test_unknown_life_is_used_until_refused():
@@ -227,8 +227,8 @@ def test_granted_scope_is_held_against_what_was_asked():
         credential = make_client(server)
         tokens.token_for(credential)
 
-    stands = standing(credential)
-    assert (stands.granted, stands.missing, stands.extra) == (["read", "admin"], ["write"], ["admin"])
+    status = status_of(credential)
+    assert (status.granted, status.missing, status.extra) == (["read", "admin"], ["write"], ["admin"])
 
 
 def test_refresh_brings_a_new_pair_and_the_old_one_is_gone():
@@ -273,7 +273,7 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
         tokens.token_for(credential)
 
     assert asked == 2
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 @pytest.mark.parametrize(
@@ -298,20 +298,20 @@ def test_any_other_failure_leaves_the_sign_in_alone(answer, monkeypatch):
         with pytest.raises(ProtocolError):
             tokens.token_for(credential)
         server.scripts = []
-        assert standing(credential).state in (states.State.EXPIRING, states.State.REFUSED)
+        assert status_of(credential).state in (grant_status.State.EXPIRING, grant_status.State.REFUSED)
         Grant.objects.update(retry_at=None)
         tokens.token_for(credential)
 
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 def test_without_a_refresh_token_a_person_is_asked_in_time():
     with AuthorizationServer() as server:
         credential = signed_in(server)
         Grant.objects.update(refresh_token="", renew_at=None)
-        assert standing(credential).state == states.State.EXPIRING
+        assert status_of(credential).state == grant_status.State.EXPIRING
         Grant.objects.update(expires_at=Now() - timedelta(seconds=1))
-        assert standing(credential).state == states.State.NEEDS_SIGN_IN
+        assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
         with pytest.raises(NeedsSignInError, match="Please sign in again"):
             tokens.token_for(credential)
 
@@ -370,12 +370,12 @@ def test_token_server_elsewhere_gets_neither_secret_nor_token():
             tokens.token_for(credential)
 
         assert other.requests == []
-        stands = standing(credential)
-        assert (stands.state, stands.remedy) == (states.State.REFUSED, states.Remedy.ENTER_SECRET)
+        status = status_of(credential)
+        assert (status.state, status.remedy) == (grant_status.State.REFUSED, grant_status.Remedy.ENTER_SECRET)
         grant = grant_of(credential)
         assert (grant.access_token, grant.refresh_token, grant.credential.sealed) == ("", "", "")
         credential_operations.replace_secret(credential, actor=admin, secret="another secret")
-        assert standing(credential).state == states.State.NEEDS_SIGN_IN
+        assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
 
 
 def test_another_scope_brings_another_token():
@@ -480,7 +480,7 @@ def test_new_secret_mends_a_refused_client():
         credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret=CLIENT_SECRET)
         tokens.token_for(credential)
 
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 def test_client_may_become_a_public_one_and_back():
@@ -492,7 +492,7 @@ def test_client_may_become_a_public_one_and_back():
         credential_operations.update_credential(credential, actor=admin, **changed)
 
     assert grant_of(credential).credential.sealed
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 def test_what_happens_by_itself_is_in_the_trail():
@@ -528,7 +528,7 @@ def test_without_a_refresh_token_a_refusal_by_the_vendor_ends_the_sign_in():
         with pytest.raises(NeedsSignInError, match="is not taken by the vendor any more"):
             tokens.token_for(credential, refused=1)
 
-    assert standing(credential).state == states.State.NEEDS_SIGN_IN
+    assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
 
 
 def test_request_for_a_token_does_not_show_itself():
@@ -546,10 +546,10 @@ def test_token_that_ended_unused_is_no_worry():
     with AuthorizationServer() as server:
         credential = signed_in(server)
         wear_out(credential)
-        stands = standing(credential)
+        status = status_of(credential)
 
-    assert (stands.state, stands.sentence) == (
-        states.State.OK,
+    assert (status.state, status.message) == (
+        grant_status.State.OK,
         "The last token is over; the next one is asked for when it is needed.",
     )
 

@@ -9,11 +9,11 @@ import pytest
 from django.db.models.functions import Now
 
 from catalog.credentials import operations as credential_operations
-from catalog.credentials.oauth import states
+from catalog.credentials.oauth import grant_status
 from catalog.models import Grant
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.oauth_cases import grant_of, sign, signed_in, standing, wear_out
+from tests.catalog.oauth_cases import grant_of, sign, signed_in, status_of, wear_out
 from tests.factories import make_user
 from tests.faults.warm import Child
 
@@ -79,20 +79,20 @@ def test_killed_in_a_renewal_it_ends_well_or_with_a_person(worker, point):
         began = grant_of(credential).started_at
         ended = [worker.start("token", str(credential.pk)).wait() for _ in range(3)]
 
-        stands = standing(credential)
+        status = status_of(credential)
         if point in ("claimed", "stored"):
             assert [child.status for child in ended] == [0] * 3
             assert server.is_good(ended[0].result)
-            assert stands.state == states.State.OK
+            assert status.state == grant_status.State.OK
             assert len(server.forms) == 2
         else:
             assert [child.status for child in ended] == [1] * 3
-            assert stands.state == states.State.NEEDS_SIGN_IN
-            assert stands.sentence.startswith(f"Please sign in again since {began:%H:%M:%S} UTC on ")
-            assert "a renewal was interrupted then" in stands.sentence
+            assert status.state == grant_status.State.NEEDS_SIGN_IN
+            assert status.message.startswith(f"Please sign in again since {began:%H:%M:%S} UTC on ")
+            assert "a renewal was interrupted then" in status.message
             assert len(server.forms) == asked + 1, "the old token is tried once"
             sign(server, credential, make_user(Role.ADMIN))
-            assert standing(credential).state == states.State.OK
+            assert status_of(credential).state == grant_status.State.OK
 
 
 @pytest.mark.parametrize("point", ["sent", "received"])
@@ -105,7 +105,7 @@ def test_killed_at_a_server_that_does_not_rotate_it_goes_on(worker, point):
         token = worker.do("token", str(credential.pk))
 
     assert server.is_good(token)
-    assert standing(credential).state == states.State.OK
+    assert status_of(credential).state == grant_status.State.OK
 
 
 def test_while_the_dead_ones_lease_lasts_nobody_asks(worker):
@@ -150,4 +150,4 @@ def test_client_that_is_changed_during_a_renewal_stays_changed(worker):
 
     grant = grant_of(credential)
     assert (grant.access_token, grant.refresh_token) == ("", "")
-    assert re.search("Please sign in again since .*: a person signed it out", standing(credential).sentence)
+    assert re.search("Please sign in again since .*: a person signed it out", status_of(credential).message)

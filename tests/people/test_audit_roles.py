@@ -206,7 +206,7 @@ def test_a_role_for_workers_reads_a_vendor_and_cannot_touch_what_people_decided(
         run = enumeration_runs.request_run(endpoint, trigger=Trigger.SCHEDULE)
         assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     assert AuditEntry.objects.filter(action="read", actor=None).count() == 1
-    assert holds.standings(ToolVersion.objects.all()) == {}
+    assert holds.review_states(ToolVersion.objects.all()) == {}
     for change in (
         lambda: pins.pin_tool(agent, actor=actor, tool=ToolVersion.objects.first().tool),
         lambda: make_user(),

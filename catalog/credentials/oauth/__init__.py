@@ -4,6 +4,6 @@ clients     what an administrator says about the client, and what a change of it
 discovery   what a vendor says about where its tokens come from
 sign_in     away with the browser to the authorization server, and back
 tokens      the access token, renewed by one process at a time
-states      how all that stands, for people
+grant_status  what pages and the API say of it
 asking, replies, metadata   pure rules of the RFCs; http is the door
 """

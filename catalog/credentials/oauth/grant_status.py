@@ -35,15 +35,15 @@ class Remedy(models.TextChoices):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """`sentence` says how things are; `expires_at` is None for a token of unknown life, or for none.
+class CredentialStatus:
+    """`message` says how things are; `expires_at` is None for a token of unknown life, or for none.
 
     `missing` and `extra` are the scopes that were asked for and not granted, and the other way round;
     `wanted` are those that a request was refused for want of.
     """
 
     state: State
-    sentence: str
+    message: str
     remedy: Remedy | None
     expires_at: datetime | None
     obtained_at: datetime | None
@@ -60,14 +60,14 @@ class Standing:
     signed_in_by: str
 
 
-def standing_of(grant: Grant, now: datetime) -> Standing:
+def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     """`now` as the database has it (`Grant.objects.timed()`) or as we do."""
-    state, sentence, remedy = _state(grant, now)
+    state, message, remedy = _state(grant, now)
     asked, granted = words_of(grant.scope), words_of(grant.granted_scope)
     has_token = bool(grant.access_token)
-    return Standing(
+    return CredentialStatus(
         state=state,
-        sentence=sentence,
+        message=message,
         remedy=remedy,
         expires_at=grant.expires_at,
         obtained_at=grant.obtained_at,
