@@ -118,13 +118,13 @@ def _digest(protocol: str, raw: str) -> str:
 
 
 def _unknown_keys() -> Iterator[str]:
-    """Sealed secrets whose key this installation does not have."""
+    """Encrypted secrets whose key this installation does not have."""
     try:
         known = set(encryption.keyring().keys)
     except encryption.KeyringError:
         known = set()
     for column in encryption.columns():
-        used = column.model._default_manager.exclude(**{column.sealed: ""})
+        used = column.model._default_manager.exclude(**{column.encrypted: ""})
         for key in used.exclude(**{f"{column.key_id}__in": known}).values_list(column.key_id, flat=True):
             yield f"a secret in {column.name} under the key “{key}”"
 

@@ -1,13 +1,13 @@
-"""Secrets at rest: sealed under a key that only this installation's processes have.
+"""Secrets at rest: encrypted under a key that only this installation's processes have.
 
-A sealed secret reads `v1:<key id>:<base64 of nonce, ciphertext and tag>` (AES-256-GCM). What it was sealed
-for, as "<app.model.field>:<id of its row>", is associated data: a ciphertext copied to another row or to
-another field does not open. Keys come from PEGBOARD_KEYS or from the file that PEGBOARD_KEYS_FILE names,
-and from nowhere else: "id:base64 of 32 bytes" each. The first seals, all open.
+An encrypted secret reads `v1:<key id>:<base64 of nonce, ciphertext and tag>` (AES-256-GCM). What it belongs
+to, "<app.model.field>:<id of its row>", is associated data: a ciphertext copied to another row or to another
+field cannot be decrypted. Keys come from PEGBOARD_KEYS or from the file that PEGBOARD_KEYS_FILE names,
+and from nowhere else: "id:base64 of 32 bytes" each. The first encrypts, all decrypt.
 
 A model keeps one in two columns, and whatever must know of all secrets finds them (see `columns`):
 
-    sealed = SealedField()
+    sealed = EncryptedField()
     key_id = KeyIdField("sealed")
 """
 
@@ -41,7 +41,7 @@ NONCE_BYTES = 12
 KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
 MAKE_ONE = "python3 -c \"import base64, os; print('k1:' + base64.b64encode(os.urandom(32)).decode())\""
 GONE = "is not there any more. Enter it again."
-DAMAGED = "cannot be opened with the keys of this installation. Enter it again."
+DAMAGED = "cannot be decrypted with the keys of this installation. Enter it again."
 NO_KEY = (
     "needs a key that is not in PEGBOARD_KEYS. "
     "Ask the operator of this installation to put it back, or enter the secret again."
@@ -89,7 +89,7 @@ class KeyringError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """`keys` by their ids; new secrets are sealed under `first`."""
+    """`keys` by their ids; new secrets are encrypted under `first`."""
 
     first: str
     keys: dict[str, AESGCM]
@@ -146,7 +146,7 @@ def _parsed(entries: tuple[str, ...]) -> Keyring:
     return Keyring(next(iter(keys)), keys)
 
 
-def seal(secret: Secret, *, row: UUID, field: str) -> str:
+def encrypt(secret: Secret, *, row: UUID, field: str) -> str:
     """For the row with this id; `field` is its "<app.model.field>", such as catalog.credential.sealed.
 
     Raises DomainError (no_key) when the installation has no usable key.
@@ -163,12 +163,12 @@ def seal(secret: Secret, *, row: UUID, field: str) -> str:
     return f"v1:{ring.first}:{base64.b64encode(data).decode()}"
 
 
-def unseal(sealed: str, *, row: UUID, field: str, name: str) -> Secret:
+def decrypt(ciphertext: str, *, row: UUID, field: str, name: str) -> Secret:
     """Raises UndecryptableError, which tells a person about `name`; never returns ciphertext."""
-    if not sealed:
+    if not ciphertext:
         raise UndecryptableError(name, GONE)
     try:
-        version, key_id, text = sealed.split(":")
+        version, key_id, text = ciphertext.split(":")
         data = base64.b64decode(text, validate=True)
         key = keyring().keys[key_id]
         if version != "v1":
@@ -187,8 +187,8 @@ def _bound_to(row: UUID, field: str) -> bytes:
 def fingerprint(secret: Secret) -> str:
     """8 hexadecimal digits that change with the secret and tell nothing about it.
 
-    Its key is a random one that lies sealed in the database: it outlives every rotation, and fingerprints
-    in the audit trail stay comparable. Raises UndecryptableError when that key cannot be opened.
+    Its key is a random one that is encrypted in the database: it outlives every rotation, and fingerprints
+    in the audit trail stay comparable. Raises UndecryptableError when that key cannot be decrypted.
     """
     key = _fingerprint_key().reveal().encode()
     return hmac.new(key, secret.reveal().encode(), hashlib.sha256).hexdigest()[:8]
@@ -196,25 +196,25 @@ def fingerprint(secret: Secret) -> str:
 
 def _fingerprint_key() -> Secret:
     model = apps.get_model("catalog", "FingerprintKey")
-    column = SealedColumn(model, "sealed", "key_id")
+    column = EncryptedColumn(model, "sealed", "key_id")
     kept = model._default_manager.filter(pk=FINGERPRINT_KEY).values_list("sealed", flat=True).first()
     if kept is None:
-        made = seal(Secret(os.urandom(KEY_BYTES).hex()), row=FINGERPRINT_KEY, field=column.name)
+        made = encrypt(Secret(os.urandom(KEY_BYTES).hex()), row=FINGERPRINT_KEY, field=column.name)
         row, _ = model._default_manager.get_or_create(pk=FINGERPRINT_KEY, defaults={"sealed": made})
         kept = row.sealed
-    return unseal(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints")
+    return decrypt(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints")
 
 
-class SealedField(TextColumn):
-    """The text that `seal` made, or "" where there is no secret. Never takes anything else.
+class EncryptedField(TextColumn):
+    """The text that `encrypt` returned, or "" where there is no secret. Never takes anything else.
 
     Its model has a UUID as its primary key, assigned before it is saved, and a KeyIdField for this field.
     """
 
     def get_prep_value(self, value: Any) -> Any:
-        """Without the value in the message: it may be what should have been sealed."""
+        """Without the value in the message: it may be a secret that should have been encrypted."""
         if value and not (isinstance(value, str) and value.startswith("v1:")):
-            raise TypeError(f"{self.model.__name__}.{self.name} takes sealed secrets only")
+            raise TypeError(f"{self.model.__name__}.{self.name} takes encrypted secrets only")
         return super().get_prep_value(value)
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
@@ -222,18 +222,18 @@ class SealedField(TextColumn):
 
     def _check_its_model(self) -> Iterator[CheckMessage]:
         if not isinstance(self.model._meta.pk, models.UUIDField):
-            yield Error("A SealedField needs a UUID as primary key.", obj=self, id="catalog.E001")
-        if not any(field.sealed == self.name for field in _key_id_fields(self.model)):
-            yield Error("A SealedField has a KeyIdField beside it.", obj=self, id="catalog.E002")
+            yield Error("An EncryptedField needs a UUID as primary key.", obj=self, id="catalog.E001")
+        if not any(field.encrypted == self.name for field in _key_id_fields(self.model)):
+            yield Error("An EncryptedField has a KeyIdField beside it.", obj=self, id="catalog.E002")
 
 
 class KeyIdField(models.GeneratedField):
-    """The id of the key that a secret is sealed under, as the database reads it from the ciphertext."""
+    """The id of the key that a secret is encrypted under, as the database reads it from the ciphertext."""
 
-    def __init__(self, sealed: str, **options: Any) -> None:
-        self.sealed = sealed
+    def __init__(self, encrypted: str, **options: Any) -> None:
+        self.encrypted = encrypted
         options |= {
-            "expression": Func(F(sealed), Value(":"), Value(2), function="split_part"),
+            "expression": Func(F(encrypted), Value(":"), Value(2), function="split_part"),
             "output_field": models.TextField(),
             "db_persist": True,
             "db_index": True,
@@ -243,7 +243,7 @@ class KeyIdField(models.GeneratedField):
     def deconstruct(self) -> Any:
         name, path, _, options = super().deconstruct()
         made_here = {"expression", "output_field", "db_persist", "db_index"}
-        return name, path, [self.sealed], {key: options[key] for key in options.keys() - made_here}
+        return name, path, [self.encrypted], {key: options[key] for key in options.keys() - made_here}
 
 
 def _key_id_fields(model: type[models.Model]) -> list[KeyIdField]:
@@ -251,30 +251,30 @@ def _key_id_fields(model: type[models.Model]) -> list[KeyIdField]:
 
 
 @dataclass(frozen=True, slots=True)
-class SealedColumn:
-    """One place where secrets lie."""
+class EncryptedColumn:
+    """A column of secrets, and the column with the ids of their keys."""
 
     model: type[models.Model]
-    sealed: str
+    encrypted: str
     key_id: str
 
     @property
     def name(self) -> str:
         """What its secrets are bound to, beside their rows."""
-        return f"{self.model._meta.label_lower}.{self.sealed}"
+        return f"{self.model._meta.label_lower}.{self.encrypted}"
 
 
-def columns() -> list[SealedColumn]:
-    """Every place of this installation where secrets lie."""
+def columns() -> list[EncryptedColumn]:
+    """Every column of this installation that holds secrets."""
     return [
-        SealedColumn(model, field.sealed, field.name)
+        EncryptedColumn(model, field.encrypted, field.name)
         for model in apps.get_models()
         for field in _key_id_fields(model)
     ]
 
 
 def secrets_by_key() -> dict[str, int]:
-    """How many secrets are sealed under each key, by its id, in one question to the database."""
+    """How many secrets are encrypted under each key, by its id, in one question to the database."""
     first, *others = (
         column.model._default_manager.exclude(**{column.key_id: ""})
         .order_by()
@@ -289,5 +289,5 @@ def secrets_by_key() -> dict[str, int]:
 
 
 def missing_keys(ring: Keyring) -> dict[str, int]:
-    """Keys that are not in the ring although secrets are sealed under them, and how many."""
+    """Keys that are not in the ring although secrets are encrypted under them, and how many."""
     return {key_id: count for key_id, count in secrets_by_key().items() if key_id not in ring.keys}

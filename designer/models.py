@@ -10,7 +10,7 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from catalog.models import Tool, ToolVersion
-from core.encryption import KeyIdField, SealedField
+from core.encryption import EncryptedField, KeyIdField
 from people.models import ApiToken, Team, User, everyone_pk, teams_of
 
 # The agents that are named for a key; for querysets and for queries whose text is constant.
@@ -229,7 +229,7 @@ class PublishingKey(models.Model):
     """What publishing proves its rows with: one row, made when it is first needed. See `releases.proofs`."""
 
     id = models.UUIDField(primary_key=True, default=PUBLISHING_KEY, editable=False)
-    sealed = SealedField()
+    sealed = EncryptedField()
     key_id = KeyIdField("sealed")
 
     def __str__(self) -> str:

@@ -31,8 +31,8 @@ def problems() -> Iterator[str]:
         return
     for key_id, count in sorted(_missing_keys(ring).items()):
         yield (
-            f"The key “{key_id}” is not in PEGBOARD_KEYS, and {count:,} stored secrets open with no other. "
-            "Put it back. If it is lost, give these secrets up and enter them again: "
+            f"The key “{key_id}” is not in PEGBOARD_KEYS, and {count:,} stored secrets cannot be "
+            "decrypted without it. Put it back. If it is lost, give these secrets up and enter them again: "
             f"manage.py rotate_keys --forget {key_id}"
         )
 

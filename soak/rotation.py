@@ -39,9 +39,9 @@ def storm(field: Field) -> None:
     finally:
         warm.stop()
     settings.KEYS = [NEW]
-    field.expect(set(encryption.secrets_by_key()) == {"new"}, "a secret is still sealed under the old key")
+    field.expect(set(encryption.secrets_by_key()) == {"new"}, "a secret is still encrypted under the old key")
     found = {row.pk: opened(row) for row in Credential.objects.all()}
-    field.expect(found == expected, "a secret does not open with the new key alone")
+    field.expect(found == expected, "a secret cannot be decrypted with the new key alone")
     field.figure("secrets", len(found))
 
 
@@ -54,7 +54,7 @@ def store(count: int) -> dict[UUID, str]:
             name=text,
             kind="bearer",
             origin="https://api.acme.example",
-            sealed=encryption.seal(Secret(text), row=pk, field=sessions.FIELD),
+            sealed=encryption.encrypt(Secret(text), row=pk, field=sessions.FIELD),
         )
         for pk, text in expected.items()
     )
@@ -88,6 +88,6 @@ def read(field: Field, expected: dict[UUID, str], stopping: list[bool]) -> int:
 
 def opened(row: Credential) -> str:
     try:
-        return sessions.unseal(row).reveal()
+        return sessions.decrypt(row).reveal()
     except UndecryptableError as error:
         return error.code

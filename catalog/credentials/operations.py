@@ -59,7 +59,7 @@ def create_credential(
 
 
 def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: Any) -> Credential:
-    """What `create_credential` would save, checked and sealed."""
+    """What `create_credential` would save, checked, with its secret encrypted."""
     credential = Credential(
         name=name.strip(),
         kind=kind,
@@ -69,7 +69,7 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
     _check_credential(credential)
     if clients.uses_oauth(credential):
         clients.draft(credential, url, details)
-    _seal(credential, secret)
+    _encrypt(credential, secret)
     return credential
 
 
@@ -185,7 +185,7 @@ def replace_secret(credential: Credential, *, actor: User, secret: str) -> Crede
 
 
 def _enter(credential: Credential, secret: str, actor: User) -> None:
-    _seal(credential, secret)
+    _encrypt(credential, secret)
     credential.set_at, credential.set_by = timezone.now(), actor
     credential.used_at = credential.refused_at = None
     credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "used_at", "refused_at"])
@@ -246,12 +246,12 @@ def _check_token(credential: Credential) -> None:
     credential.lifetime_seconds = life
 
 
-def _seal(credential: Credential, secret: str) -> None:
+def _encrypt(credential: Credential, secret: str) -> None:
     if _takes_no_secret(credential, secret):
         return
     if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
         raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
-    sessions.seal(credential, Secret(secret))
+    sessions.encrypt(credential, Secret(secret))
 
 
 def _takes_no_secret(credential: Credential, secret: str) -> bool:

@@ -1,8 +1,8 @@
-"""Sealing everything again under the first key, while the product runs, so that an older key can go.
+"""Encrypts every secret again under the first key, while the product runs, so that an older one can go.
 
 Each batch is one short transaction, so it may be killed at any moment and started again: what is done
-stays done, and every secret opens with the old key or with the new one. A row that somebody else holds is
-left for the next pass, and one that was replaced meanwhile is left as it is.
+stays done, and every secret can be decrypted with the old key or with the new one. A row that another
+transaction locks is left for the next pass, and one that was replaced meanwhile is left as it is.
 """
 
 import logging
@@ -15,42 +15,43 @@ from django.db import transaction
 
 from catalog.models import FingerprintKey
 from core import encryption
-from core.encryption import SealedColumn, UndecryptableError
+from core.encryption import EncryptedColumn, UndecryptableError
 from core.errors import DomainError
 from people import audit
 
 logger = logging.getLogger(__name__)
 
 BATCH = 200
-PATIENCE = 10.0  # seconds to wait for rows that others hold
+PATIENCE = 10.0  # seconds to wait for rows that other transactions lock
 FIRST = UUID(int=0)
-LOST = "The key that opens its secret is lost: manage.py rotate_keys --forget."
+LOST = "The key of its secret is lost: manage.py rotate_keys --forget."
 
 
 @dataclass(slots=True)
 class Progress:
-    sealed: int = 0
-    unopened: int = 0
+    encrypted: int = 0
+    undecryptable: int = 0
 
 
 def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
-    """Seal every secret under the first key of the ring; `say` hears of each batch. Raises KeyringError.
+    """Encrypts every secret under the first key of the ring; calls `say` after each batch.
 
-    Those of keys that are not in the ring stay as they are, and those that do not open are counted.
+    Secrets of keys that are not in the ring stay as they are; those that cannot be decrypted are counted.
+    Raises KeyringError.
     """
     ring = encryption.keyring()
     progress = Progress()
     deadline = time.monotonic() + PATIENCE
     while True:
-        progress.unopened = 0
-        before = progress.sealed
+        progress.undecryptable = 0
+        before = progress.encrypted
         for column in encryption.columns():
             for key_id in ring.keys.keys() - {ring.first}:
-                _seal_again(column, key_id, progress, say)
+                _encrypt_again(column, key_id, progress, say)
         left = sum(count for key_id, count in encryption.secrets_by_key().items() if _is_old(key_id, ring))
-        if left <= progress.unopened or time.monotonic() > deadline:
+        if left <= progress.undecryptable or time.monotonic() > deadline:
             return progress
-        if progress.sealed == before:
+        if progress.encrypted == before:
             time.sleep(0.2)
 
 
@@ -58,35 +59,37 @@ def _is_old(key_id: str, ring: encryption.Keyring) -> bool:
     return key_id in ring.keys and key_id != ring.first
 
 
-def _seal_again(
-    column: SealedColumn, key_id: str, progress: Progress, say: Callable[[Progress], None]
+def _encrypt_again(
+    column: EncryptedColumn, key_id: str, progress: Progress, say: Callable[[Progress], None]
 ) -> None:
     after = FIRST
-    while last := _seal_batch(column, key_id, after, progress):
+    while last := _encrypt_batch(column, key_id, after, progress):
         after = last
         say(progress)
 
 
 @transaction.atomic
-def _seal_batch(column: SealedColumn, key_id: str, after: UUID, progress: Progress) -> UUID | None:
+def _encrypt_batch(column: EncryptedColumn, key_id: str, after: UUID, progress: Progress) -> UUID | None:
     """The id of the last row of the batch, or None when there was none."""
     table = column.model._default_manager
     rows = (
         table.select_for_update(skip_locked=True, no_key=True)
         .filter(**{column.key_id: key_id}, pk__gt=after)
         .order_by("pk")
-        .values_list("pk", column.sealed)
+        .values_list("pk", column.encrypted)
     )
     last = None
-    for last, sealed in rows[:BATCH]:
+    for last, ciphertext in rows[:BATCH]:
         try:
-            secret = encryption.unseal(sealed, row=last, field=column.name, name=str(last))
+            secret = encryption.decrypt(ciphertext, row=last, field=column.name, name=str(last))
         except UndecryptableError:
-            progress.unopened += 1
-            logger.warning("%s of row %s does not open with key %s", column.name, last, key_id)
+            progress.undecryptable += 1
+            logger.warning("%s of row %s cannot be decrypted with key %s", column.name, last, key_id)
             continue
-        again = encryption.seal(secret, row=last, field=column.name)
-        progress.sealed += table.filter(pk=last, **{column.sealed: sealed}).update(**{column.sealed: again})
+        again = encryption.encrypt(secret, row=last, field=column.name)
+        progress.encrypted += table.filter(pk=last, **{column.encrypted: ciphertext}).update(
+            **{column.encrypted: again}
+        )
     return last
 
 
@@ -99,7 +102,7 @@ def forget(key_id: str) -> int:
     if key_id in encryption.keyring().keys:
         raise DomainError(
             "key_is_there",
-            f"The key “{key_id}” is in PEGBOARD_KEYS, so its secrets open. Nothing was forgotten.",
+            f"The key “{key_id}” is in PEGBOARD_KEYS, so its secrets can be decrypted. Nothing is forgotten.",
         )
     forgotten = 0
     for column in encryption.columns():
@@ -108,8 +111,8 @@ def forget(key_id: str) -> int:
             forgotten += rows.delete()[0]
             continue
         for row in rows.select_for_update(no_key=True).order_by("pk"):
-            setattr(row, column.sealed, "")
-            row.save(update_fields=[column.sealed])
+            setattr(row, column.encrypted, "")
+            row.save(update_fields=[column.encrypted])
             audit.record(None, "forget", row, before={"key": key_id}, after={"key": None}, why=LOST)
             forgotten += 1
     return forgotten

@@ -59,15 +59,15 @@ def facts(credential: Credential) -> dict[str, Any]:
     }
 
 
-def seal(credential: Credential, secret: Secret) -> None:
+def encrypt(credential: Credential, secret: Secret) -> None:
     """Put `secret` into the row (not saved). Raises DomainError when the installation has no key."""
-    credential.sealed = encryption.seal(secret, row=credential.pk, field=FIELD)
+    credential.sealed = encryption.encrypt(secret, row=credential.pk, field=FIELD)
     credential.fingerprint = encryption.fingerprint(secret)
 
 
-def unseal(credential: Credential) -> Secret:
+def decrypt(credential: Credential) -> Secret:
     """Raises UndecryptableError; never returns ciphertext."""
-    return encryption.unseal(credential.sealed, row=credential.pk, field=FIELD, name=credential.name)
+    return encryption.decrypt(credential.sealed, row=credential.pk, field=FIELD, name=credential.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class Proof:
 
 
 def proof(credential: Credential) -> Proof:
-    """Opened for one conversation; a signed token is made anew for each. With OAuth see `_Renewal`."""
-    secret = unseal(credential).reveal()
+    """Decrypted for one conversation; a signed token is made anew for each. With OAuth see `_Renewal`."""
+    secret = decrypt(credential).reveal()
     headers, query = _headers(credential, secret), {}
     if credential.kind == CredentialKind.QUERY:
         query = {credential.parameter: secret}

@@ -24,7 +24,7 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
         locked = _why_locked(credential) if credential.sealed else ""
         return _locked(locked) if locked else grant_status.status_of(credential.grant, now)
     try:
-        secret = sessions.unseal(credential).reveal()
+        secret = sessions.decrypt(credential).reveal()
     except UndecryptableError as error:
         return _locked(error.why)
     # A signed token is sent in its place, and is long.
@@ -46,7 +46,7 @@ def used_at(credential: Credential) -> datetime | None:
 
 def _why_locked(credential: Credential) -> str:
     try:
-        sessions.unseal(credential)
+        sessions.decrypt(credential)
     except UndecryptableError as error:
         return error.why
     return ""

@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                         serialize=False,
                     ),
                 ),
-                ("sealed", core.encryption.SealedField()),
+                ("sealed", core.encryption.EncryptedField()),
                 ("key_id", core.encryption.KeyIdField("sealed")),
             ],
         ),
@@ -37,6 +37,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="credential",
             name="sealed",
-            field=core.encryption.SealedField(),
+            field=core.encryption.EncryptedField(),
         ),
     ]

@@ -1,10 +1,10 @@
 from catalog.models.calls import Call, CallId, Example
 from catalog.models.circuit import Circuit, ToolCircuit
 from catalog.models.findings import Finding, Likeness
+from catalog.models.fingerprint_key import FingerprintKey
 from catalog.models.kept_replies import KeptReply
 from catalog.models.oauth import Grant, SignIn
 from catalog.models.runs import KnownPage, LastReply, Rejection, Run, Withdrawal
-from catalog.models.sealed import FingerprintKey
 from catalog.models.search_index import (
     SearchDocument,
     SearchLexeme,

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models.vendors import Credential
-from core.encryption import KeyIdField, SealedField
+from core.encryption import EncryptedField, KeyIdField
 from core.oauth.client import ClientAuthentication
 
 
@@ -65,9 +65,9 @@ class Grant(models.Model):
     secret_expires_at = models.DateTimeField(null=True, help_text="Of a client that we registered.")
 
     generation = models.PositiveIntegerField(default=0)
-    access_token = SealedField(blank=True)
+    access_token = EncryptedField(blank=True)
     access_key_id = KeyIdField("access_token")
-    refresh_token = SealedField(blank=True)
+    refresh_token = EncryptedField(blank=True)
     refresh_key_id = KeyIdField("refresh_token")
     obtained_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(
@@ -120,7 +120,7 @@ class SignIn(models.Model):
     scope = models.CharField(
         max_length=2000, blank=True, default="", db_default="", help_text="What is asked for this time."
     )
-    verifier = SealedField()
+    verifier = EncryptedField()
     verifier_key_id = KeyIdField("verifier")
     redirect_uri = models.CharField(max_length=2048)
     created_at = models.DateTimeField(default=timezone.now)

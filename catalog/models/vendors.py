@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import protocols
-from core.encryption import KeyIdField, SealedField
+from core.encryption import EncryptedField, KeyIdField
 
 if TYPE_CHECKING:
     from catalog.protocols.base import Protocol
@@ -77,7 +77,7 @@ class Credential(models.Model):
     audience = models.CharField(max_length=200, blank=True)
     lifetime_seconds = models.PositiveIntegerField(null=True)
     origin = models.CharField(max_length=300, help_text="The only origin this may be sent to.")
-    sealed = SealedField()
+    sealed = EncryptedField()
     key_id = KeyIdField("sealed")
     fingerprint = models.CharField(max_length=16)
     set_at = models.DateTimeField(default=timezone.now)

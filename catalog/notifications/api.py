@@ -87,7 +87,7 @@ class WebhookOutput(serializers.ModelSerializer[Webhook]):
     """Without its secret and its whole address, which no call gives a second time."""
 
     url = serializers.SerializerMethodField(
-        help_text="Its origin, with “/…” where more follows; empty when it cannot be opened any more."
+        help_text="Its origin, with “/…” where more follows; empty when it cannot be decrypted any more."
     )
     state = serializers.ChoiceField(choices=["active", "failing", "paused"], read_only=True)
     events = EventList(read_only=True)

@@ -7,7 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
-from core.encryption import KeyIdField, SealedField
+from core.encryption import EncryptedField, KeyIdField
 
 
 class Event(models.TextChoices):
@@ -160,10 +160,10 @@ class Webhook(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=100)
     url = models.CharField(max_length=2048, blank=True, default="", db_default="")
-    sealed_url = SealedField(blank=True, default="", db_default="")
+    sealed_url = EncryptedField(blank=True, default="", db_default="")
     url_key_id = KeyIdField("sealed_url")
     events = ArrayField(models.CharField(max_length=30, choices=Event.choices))
-    sealed = SealedField()
+    sealed = EncryptedField()
     key_id = KeyIdField("sealed")
     is_paused = models.BooleanField(default=False)
     paused_why = models.CharField(max_length=1_000, blank=True)

@@ -96,7 +96,7 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     form.fields["url"].help_text = (
         f"{shown} is kept encrypted. Enter another one, or leave this empty."
         if shown
-        else "Its address cannot be opened any more. Enter it again."
+        else "Its address cannot be decrypted any more. Enter it again."
     )
     form.edits(webhooks.facts(row))
     if request.method == "POST" and form.is_valid():

@@ -234,9 +234,9 @@ def body(notice: Notice) -> bytes:
 
 
 def signed(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
-    """The three headers. Raises UndecryptableError when the secret cannot be opened."""
+    """The three headers. Raises UndecryptableError when the secret cannot be decrypted."""
     webhook = delivery.webhook
-    secret = encryption.unseal(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
+    secret = encryption.decrypt(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
     key = base64.b64decode(secret.reveal().removeprefix(PREFIX))
     at = str(int(time.time()) if now is None else now)
     signature = hmac.digest(key, b".".join((str(delivery.pk).encode(), at.encode(), content)), hashlib.sha256)
@@ -252,7 +252,7 @@ PREFIX = "whsec_"
 
 def _new_secret(webhook: Webhook) -> Secret:
     secret = Secret(PREFIX + base64.b64encode(secrets.token_bytes(32)).decode())
-    webhook.sealed = encryption.seal(secret, row=webhook.pk, field=FIELD)
+    webhook.sealed = encryption.encrypt(secret, row=webhook.pk, field=FIELD)
     return secret
 
 
@@ -318,18 +318,18 @@ def _check(webhook: Webhook, url: str) -> None:
 
 
 def _encrypt(webhook: Webhook, url: str) -> None:
-    webhook.sealed_url, webhook.url = encryption.seal(Secret(url), row=webhook.pk, field=URL_FIELD), ""
+    webhook.sealed_url, webhook.url = encryption.encrypt(Secret(url), row=webhook.pk, field=URL_FIELD), ""
 
 
 def address(webhook: Webhook) -> Secret:
     """Raises UndecryptableError. A row that code of yesterday wrote has it in plain text."""
     if webhook.url:
         return Secret(webhook.url)
-    return encryption.unseal(webhook.sealed_url, row=webhook.pk, field=URL_FIELD, name=webhook.name)
+    return encryption.decrypt(webhook.sealed_url, row=webhook.pk, field=URL_FIELD, name=webhook.name)
 
 
 def shown_address(webhook: Webhook) -> str:
-    """Its origin, and whether there is more; "" when it cannot be opened."""
+    """Its origin, and whether there is more; "" when it cannot be decrypted."""
     try:
         parts = urlsplit(address(webhook).reveal())
     except UndecryptableError:
@@ -352,5 +352,5 @@ def encrypt_addresses() -> None:
 def facts(webhook: Webhook) -> dict[str, Any]:
     """For the trail, which everybody reads: the path of such an address often is a secret."""
     shown = shown_address(webhook)
-    told = f"{shown} ({encryption.fingerprint(address(webhook))})" if shown else "cannot be opened"
+    told = f"{shown} ({encryption.fingerprint(address(webhook))})" if shown else "cannot be decrypted"
     return {"name": webhook.name, "address": told, "events": list(webhook.events)}

@@ -84,7 +84,7 @@ class Migration(migrations.Migration):
                         serialize=False,
                     ),
                 ),
-                ("sealed", core.encryption.SealedField()),
+                ("sealed", core.encryption.EncryptedField()),
                 ("key_id", core.encryption.KeyIdField("sealed")),
             ],
         ),

@@ -67,7 +67,7 @@ def make_key() -> bytes:
             "UPDATE designer_publishingcheck SET inner_key = %s, outer_key = %s",
             [bytes(each ^ 0x36 for each in block), bytes(each ^ 0x5C for each in block)],
         )
-        sealed = encryption.seal(Secret(made.hex()), row=PUBLISHING_KEY, field=FIELD)
+        sealed = encryption.encrypt(Secret(made.hex()), row=PUBLISHING_KEY, field=FIELD)
         PublishingKey.objects.update_or_create(pk=PUBLISHING_KEY, defaults={"sealed": sealed})
     return made
 
@@ -77,4 +77,4 @@ def _kept() -> bytes | None:
     if sealed is None:
         return None
     row: UUID = PUBLISHING_KEY
-    return bytes.fromhex(encryption.unseal(sealed, row=row, field=FIELD, name=NAME).reveal())
+    return bytes.fromhex(encryption.decrypt(sealed, row=row, field=FIELD, name=NAME).reveal())

@@ -122,7 +122,7 @@ def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, ad
         (
             None,
             "v1:k1:AAAA",
-            "Its secret cannot be opened with the keys of this installation. Enter it again.",
+            "Its secret cannot be decrypted with the keys of this installation. Enter it again.",
         ),
         (None, "", "Its secret is not there any more. Enter it again."),
         (

@@ -49,10 +49,10 @@ def test_secret_does_not_show_itself():
 
 
 @pytest.mark.django_db
-def test_sealed_secret_opens_again_and_never_looks_the_same():
+def test_encrypted_secret_is_decrypted_again_and_never_looks_the_same():
     one, other = make_credential(), make_credential()
 
-    assert sessions.unseal(Credential.objects.get(pk=one.pk)).reveal() == "s3cret"
+    assert sessions.decrypt(Credential.objects.get(pk=one.pk)).reveal() == "s3cret"
     assert one.sealed.startswith("v1:k1:")
     assert one.sealed != other.sealed
     assert one.fingerprint == other.fingerprint != make_credential("another").fingerprint
@@ -64,7 +64,7 @@ def test_ciphertext_of_another_row_does_not_open():
     Credential.objects.filter(pk=mine.pk).update(sealed=other.sealed)
 
     with pytest.raises(sessions.UndecryptableError) as locked:
-        sessions.unseal(Credential.objects.get(pk=mine.pk))
+        sessions.decrypt(Credential.objects.get(pk=mine.pk))
 
     assert locked.value.code == "CREDENTIAL_LOCKED"
 
@@ -73,14 +73,14 @@ def test_ciphertext_of_another_row_does_not_open():
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda sealed: "",
-        lambda sealed: "plain text",
-        lambda sealed: sealed.replace("v1:", "v2:"),
-        lambda sealed: sealed.replace(":k1:", ":k9:"),
-        lambda sealed: sealed[:-8],
-        lambda sealed: sealed[:6],
-        lambda sealed: sealed + "!",
-        lambda sealed: sealed[:10] + ("A" if sealed[10] != "A" else "B") + sealed[11:],
+        lambda text: "",
+        lambda text: "plain text",
+        lambda text: text.replace("v1:", "v2:"),
+        lambda text: text.replace(":k1:", ":k9:"),
+        lambda text: text[:-8],
+        lambda text: text[:6],
+        lambda text: text + "!",
+        lambda text: text[:10] + ("A" if text[10] != "A" else "B") + text[11:],
     ],
 )
 def test_damaged_ciphertext_is_never_taken_for_a_secret(damage):
@@ -88,7 +88,7 @@ def test_damaged_ciphertext_is_never_taken_for_a_secret(damage):
     credential.sealed = damage(credential.sealed)
 
     with pytest.raises(sessions.UndecryptableError):
-        sessions.unseal(credential)
+        sessions.decrypt(credential)
 
 
 @pytest.mark.django_db
@@ -100,7 +100,7 @@ def test_missing_or_wrong_key_locks_the_secret(settings, keys):
     settings.KEYS = keys
 
     with pytest.raises(DomainError) as locked:
-        sessions.unseal(credential)
+        sessions.decrypt(credential)
 
     assert locked.value.code == "CREDENTIAL_LOCKED"
     assert "“Main key”" in locked.value.message
@@ -108,7 +108,7 @@ def test_missing_or_wrong_key_locks_the_secret(settings, keys):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("keys", [[], ["k1"], ["k1:?"], [key("k1", size=16)]])
-def test_nothing_is_sealed_without_a_usable_key(settings, keys):
+def test_nothing_is_encrypted_without_a_usable_key(settings, keys):
     settings.KEYS = keys
 
     with pytest.raises(DomainError) as refused:
@@ -120,17 +120,17 @@ def test_nothing_is_sealed_without_a_usable_key(settings, keys):
 
 
 @pytest.mark.django_db
-def test_first_key_seals_and_all_keys_open(settings):
+def test_first_key_encrypts_and_all_keys_decrypt(settings):
     old = make_credential("old secret")
     settings.KEYS = [key("k2", fill=2), *settings.KEYS]
 
     new = make_credential("new secret")
     assert new.sealed.startswith("v1:k2:")
-    assert sessions.unseal(old).reveal() == "old secret"
+    assert sessions.decrypt(old).reveal() == "old secret"
     old = credential_operations.replace_secret(old, actor=make_user(Role.ADMIN), secret="old secret")
 
     settings.KEYS = [key("k2", fill=2)]
-    assert [sessions.unseal(row).reveal() for row in (old, new)] == ["old secret", "new secret"]
+    assert [sessions.decrypt(row).reveal() for row in (old, new)] == ["old secret", "new secret"]
 
 
 @pytest.mark.django_db

@@ -71,7 +71,7 @@ def test_secret_is_replaced_and_the_trail_says_so_without_it(admin_api):
 
     replaced = admin_api.put(f"{URL}{row['id']}/", {"secret": "an0ther one"}).json()
 
-    assert sessions.unseal(Credential.objects.get()).reveal() == "an0ther one"
+    assert sessions.decrypt(Credential.objects.get()).reveal() == "an0ther one"
     assert replaced["fingerprint"] != row["fingerprint"]
     assert replaced["set_at"] > row["set_at"]
     entry = AuditEntry.objects.latest("pk")
@@ -131,7 +131,7 @@ def test_bad_new_secret_leaves_the_old_one(admin_api):
 
     assert refusal(admin_api.put(f"{URL}{pk}/", {"secret": "two\nlines"})) == (400, "invalid", {"secret"})
     assert refusal(admin_api.put(f"{URL}{pk}/", {})) == (400, "invalid", {"secret"})
-    assert sessions.unseal(Credential.objects.get()).reveal() == "s3cret-key"
+    assert sessions.decrypt(Credential.objects.get()).reveal() == "s3cret-key"
 
 
 def test_installation_without_a_key_takes_no_secret(admin_api, settings):
@@ -254,9 +254,9 @@ def test_later_of_two_edits_is_told_what_the_first_one_wrote(admin_api):
     assert [row["theirs"] for row in late.json()["changes"] if row["path"] == "name"] == ["First"]
     assert Credential.objects.get().name == "First"
     row = Credential.objects.get()
-    assert sessions.unseal(row).reveal() == GIVEN["secret"]
+    assert sessions.decrypt(row).reveal() == GIVEN["secret"]
     assert admin_api.patch(path, {"secret": "an0ther"}).status_code == 200
-    assert sessions.unseal(Credential.objects.get()).reveal() == "an0ther"
+    assert sessions.decrypt(Credential.objects.get()).reveal() == "an0ther"
 
 
 REGISTERS = {"registration_url": "https://auth.acme.example/register"}

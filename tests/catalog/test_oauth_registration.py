@@ -1,4 +1,4 @@
-"""Registering Pegboard at an authorization server: asked once, judged, sealed; odd replies are refused."""
+"""Registering Pegboard at an authorization server: asked once, judged, encrypted; odd replies are refused."""
 
 import time
 from datetime import timedelta

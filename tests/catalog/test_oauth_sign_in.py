@@ -116,7 +116,7 @@ def test_neither_state_nor_verifier_can_be_read_from_the_database(credential, ad
     asked = query_of(begin(credential, ada))
 
     row = SignIn.objects.get()
-    verifier = encryption.unseal(row.verifier, row=row.pk, field=sign_in.VERIFIER_FIELD, name="").reveal()
+    verifier = encryption.decrypt(row.verifier, row=row.pk, field=sign_in.VERIFIER_FIELD, name="").reveal()
     assert challenge_of(verifier) == asked["code_challenge"]
     written = repr(SignIn.objects.values().get())
     assert asked["state"] not in written

@@ -568,7 +568,7 @@ def test_scheduler_has_the_first_chance_to_renew(left, asked):
     assert len(server.forms) == asked
 
 
-def test_renewal_leaves_alone_what_was_sealed_under_a_new_key_meanwhile():
+def test_renewal_leaves_alone_what_was_encrypted_under_a_new_key_meanwhile():
     """Rotation writes while a server is asked; what it wrote must not be taken back."""
     from core import encryption
     from core.encryption import Secret
@@ -578,7 +578,7 @@ def test_renewal_leaves_alone_what_was_sealed_under_a_new_key_meanwhile():
         wear_out(credential)
         grant = tokens.read(credential.pk)
         token = Secret(server.families[0].current)
-        anew = encryption.seal(token, row=grant.pk, field=tokens.field_of("refresh_token"))
+        anew = encryption.encrypt(token, row=grant.pk, field=tokens.field_of("refresh_token"))
         Grant.objects.update(refresh_token=anew)
         assert tokens.renew(grant)
 

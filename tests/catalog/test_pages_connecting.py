@@ -43,7 +43,7 @@ def test_a_second_endpoint_goes_to_the_chosen_vendor(admin):
     assert Endpoint.objects.get().vendor == vendor
 
 
-def test_a_new_credential_is_sealed_for_the_address_it_was_entered_with(admin):
+def test_a_new_secret_is_encrypted_for_the_address_it_was_entered_with(admin):
     admin.post("/endpoints/new/", FORM | {"credential": "new", "kind": "bearer", "secret": "s3cr3t-word"})
 
     credential = Credential.objects.get()

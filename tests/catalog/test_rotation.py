@@ -51,7 +51,7 @@ def store(count: int) -> dict[object, str]:
             name=text,
             kind="bearer",
             origin="https://api.acme.example",
-            sealed=encryption.seal(Secret(text), row=pk, field=FIELD),
+            sealed=encryption.encrypt(Secret(text), row=pk, field=FIELD),
         )
         for pk, text in expected.items()
     )
@@ -65,7 +65,7 @@ def rotate(*arguments: str) -> str:
 
 
 def opened() -> dict[object, str]:
-    return {row.pk: sessions.unseal(row).reveal() for row in Credential.objects.all()}
+    return {row.pk: sessions.decrypt(row).reveal() for row in Credential.objects.all()}
 
 
 @pytest.mark.django_db
@@ -77,29 +77,29 @@ def test_every_secret_moves_to_the_first_key_and_the_old_one_can_go(settings):
     assert encryption.secrets_by_key() == {"k1": 2}  # the credential's, and what fingerprints are made with
     said = rotate()
 
-    assert "2 secrets sealed again under “k2”." in said
+    assert "2 secrets encrypted again under “k2”." in said
     assert "k1: 0 secrets. Once every process runs with “k2” in front, take this key out" in said
     assert encryption.secrets_by_key() == {"k2": 2}
     settings.KEYS = [NEW]
     assert opened() == {credential.pk: "s3cret"}
     assert encryption.fingerprint(Secret("s3cret")) == before
-    assert "0 secrets sealed again" in rotate()
+    assert "0 secrets encrypted again" in rotate()
 
 
 @pytest.mark.django_db
 def test_secret_of_another_row_or_another_field_does_not_open():
     row, other = uuid4(), uuid4()
-    sealed = encryption.seal(Secret("s3cret"), row=row, field=FIELD)
+    ciphertext = encryption.encrypt(Secret("s3cret"), row=row, field=FIELD)
 
-    assert encryption.unseal(sealed, row=row, field=FIELD, name="x").reveal() == "s3cret"
+    assert encryption.decrypt(ciphertext, row=row, field=FIELD, name="x").reveal() == "s3cret"
     for where in ({"row": other, "field": FIELD}, {"row": row, "field": "catalog.credential.refresh"}):
         with pytest.raises(UndecryptableError):
-            encryption.unseal(sealed, name="x", **where)
+            encryption.decrypt(ciphertext, name="x", **where)
 
 
 @pytest.mark.django_db
 def test_rotation_does_not_heal_a_swap(settings):
-    """What does not open is named and left alone; the rest moves."""
+    """What cannot be decrypted is named and left alone; the rest moves."""
     mine, other = make_credential("mine"), make_credential("other")
     swapped = [mine.sealed, other.sealed]
     for row, sealed in zip((other, mine), swapped, strict=True):
@@ -107,7 +107,7 @@ def test_rotation_does_not_heal_a_swap(settings):
     make_credential("third")
     settings.KEYS = [NEW, OLD]
 
-    with pytest.raises(CommandError, match="2 secrets do not open"):
+    with pytest.raises(CommandError, match="2 secrets cannot be decrypted"):
         rotate()
 
     assert encryption.secrets_by_key() == {"k1": 2, "k2": 2}
@@ -115,13 +115,13 @@ def test_rotation_does_not_heal_a_swap(settings):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_row_that_somebody_holds_is_sealed_once_it_is_free(settings):
+def test_row_that_another_transaction_locks_is_encrypted_once_it_is_free(settings):
     held, free = make_credential("held"), make_credential("free")
     settings.KEYS = [NEW, OLD]
     said = []
 
     def release(progress: rotation.Progress) -> None:
-        said.append(progress.sealed)
+        said.append(progress.encrypted)
         letting_go.set()
 
     letting_go, holding = threading.Event(), threading.Event()
@@ -142,7 +142,7 @@ def test_row_that_somebody_holds_is_sealed_once_it_is_free(settings):
         letting_go.set()
         holder.join()
 
-    assert progress.sealed == 3
+    assert progress.encrypted == 3
     assert said[0] == 1  # the one that nobody held
     settings.KEYS = [NEW]
     assert opened() == {held.pk: "held", free.pk: "free"}
@@ -164,11 +164,11 @@ def test_lost_key_is_named_and_its_secrets_can_be_given_up(settings):
     assert list(startup_checks.problems()) == []
     credential.refresh_from_db()
     with pytest.raises(UndecryptableError, match="Enter it again"):
-        sessions.unseal(credential)
+        sessions.decrypt(credential)
     entry = AuditEntry.objects.latest("pk")
     assert (entry.action, entry.label, entry.before) == ("forget", "Key", {"key": "k1"})
     replaced = credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret="s3cret")
-    assert sessions.unseal(replaced).reveal() == "s3cret"
+    assert sessions.decrypt(replaced).reveal() == "s3cret"
     assert replaced.fingerprint != lost
 
 
@@ -177,7 +177,7 @@ def test_key_that_is_there_is_not_forgotten(settings):
     credential = make_credential()
     settings.KEYS = [NEW, OLD]
 
-    with pytest.raises(CommandError, match="Nothing was forgotten"):
+    with pytest.raises(CommandError, match="Nothing is forgotten"):
         rotate("--forget", "k1")
 
     assert opened() == {credential.pk: "s3cret"}
@@ -247,7 +247,7 @@ def test_column_for_secrets_takes_no_plain_text():
         credential.sealed = plain
         with pytest.raises(TypeError) as refused:
             credential.save()
-        assert "plain" not in str(refused.value).removesuffix("takes sealed secrets only")
+        assert "plain" not in str(refused.value).removesuffix("takes encrypted secrets only")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -276,7 +276,8 @@ def test_process_does_not_start_without_a_key_that_secrets_need(command, process
     assert ended.returncode
     said = ended.stdout + ended.stderr
     assert (
-        "The key “k1” is not in PEGBOARD_KEYS, and 2 stored secrets open with no other. Put it back." in said
+        "“k1” is not in PEGBOARD_KEYS, and 2 stored secrets cannot be decrypted without it. Put it back."
+        in said
     )
     assert "Traceback" not in said
 
@@ -316,7 +317,7 @@ class Reader(threading.Thread):
         while not self.stopping.is_set():
             row = Credential.objects.get(pk=random.choice(ids))
             try:
-                found = sessions.unseal(row).reveal()
+                found = sessions.decrypt(row).reveal()
             except UndecryptableError as error:
                 found = error.code
             self.reads += 1
@@ -377,7 +378,7 @@ def test_tokens_of_oauth_move_too_and_go_on_working(settings):
         settings.KEYS = [NEW, OLD]
 
         # Two client secrets, two tokens, the verifier of a sign-in under way, the key of the fingerprints.
-        assert "6 secrets sealed again under “k2”." in rotate()
+        assert "6 secrets encrypted again under “k2”." in rotate()
 
         settings.KEYS = [NEW]
         assert tokens.token_for(credential).secret.reveal() in server.access

@@ -313,7 +313,7 @@ def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
 
 
 def test_without_its_credential_nothing_is_asked(endpoint, vendor):
-    """A secret that cannot be opened could come back in a reply and not be known again."""
+    """A secret that cannot be decrypted could come back in a reply and not be known again."""
     elsewhere = Credential.objects.create(name="Key", kind="bearer", origin="https://elsewhere.example")
     Endpoint.objects.update(credential=elsewhere)
     due(endpoint)

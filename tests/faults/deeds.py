@@ -173,11 +173,11 @@ def tick_at(moment: float, times: int, days: int) -> None:
 
 
 def rotate(batch: int) -> int:
-    """Somebody changes the key: how many secrets were sealed again."""
+    """Somebody changes the key: how many secrets were encrypted again."""
     from catalog.credentials import rotation
 
     rotation.BATCH = batch
-    return rotation.rotate().sealed
+    return rotation.rotate().encrypted
 
 
 def token(credential: str) -> str:

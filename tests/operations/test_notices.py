@@ -138,7 +138,7 @@ def test_signature_agrees_with_the_published_example():
     from core.encryption import Secret
 
     secret = Secret("whsec_" + base64.b64encode(key).decode())
-    row.sealed = encryption.seal(secret, row=row.pk, field=webhooks.FIELD)
+    row.sealed = encryption.encrypt(secret, row=row.pk, field=webhooks.FIELD)
     delivery = Delivery(webhook=row, id="msg_p5jXN8AQM9LWM0D4loKWxJek")
     headers = webhooks.signed(delivery, content, now=1614265330)
     assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="

@@ -121,7 +121,7 @@ def test_lost_key_is_said_and_another_address_mends_it(admin, settings):  # noqa
     error, status, _ = webhooks._post(delivery)
     assert (status, "“Chat”" in error) == (0, True)
     page = admin.get(f"/notifications/webhooks/{row.pk}/")
-    assert "Its address cannot be opened any more" in text_of(page)
+    assert "Its address cannot be decrypted any more" in text_of(page)
     form = {"name": "Chat", "events": [Event.BROKEN], "url": URL}
     assert admin.post(f"/notifications/webhooks/{row.pk}/", form).status_code == 302
     assert webhooks.address(Webhook.objects.get()).reveal() == URL

@@ -1,4 +1,4 @@
-"""The product on a PostgreSQL role of its own, which may add to what is sealed and never change it."""
+"""The product on a PostgreSQL role of its own, which may add to append-only tables and never change them."""
 
 import base64
 
@@ -73,7 +73,7 @@ def as_role(transactional_db):
             cursor.execute(f"DROP ROLE {name}")
 
 
-def test_the_role_runs_the_product_and_changes_nothing_that_was_sealed(as_role):
+def test_the_role_runs_the_product_and_changes_nothing_that_is_append_only(as_role):
     as_role()
     actor = make_user(Role.DESIGNER)
     agent = agents.create_agent(actor=actor, name="Desk")

@@ -1,7 +1,7 @@
 """What comes back: from a token endpoint, and with the browser after a sign-in. Pure, and strict.
 
-A reply either means one thing or is refused with a code: what is kept from it is sealed and used for weeks.
-RFC 6749 sections 4.1.2 and 5, RFC 9207.
+A reply either means one thing or is refused with a code: what is kept from it is encrypted, and used for
+weeks. RFC 6749 sections 4.1.2 and 5, RFC 9207.
 """
 
 import base64

@@ -66,7 +66,7 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
             redirect_uri=redirect_uri,
             scope=grant.scope,
         )
-        row.verifier = encryption.seal(Secret(verifier), row=row.pk, field=VERIFIER_FIELD)
+        row.verifier = encryption.encrypt(Secret(verifier), row=row.pk, field=VERIFIER_FIELD)
         row.save()
     return asking.sign_in_address(grant, redirect_uri=redirect_uri, state=state, verifier=verifier)
 
@@ -152,7 +152,7 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
 
 def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
     secret = tokens.client_secret(grant.credential, grant)
-    verifier = encryption.unseal(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
+    verifier = encryption.decrypt(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
     fields = asking.code_fields(grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier.reveal())
     sent = [Secret(code), verifier, *([secret] if secret else [])]
     began = time.monotonic()

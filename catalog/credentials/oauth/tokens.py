@@ -315,18 +315,18 @@ def client_secret(credential: Credential, grant: Grant) -> Secret | None:
         return None
     if not credential.sealed:
         raise DomainError("CLIENT_SECRET", f"Enter the client secret of “{credential}” again.")
-    return encryption.unseal(
+    return encryption.decrypt(
         credential.sealed, row=credential.pk, field="catalog.credential.sealed", name=credential.name
     )
 
 
 def opened(grant: Grant, column: str) -> Secret:
-    sealed, name = getattr(grant, column), grant.credential.name
-    return encryption.unseal(sealed, row=grant.pk, field=field_of(column), name=name)
+    ciphertext, name = getattr(grant, column), grant.credential.name
+    return encryption.decrypt(ciphertext, row=grant.pk, field=field_of(column), name=name)
 
 
 def field_of(column: str) -> str:
-    """What a secret in this column of a grant is sealed for."""
+    """What a secret in this column of a grant is encrypted for."""
     return f"catalog.grant.{column}"
 
 
@@ -415,13 +415,13 @@ def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: boo
         **NO_ERROR,
         **NO_LEASE,
         "started_at": None,
-        "access_token": encryption.seal(tokens.access, row=grant.pk, field=field_of("access_token")),
+        "access_token": encryption.encrypt(tokens.access, row=grant.pk, field=field_of("access_token")),
         "obtained_at": Now(),
         "expires_at": None,
         "renew_at": None,
     }
     if is_code and tokens.refresh:
-        changes["refresh_token"] = encryption.seal(
+        changes["refresh_token"] = encryption.encrypt(
             tokens.refresh, row=grant.pk, field=field_of("refresh_token")
         )
     elif is_sign_in:

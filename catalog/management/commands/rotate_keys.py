@@ -1,4 +1,4 @@
-"""`manage.py rotate_keys`: seal every secret under the first of PEGBOARD_KEYS, so that older keys can go."""
+"""`manage.py rotate_keys`: encrypts every secret under the first of PEGBOARD_KEYS; older keys may then go."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -13,7 +13,7 @@ from core.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Seals every secret under the first of PEGBOARD_KEYS. The product may run meanwhile."
+    help = "Encrypts every secret under the first of PEGBOARD_KEYS. The product may run meanwhile."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -30,24 +30,24 @@ class Command(BaseCommand):
             progress = rotation.rotate(self.show)
         except (KeyringError, DomainError) as exc:
             raise CommandError(str(exc)) from exc
-        self.stdout.write(f"{_secrets(progress.sealed)} sealed again under “{ring.first}”.")
+        self.stdout.write(f"{_secrets(progress.encrypted)} encrypted again under “{ring.first}”.")
         counts = encryption.secrets_by_key()
         for key_id in {**ring.keys, **counts}:
             self.stdout.write(
                 f"  {key_id}: {_secrets(counts.get(key_id, 0))}. {_advice(key_id, ring, counts)}"
             )
-        if progress.unopened:
+        if progress.undecryptable:
             raise CommandError(
-                f"{_secrets(progress.unopened)} do not open, although the key is there: they are damaged. "
-                "The log names the rows. Enter these secrets again."
+                f"{_secrets(progress.undecryptable)} cannot be decrypted, although the key is there: "
+                "they are damaged. The log names the rows. Enter these secrets again."
             )
         if left := [key_id for key_id in counts if key_id != ring.first]:
             raise CommandError(
-                f"Not everything is sealed under “{ring.first}” yet; see {', '.join(left)} above."
+                f"Not everything is encrypted under “{ring.first}” yet; see {', '.join(left)} above."
             )
 
     def show(self, progress: Progress) -> None:
-        self.stdout.write(f"  {progress.sealed:,} so far")
+        self.stdout.write(f"  {progress.encrypted:,} so far")
 
 
 def _secrets(count: int) -> str:
@@ -56,7 +56,7 @@ def _secrets(count: int) -> str:
 
 def _advice(key_id: str, ring: Keyring, counts: dict[str, int]) -> str:
     if key_id == ring.first:
-        return "New ones are sealed under this key."
+        return "New ones are encrypted under this key."
     if key_id not in ring.keys:
         return (
             "This key is not in PEGBOARD_KEYS. Put it back; if it is lost, "

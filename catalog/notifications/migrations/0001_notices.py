@@ -45,7 +45,7 @@ class Migration(migrations.Migration):
                         size=None,
                     ),
                 ),
-                ("sealed", core.encryption.SealedField()),
+                ("sealed", core.encryption.EncryptedField()),
                 ("key_id", core.encryption.KeyIdField("sealed")),
                 ("is_paused", models.BooleanField(default=False)),
                 ("paused_why", models.CharField(blank=True, max_length=1000)),

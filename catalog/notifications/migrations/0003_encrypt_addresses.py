@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="webhook",
             name="sealed_url",
-            field=core.encryption.SealedField(blank=True, db_default="", default=""),
+            field=core.encryption.EncryptedField(blank=True, db_default="", default=""),
         ),
         migrations.AlterField(
             model_name="webhook",

@@ -19,5 +19,5 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"{file} holds the database, {size:,} bytes. "
-            "Without PEGBOARD_KEYS the credentials in it cannot be opened: keep those keys elsewhere."
+            "Without PEGBOARD_KEYS the credentials in it cannot be decrypted: keep those keys elsewhere."
         )

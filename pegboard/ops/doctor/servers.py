@@ -121,7 +121,7 @@ def audit_role(limits: Limits) -> Iterator[Trouble]:
 def secret_keys(limits: Limits) -> Iterator[Trouble]:
     for key_id, count in sorted(encryption.missing_keys(encryption.keyring()).items()):
         yield Trouble(
-            f"{count:,} stored secrets were sealed under the key “{key_id}”, which is not there.",
+            f"{count:,} stored secrets are encrypted under the key “{key_id}”, which is not there.",
             "Endpoints that use them cannot be read.",
             f"Put the key back into PEGBOARD_KEYS. If it is lost: manage.py rotate_keys --forget {key_id}",
         )

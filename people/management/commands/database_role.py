@@ -53,7 +53,7 @@ class Command(BaseCommand):
                     step()
         except DatabaseError as error:
             raise CommandError(f"PostgreSQL refused: {error}") from error
-        self.stdout.write(f"{name} may use the product's tables and change nothing that was sealed.")
+        self.stdout.write(f"{name} may use the product's tables and change nothing that is append-only.")
 
 
 def _make(name: str, password: str) -> None:
