@@ -5,9 +5,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import ANY
+from urllib.parse import quote, urlencode
 
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from core.outbound.reply import Reply
+from core.outbound.request import Request, RequestMethods
 
 
 @dataclass
@@ -30,7 +32,7 @@ class Exchange:
         return Reply(self.status, headers, text.encode(errors="surrogatepass"), root + self.path)
 
 
-class ScriptedSession:
+class ScriptedSession(RequestMethods):
     """Refuses statuses as the real session does. Every request has to be the one that was recorded."""
 
     agent = "Pegboard"
@@ -52,33 +54,26 @@ class ScriptedSession:
         """Everything goes into one script; the path of a request to another address is that whole address."""
         return _Elsewhere(self, url)
 
-    def get(self, path, *, params=None, headers=None, accept=(200,), is_enough=None):
-        return self._answer(("GET", path, dict(params or {}), None), headers, accept)
-
-    def post(self, path, *, json, headers=None, accept=(200,), is_repeatable=False, is_enough=None):
-        return self._answer(("POST", path, {}, json), headers, accept)
-
-    def delete(self, path, *, headers=None, accept=(200, 202, 204)):
-        return self._answer(("DELETE", path, {}, None), headers, accept)
-
-    def request(
-        self, method, path, *, query="", content=None, headers=None, accept=(200,), is_repeatable=False
-    ):
-        """A query stands in the recorded path; a body that is JSON is recorded as what it says."""
-        is_json = "json" in (headers or {}).get("Content-Type", "")
+    def send(self, request: Request) -> Reply:
+        """A query may stand in the recorded path or beside it; JSON is recorded as it reads."""
+        is_json = "json" in request.headers.get("Content-Type", "")
+        content = request.content
         body = None if content is None else json.loads(content) if is_json else content.decode()
-        return self._answer((method, f"{path}?{query}" if query else path, {}, body), headers, accept)
-
-    def _answer(self, request, headers, accept):
         assert self.left, f"nothing was recorded for {request}"
         exchange = self.left.popleft()
-        assert request == (exchange.method, exchange.path, exchange.params, _expected(exchange.json))
-        self.asked.append(dict(headers or {}))
+        asked = (request.method, self.shown(request.path), request.query, body)
+        params = urlencode(exchange.params, quote_via=quote)
+        path, _, query = exchange.path.partition("?")
+        assert asked == (exchange.method, path, query or params, _expected(exchange.json))
+        self.asked.append({name: value for name, value in request.headers.items() if name != "Content-Type"})
         if exchange.fails:
             raise UnavailableError(exchange.fails, "The vendor went away.")
-        if exchange.status not in accept:
+        if exchange.status not in request.accept:
             raise _refusal(exchange)
         return exchange.reply(self.root)
+
+    def shown(self, path: str) -> str:
+        return path
 
 
 def _expected(recorded: Any) -> Any:
@@ -93,9 +88,8 @@ class _Elsewhere(ScriptedSession):
         self.root = url
         self.left, self.asked, self.memory = session.left, session.asked, session.memory
 
-    def _answer(self, request, headers, accept):
-        method, path, *rest = request
-        return super()._answer((method, self.root + path, *rest), headers, accept)
+    def shown(self, path: str) -> str:
+        return self.root + path
 
 
 def _refusal(exchange: Exchange) -> Exception:

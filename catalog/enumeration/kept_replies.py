@@ -7,11 +7,10 @@ asks what nobody has asked yet. Protocols notice nothing. docs/decisions/0024-re
 
 import logging
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from urllib.parse import urlsplit
 
 from django.db import Error as DatabaseError
@@ -27,7 +26,8 @@ from catalog.models import KeptReply, Run
 from catalog.models.runs import ACTIVE
 from catalog.protocols import base
 from core.outbound.connection import Limits, too_much_in_all
-from core.outbound.reply import IsEnough, Reply
+from core.outbound.reply import Reply
+from core.outbound.request import Request
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,9 @@ class Replies:
     def over(self, session: base.Session, reader: str) -> base.Session:
         """The vendor, from where the last run broke off. From the second time on, from the beginning."""
         self._heard = _Heard(reader, _kept(self._run, reader) if self._heard is None else {})
-        return _Resumed(session, self._heard, self._before_asking, bounds.limits_of(self._run.endpoint))
+        return _ResumedSession(
+            session, self._heard, self._before_asking, bounds.limits_of(self._run.endpoint)
+        )
 
     def store(self) -> None:
         """For the next run to go on from, if this one is still ours. May be done again and again.
@@ -153,12 +155,8 @@ def _kept(run: Run, reader: str) -> dict[str, KeptReply]:
     return {row.request: row for row in rows}
 
 
-def _reply(kept: KeptReply) -> Reply:
-    return Reply(kept.status, kept.headers, zlib.decompress(kept.body), kept.url)
-
-
-class _Resumed:
-    """A session that asks the vendor only for what was not kept. See `catalog.protocols.base.Session`."""
+class _ResumedSession(base.Session):
+    """Asks the vendor only for what was not kept."""
 
     def __init__(
         self, session: base.Session, heard: _Heard, before_asking: Callable[[], None], limits: Limits
@@ -172,112 +170,38 @@ class _Resumed:
         self._before_asking = before_asking
         self._limits = limits
 
-    def get(
-        self,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_enough: IsEnough | None = None,
-    ) -> Reply:
-        ask = partial(
-            self._session.get,
-            path,
-            params=params,
-            headers=headers,
-            accept=accept,
-            is_enough=is_enough,
-        )
-        return self._answer(_named("GET", path, params, headers), headers, accept, ask)
-
-    def post(
-        self,
-        path: str,
-        *,
-        json: object,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_repeatable: bool = False,
-        is_enough: IsEnough | None = None,
-    ) -> Reply:
-        """What is not repeatable does something at the vendor, so it is always sent."""
-        ask = partial(
-            self._session.post,
-            path,
-            json=json,
-            headers=headers,
-            accept=accept,
-            is_repeatable=is_repeatable,
-            is_enough=is_enough,
-        )
-        if not is_repeatable:
-            return ask()
-        return self._answer(_named("POST", path, json, headers), headers, accept, ask)
-
-    def delete(
-        self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
-    ) -> Reply:
-        return self._session.delete(path, headers=headers, accept=accept)
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: str = "",
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_repeatable: bool = False,
-    ) -> Reply:
-        return self._session.request(
-            method,
-            path,
-            query=query,
-            content=content,
-            headers=headers,
-            accept=accept,
-            is_repeatable=is_repeatable,
-        )
-
     def at(self, url: str) -> AbstractContextManager[base.Session]:
         return self._session.at(url)
 
-    def _answer(
-        self,
-        request: str,
-        headers: Mapping[str, str] | None,
-        accept: Sequence[int],
-        ask: Callable[[], Reply],
-    ) -> Reply:
-        heard = self._heard
+    def send(self, request: Request) -> Reply:
+        """What is not repeatable does something at the vendor, so it is always sent."""
+        if not request.is_repeatable:
+            return self._session.send(request)
+        heard, name = self._heard, _named(request)
         heard.newest = ""
-        kept = heard.kept.get(request)
-        if kept and kept.status in accept and request not in heard.given:
-            heard.newest = request
-            heard.given.add(request)
-            reply = _reply(kept)
+        kept = heard.kept.get(name)
+        if kept and kept.status in request.accept and name not in heard.given:
+            heard.newest = name
+            heard.given.add(name)
+            reply = Reply(kept.status, kept.headers, zlib.decompress(kept.body), kept.url)
         else:
             self._before_asking()
-            reply = ask()
-            heard.newest = request
+            reply = self._session.send(request)
+            heard.newest = name
             # Many vendors repeat the session's id in each reply. One that comes unasked opens a session.
-            is_in_session = OPENS_SESSION in {name.lower() for name in headers or {}}
+            is_in_session = OPENS_SESSION in {header.lower() for header in request.headers}
             if reply.status in KEPT_STATUSES and (is_in_session or OPENS_SESSION not in reply.headers):
-                heard.fresh[request] = reply
+                heard.fresh[name] = reply
                 heard.answered += 1
-        self._count(len(reply.body))
+        # A list that is read in several runs may be no longer than one that is read in one.
+        heard.size += len(reply.body)
+        if heard.size > self._limits.session_bytes:
+            raise too_much_in_all(urlsplit(self.root).netloc, self._limits)
         return reply
 
-    def _count(self, size: int) -> None:
-        """A list that is read in several runs may be no longer than one that is read in one."""
-        self._heard.size += size
-        if self._heard.size > self._limits.session_bytes:
-            raise too_much_in_all(urlsplit(self.root).netloc, self._limits)
 
-
-def _named(method: str, path: str, asked: object, headers: Mapping[str, str] | None) -> str:
-    """What tells this request from the others of a reading."""
-    with_headers = {name.lower(): text for name, text in (headers or {}).items()}
-    return base.digest([method, path, asked, [with_headers.get(name) for name in ASKED_WITH]])
+def _named(request: Request) -> str:
+    """What tells this request from the others of an enumeration."""
+    headers = {name.lower(): text for name, text in request.headers.items()}
+    asked = [request.method, request.path, request.query, request.content]
+    return base.digest([*asked, [headers.get(name) for name in ASKED_WITH]])

@@ -19,14 +19,15 @@ import msgspec
 from catalog.protocols.json import spelling
 from catalog.protocols.signature import Signature
 from core.outbound.errors import printable
-from core.outbound.reply import IsEnough, Reply
+from core.outbound.reply import Reply
+from core.outbound.request import RequestMethods
 
 OutcomeKind = Literal[
     "ok", "tool_error", "invalid_arguments", "needs_authorization", "needs_input", "unavailable", "refused"
 ]
 
 
-class Session(Interface):
+class Session(RequestMethods, Interface):
     """Speaks to one endpoint, with its credential, its address rule, its deadlines and caps.
 
     `path` is appended to the endpoint's root. Every call returns the reply of any status that
@@ -35,54 +36,15 @@ class Session(Interface):
     A body is read to its end, or until what has come `is_enough`: streams may stay open.
 
     `memory` holds small facts that were found out about this endpoint, such as which revision it
-    speaks. Whatever JSON a protocol puts there it finds again in later sessions. `agent` is as whom we
-    introduce ourselves, for protocols that do so in their own words too: `Name` or `name/version`.
-    `largest` is how many bytes one reply may hold.
+    speaks. Whatever JSON a protocol puts there it finds again in later sessions. `agent` is the name under
+    which Pegboard introduces itself, for protocols that also do so in their own messages: `Name` or
+    `name/version`. `largest` is how many bytes one reply may hold.
     """
 
     root: str
     largest: int
     agent: str
     memory: dict[str, Any]
-
-    def get(
-        self,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_enough: IsEnough | None = None,
-    ) -> Reply: ...
-
-    def post(
-        self,
-        path: str,
-        *,
-        json: object,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_repeatable: bool = False,
-        is_enough: IsEnough | None = None,
-    ) -> Reply: ...
-
-    def delete(
-        self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
-    ) -> Reply: ...
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: str = "",
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_repeatable: bool = False,
-    ) -> Reply:
-        """Any method with any body. `query` is already escaped, and `headers` say what `content` is."""
-        ...
 
     def at(self, url: str) -> AbstractContextManager["Session"]:
         """Speaks to another address that the administrator entered, under the same rules.

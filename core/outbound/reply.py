@@ -1,10 +1,7 @@
 """What came back over HTTP."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-# Whether the bytes that have come so far are all that is wanted: streams may stay open.
-IsEnough = Callable[[bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ only judged addresses (addresses.py), ends every wait (connection.py) and turns 
 of three errors (errors.py). One session belongs to one thread.
 """
 
-import json as jsonlib
 import random
 import re
 import time
@@ -43,7 +42,8 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from core.outbound.reply import IsEnough, Reply
+from core.outbound.reply import Reply
+from core.outbound.request import IsEnough, Request, RequestMethods
 from core.outbound.retry_after import DAY, retry_after
 from core.outbound.secret_echo import STRUCK_OUT, Echoes
 
@@ -99,7 +99,7 @@ class Exchange:
     duration_ms: int = 0
 
 
-class Session:
+class Session(RequestMethods):
     """See `catalog.protocols.base.Session`. `authorization` are the headers that carry the credential.
 
     They go to `authorized_for` (an origin) alone; None: to the root's. So does `authorization_query`,
@@ -183,102 +183,49 @@ class Session:
         other._ends = self._ends
         return other
 
-    def get(
-        self,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_enough: IsEnough | None = None,
-    ) -> Reply:
-        """Tried again after a short pause when the failure may pass."""
-        request = _Request("GET", self._target(path, params), headers or {}, None, accept, is_enough)
-        return self._repeated(request)
-
-    def post(
-        self,
-        path: str,
-        *,
-        json: object,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_repeatable: bool = False,
-        is_enough: IsEnough | None = None,
-    ) -> Reply:
-        """Tried again only if `is_repeatable`: after a failure the outcome at the vendor is unknown."""
-        typed = {"Content-Type": "application/json", **(headers or {})}
-        target = self._target(path, None)
-        request = _Request("POST", target, typed, _encoded(json), accept, is_enough)
-        return self._repeated(request) if is_repeatable else self._exchange(request)
-
-    def delete(
-        self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
-    ) -> Reply:
-        return self._exchange(_Request("DELETE", self._target(path, None), headers or {}, None, accept))
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: str = "",
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (200,),
-        is_repeatable: bool = False,
-    ) -> Reply:
-        if method not in _METHODS or not _QUERY.fullmatch(query):
+    def send(self, request: Request) -> Reply:
+        if request.method not in _METHODS or not _QUERY.fullmatch(request.query):
             raise RefusedError("REQUEST", "The request holds what HTTP does not allow in that place.")
-        target = self._with_query(self._path(path), query)
-        request = _Request(method, target, headers or {}, content, accept)
-        return self._repeated(request) if is_repeatable else self._exchange(request)
-
-    def _repeated(self, request: "_Request") -> Reply:
-        for pause in self._limits.backoff:
+        target = self._target(request.path, request.query)
+        for pause in self._limits.backoff if request.is_repeatable else ():
             try:
-                return self._exchange(request, is_repeatable=True)
+                return self._exchange(request, target)
             except UnavailableError as error:
                 wait = self._wait_before_retry(error, pause)
                 if wait is None:
                     raise
             time.sleep(wait)
-        return self._exchange(request, is_repeatable=True)
+        return self._exchange(request, target)
 
-    def _path(self, path: str) -> str:
+    def _target(self, path: str, query: str) -> str:
         dots = any(unquote(segment) in {".", ".."} for segment in path.split("/"))
         if dots or not _PATH.fullmatch(path):
             raise RefusedError("PATH", f"The path {printable(path)} would leave the endpoint's address.")
-        return self._url.path + path or "/"
-
-    def _target(self, path: str, params: Mapping[str, str] | None) -> str:
-        return self._with_query(self._path(path), urlencode(params or {}, quote_via=quote))
-
-    def _with_query(self, target: str, query: str) -> str:
-        """What the address itself asks goes along, unless this request asks it in its own way."""
+        # What the address itself asks goes along, unless this request asks it in its own way.
         asked = {part.partition("=")[0] for part in query.split("&")}
         own = [part for part in self._url.query.split("&") if part.partition("=")[0] not in asked]
         parts = [part for part in (*own, query) if part]
+        target = self._url.path + path or "/"
         return f"{target}?{'&'.join(parts)}" if parts else target
 
-    def _exchange(self, request: "_Request", *, is_repeatable: bool = False) -> Reply:
+    def _exchange(self, request: Request, target: str) -> Reply:
         """Asked once more, if that does no harm, when the vendor wants another token and there is one."""
         if self._renewal is None:
-            return self._exchange_once(request)
+            return self._exchange_once(request, target)
         self._carry(self._renewal.current())
-        outcome = self._outcome(request)
-        if self._renewal.answered(self._status, self._challenge) and is_repeatable:
+        outcome = self._outcome(request, target)
+        if self._renewal.answered(self._status, self._challenge) and request.is_repeatable:
             self._carry(self._renewal.current())
-            outcome = self._outcome(request)
+            outcome = self._outcome(request, target)
             self._renewal.answered(self._status, self._challenge)
         if isinstance(outcome, RefusedError):
             raise outcome
         return outcome
 
-    def _outcome(self, request: "_Request") -> Reply | RefusedError:
+    def _outcome(self, request: Request, target: str) -> Reply | RefusedError:
         self._status, self._challenge = 0, ""
         try:
-            return self._exchange_once(request)
+            return self._exchange_once(request, target)
         except RefusedError as error:
             return error
 
@@ -287,10 +234,10 @@ class Session:
         self._authorization = _checked(headers)
         self._secrets.add(secrets)
 
-    def _exchange_once(self, request: "_Request") -> Reply:
+    def _exchange_once(self, request: Request, target: str) -> Reply:
         try:
             with self._turns(self._time_left(), self._limits.request):
-                reply = self._ask(request)
+                reply = self._ask(request, target)
         except ProtocolError as error:
             if self._secrets.holds(error.message.encode(errors="replace")):
                 raise self._echo() from None
@@ -305,7 +252,7 @@ class Session:
             "ECHO", f"{self._url.authority} sent our own credential back, so its reply was not taken."
         )
 
-    def _ask(self, request: "_Request") -> Reply:
+    def _ask(self, request: Request, target: str) -> Reply:
         sent = self._headers(request.headers)
         budget = Budget(self._url.authority, self._limits, time.monotonic() + self._time_left())
         is_done = False
@@ -314,8 +261,9 @@ class Session:
         began = time.monotonic()
         try:
             with in_our_words(budget):
-                target = self._with_key(request.target)
-                response = self._connection.ask(request.method, target, sent, request.body, budget)
+                # The key goes along on the wire and into nothing that is kept or shown.
+                keyed = f"{target}{'&' if '?' in target else '?'}{self._query}" if self._query else target
+                response = self._connection.ask(request.method, keyed, sent, request.content, budget)
                 self._status = response.status
                 challenge = response.headers.get("www-authenticate", "")
                 # What it asks for is kept and shown; our own credential must not come to stand there.
@@ -325,30 +273,29 @@ class Session:
                 if response.status not in request.accept or is_too_narrow:
                     if self.exchanges is not None:
                         _glimpse(response, budget, parts)
-                    raise self._refusal(response, request.target)
+                    raise self._refusal(response, target)
                 is_done = self._read(response, budget, request.is_enough, parts)
         finally:
             if not is_done:
                 self._connection.abandon()
             if self.exchanges is not None:
-                self.exchanges.append(self._recorded(request, response, parts, began))
-        url = self._url.origin + request.target
-        return Reply(response.status, plain_headers(response), b"".join(parts), url)
-
-    def _with_key(self, target: str) -> str:
-        if not self._query:
-            return target
-        return f"{target}{'&' if '?' in target else '?'}{self._query}"
+                self.exchanges.append(self._recorded(request, target, response, parts, began))
+        return Reply(response.status, plain_headers(response), b"".join(parts), self._url.origin + target)
 
     def _recorded(
-        self, request: "_Request", response: BaseHTTPResponse | None, parts: Sequence[bytes], began: float
+        self,
+        request: Request,
+        target: str,
+        response: BaseHTTPResponse | None,
+        parts: Sequence[bytes],
+        began: float,
     ) -> Exchange:
         replied = plain_headers(response) if response else {}
         return Exchange(
             method=request.method,
-            url=self._secrets.struck_out(self._url.origin + request.target),
+            url=self._secrets.struck_out(self._url.origin + target),
             headers={name: self._secrets.struck_out(value) for name, value in request.headers.items()},
-            body=self._start_of([request.body or b""]),
+            body=self._start_of([request.content or b""]),
             status=response.status if response else 0,
             reply_headers={name: self._secrets.struck_out(value) for name, value in replied.items()},
             reply=self._start_of(parts),
@@ -466,16 +413,6 @@ class Session:
         return printable(host or "nowhere")
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    body: bytes | None
-    accept: Sequence[int]
-    is_enough: IsEnough | None = None
-
-
 def _glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> None:
     """How a reply begins that is refused for its status, for whoever looks at the exchange."""
     budget.ends = min(budget.ends, time.monotonic() + GLIMPSE_SECONDS)
@@ -486,13 +423,6 @@ def _glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> 
             size += len(part)
             if size >= LONGEST_RECORDED:
                 break
-
-
-def _encoded(json: object) -> bytes:
-    try:
-        return jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode()
-    except ValueError as exc:
-        raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc
 
 
 def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:

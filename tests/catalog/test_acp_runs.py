@@ -228,13 +228,13 @@ SEARCH = {"metadata": {"call_id": "<any>"}, "limit": 10, "offset": 0}
 class Echoing(ScriptedSession):
     """Knows the run by the mark that was sent with it."""
 
-    def post(self, path, *, json, **options):
-        if path == "/runs/wait":
-            self.mark = json["metadata"]["call_id"]
-        if path == "/runs/search" and self.left[0].body == "by its mark":
+    def send(self, request):
+        if request.path == "/runs/wait":
+            self.mark = json.loads(request.content)["metadata"]["call_id"]
+        if request.path == "/runs/search" and self.left[0].body == "by its mark":
             mine = {"run_id": RUN, "creation": {"metadata": {"call_id": self.mark}}}
             self.left[0].body = [5, {"run_id": "other"}, mine]
-        return super().post(path, json=json, **options)
+        return super().send(request)
 
 
 def given_up(*recorded):
@@ -361,10 +361,10 @@ def test_agent_that_does_not_stream_is_not_asked_to(recorded, outcome, code):
 
 def test_stream_is_read_until_its_last_update():
     class Watching(ScriptedSession):
-        def post(self, path, *, is_enough=None, **options):
-            if is_enough:
+        def send(self, request):
+            if is_enough := request.is_enough:
                 seen.extend(is_enough(stream(*updates).encode()) for updates in ([DRAFT], [DRAFT, LETTER]))
-            return super().post(path, **options)
+            return super().send(request)
 
     seen = []
     session = Watching(waiting(status=404), streaming(stream(DRAFT, LETTER)))

@@ -84,9 +84,10 @@ def test_call_keeps_its_id_in_the_other_form():
     sent = []
 
     class Listening(ScriptedSession):
-        def post(self, path, *, json, **options):
-            sent.append(json.get("request", json)["call_id"])
-            return super().post(path, json=json, **options)
+        def send(self, request):
+            body = json.loads(request.content)
+            sent.append(body.get("request", body)["call_id"])
+            return super().send(request)
 
     wrapped = {"$schema": "urn:oxp:1.0", "request": REQUEST}
     session = Listening(exchange(422, MISSING[0]), exchange(sent=wrapped, body={"result": success()}))

@@ -1,0 +1,89 @@
+"""What is asked over HTTP: one value, and the methods that build it for whatever can send it."""
+
+import json as jsonlib
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol as Interface
+from urllib.parse import quote, urlencode
+
+from core.outbound.errors import RefusedError
+from core.outbound.reply import Reply
+
+# Whether the bytes that have come so far are all that is wanted: streams may stay open.
+IsEnough = Callable[[bytes], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`path` is appended to the root of the session that sends it; `query` is already escaped.
+
+    A reply of any status in `accept` is given back, any other is an error. Only what `is_repeatable` is
+    tried again on a passing failure: after a failure the outcome at the vendor is unknown. A body is read
+    to its end, or until what has come `is_enough`.
+    """
+
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    accept: Sequence[int] = (200,)
+    is_repeatable: bool = False
+    is_enough: IsEnough | None = None
+
+
+class RequestMethods(Interface):
+    """`get`, `post`, `delete` and `request` over one `send`, which is all that a wrapper has to replace."""
+
+    @abstractmethod
+    def send(self, request: Request) -> Reply:
+        """Raises `UnavailableError`, `RefusedError` or `ProtocolViolationError` for what is not accepted."""
+
+    def get(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+        is_enough: IsEnough | None = None,
+    ) -> Reply:
+        query = urlencode(params or {}, quote_via=quote)
+        return self.send(Request("GET", path, query, headers or {}, None, accept, True, is_enough))
+
+    def post(
+        self,
+        path: str,
+        *,
+        json: object,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+        is_repeatable: bool = False,
+        is_enough: IsEnough | None = None,
+    ) -> Reply:
+        try:
+            content = jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode()
+        except ValueError as exc:
+            raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc
+        typed = {"Content-Type": "application/json", **(headers or {})}
+        return self.send(Request("POST", path, "", typed, content, accept, is_repeatable, is_enough))
+
+    def delete(
+        self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
+    ) -> Reply:
+        return self.send(Request("DELETE", path, headers=headers or {}, accept=accept))
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (200,),
+        is_repeatable: bool = False,
+    ) -> Reply:
+        """Any method with any body; `headers` say what `content` is."""
+        return self.send(Request(method, path, query, headers or {}, content, accept, is_repeatable))
