@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from catalog import bounds
 from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
 from catalog.enumeration import kept_replies, known_pages, listing, store
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
@@ -358,7 +359,7 @@ def test_whoever_lost_the_run_keeps_nothing(bench):
     run = enumeration_runs.request_run(bench.endpoint, trigger=Trigger.COMMAND)
     run = enumeration_runs._claim(run.pk)
     replies = kept_replies.Replies(run)
-    with enumeration_runs.credentials.open_session(bench.endpoint) as session:
+    with sessions.open_session(bench.endpoint) as session:
         talk = replies.over(session, "a2t")
         talk.get("/tools", params={"pageLimit": "2"})
         talk.get("/tools", params={"pageLimit": "2", "pageCursor": "2"})
