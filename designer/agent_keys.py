@@ -25,7 +25,7 @@ def issue(
     agents: Iterable[Agent] = (),
     calls_at_once: int = CALLS_AT_ONCE,
 ) -> tuple[ApiToken, str]:
-    """The row and the token itself, which is not kept anywhere. With `agents` it reaches these alone."""
+    """The row and the key itself, which is not kept anywhere. With `agents` it reaches these alone."""
     named = list(dict.fromkeys(agents))
     if len(named) > MOST_AGENTS:
         message = f"Name at most {MOST_AGENTS} agents."

@@ -29,21 +29,21 @@ from people.throttling import is_within_limit
 
 _PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([\w:]{1,71})/(tools|bundle)/", re.ASCII)
 _FORMAT = re.compile(r"format=([a-z0-9-]{1,30})")
-# The rules are those of TokenAuthentication, RolePermission and releases.find, in one question. A key that
+# The rules are those of ApiKeyAuthentication, RolePermission and releases.find, in one question. A key that
 # has not been used for an hour goes on to the view, which writes down that it was.
 _ASK = f"""
-    SELECT token.id, owner.id, release.digest
-    FROM people_apitoken token
-    JOIN people_user owner ON owner.id = token.user_id AND owner.is_active
+    SELECT key.id, owner.id, release.digest
+    FROM people_apitoken key
+    JOIN people_user owner ON owner.id = key.user_id AND owner.is_active
     JOIN designer_agent agent ON agent.slug = %(slug)s AND agent.removed_at IS NULL
         AND (owner.role = '{Role.ADMIN}' OR agent.team_id IN ({TEAMS_OF.replace("%s", "owner.id")}))
-        AND (NOT token.is_narrowed OR agent.id IN ({NAMED_FOR.replace("%s", "token.id")}))
+        AND (NOT key.is_narrowed OR agent.id IN ({NAMED_FOR.replace("%s", "key.id")}))
     JOIN LATERAL (
         SELECT id, digest FROM designer_release WHERE agent_id = agent.id {{which}}
         ORDER BY number DESC LIMIT 1
     ) release ON true
-    WHERE token.digest = %(token)s AND token.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (token.scopes)
-        AND (token.expires_at IS NULL OR token.expires_at > %(now)s) AND token.last_used_at >= %(lately)s
+    WHERE key.digest = %(digest)s AND key.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (key.scopes)
+        AND (key.expires_at IS NULL OR key.expires_at > %(now)s) AND key.last_used_at >= %(lately)s
 """  # noqa: S608 - constant texts
 # A format that cannot carry a release has none there: the view answers 409.
 _IS_WRITTEN = """
@@ -99,8 +99,8 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     if not asked or request.method != "GET" or scheme.lower() != "bearer":
         return None
     found = _PATH.fullmatch(request.path_info)
-    token = given.strip()
-    if found is None or not api_keys.is_well_formed(token):
+    key = given.strip()
+    if found is None or not api_keys.is_well_formed(key):
         return None
     slug, name, kind = found.groups()
     which, query = publishing.named(name), request.META.get("QUERY_STRING", "")
@@ -109,7 +109,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     if which is None or not (is_export or (kind == "bundle" and not query)):
         return None
     text = _ASK.format(which="".join(_WHICH[column] for column in which))
-    facts = {**which, "slug": slug, "token": ApiToken.digest_of(token), "format": chosen and chosen[1]}
+    facts = {**which, "slug": slug, "digest": ApiToken.digest_of(key), "format": chosen and chosen[1]}
     row = _asked(text + (_IS_WRITTEN if is_export else ""), facts)
     if row is None:
         return None

@@ -251,7 +251,7 @@ CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "60000"))
 WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "6000"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "people.authentication.TokenAuthentication",
+        "people.authentication.ApiKeyAuthentication",
         "people.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["people.permissions.RolePermission"],

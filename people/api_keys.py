@@ -1,4 +1,4 @@
-"""Bearer tokens: `pgb_`, a public id, `_`, a secret and a checksum that tells a typo from a revoked token."""
+"""API keys: `pgb_`, a public id, `_`, a secret and a checksum that tells a typo from a revoked key."""
 
 import re
 import secrets
@@ -27,12 +27,12 @@ def generate() -> str:
     return body + _checksum(body)
 
 
-def is_well_formed(token: str) -> bool:
-    return SHAPE.fullmatch(token) is not None and _checksum(token[:-6]) == token[-6:]
+def is_well_formed(key: str) -> bool:
+    return SHAPE.fullmatch(key) is not None and _checksum(key[:-6]) == key[-6:]
 
 
 def visible_to(user: User) -> QuerySet[ApiToken]:
-    """Everybody sees their own; an administrator sees all."""
+    """Users see their own; an administrator sees all."""
     rows = ApiToken.objects.select_related("user")
     return rows if user.can_administer else rows.filter(user=user)
 
@@ -47,7 +47,7 @@ def issue(
     is_narrowed: bool = False,
     calls_at_once: int = CALLS_AT_ONCE,
 ) -> tuple[ApiToken, str]:
-    """The row and the token itself, which is not kept anywhere. Without a date it lives 90 days.
+    """The row and the key itself, which is not kept anywhere. Without a date it works for 90 days.
 
     A narrowed one reaches the agents that are named for it: designer/agent_keys.py makes those.
     """
@@ -58,7 +58,7 @@ def issue(
     _check_limit(calls_at_once)
     plain = generate()
     with transaction.atomic():
-        token = ApiToken.objects.create(
+        key = ApiToken.objects.create(
             user=user,
             name=name.strip(),
             prefix=plain[:12],
@@ -68,23 +68,23 @@ def issue(
             is_narrowed=is_narrowed,
             calls_at_once=calls_at_once,
         )
-        after = {"owner": user.username, **_facts(token)}
+        after = {"owner": user.username, **_facts(key)}
         why = "" if actor else "From the command line."
-        audit.record(actor, "issue key", token, after=after, why=why)
-    return token, plain
+        audit.record(actor, "issue key", key, after=after, why=why)
+    return key, plain
 
 
-def limit_calls(token: ApiToken, *, actor: User, calls_at_once: int) -> None:
-    """How many calls of tools may be under way with the token, from the next one on."""
+def limit_calls(key: ApiToken, *, actor: User, calls_at_once: int) -> None:
+    """How many calls of tools may be under way with the key, from the next one on."""
     _check_limit(calls_at_once)
     with transaction.atomic():
         rows = ApiToken.objects.select_for_update(no_key=True)
-        before = rows.values_list("calls_at_once", flat=True).get(pk=token.pk)
+        before = rows.values_list("calls_at_once", flat=True).get(pk=key.pk)
         if before != calls_at_once:
-            rows.filter(pk=token.pk).update(calls_at_once=calls_at_once)
+            rows.filter(pk=key.pk).update(calls_at_once=calls_at_once)
             after = {"calls_at_once": calls_at_once}
-            audit.record(actor, "change key", token, before={"calls_at_once": before}, after=after)
-    token.calls_at_once = calls_at_once
+            audit.record(actor, "change key", key, before={"calls_at_once": before}, after=after)
+    key.calls_at_once = calls_at_once
 
 
 def _check_limit(calls_at_once: int) -> None:
@@ -93,14 +93,14 @@ def _check_limit(calls_at_once: int) -> None:
         raise DomainError("invalid", "The key cannot have this limit.", fields={"calls_at_once": why})
 
 
-def revoke(token: ApiToken, *, actor: User | None, why: str = "") -> None:
+def revoke(key: ApiToken, *, actor: User | None, why: str = "") -> None:
     """Safe to call twice; the second call changes nothing."""
     now = timezone.now()
     with transaction.atomic():
-        if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
-            before, after = {"state": token.state}, {"state": "revoked"}
-            audit.record(actor, "revoke key", token, before=before, after=after, why=why)
-            token.revoked_at = now
+        if ApiToken.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
+            before, after = {"state": key.state}, {"state": "revoked"}
+            audit.record(actor, "revoke key", key, before=before, after=after, why=why)
+            key.revoked_at = now
 
 
 def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *, is_narrowed: bool) -> None:
@@ -119,12 +119,12 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
         raise DomainError("invalid", "The key could not be made.", fields=fields)
 
 
-def _facts(token: ApiToken) -> dict[str, object]:
-    expires_at = token.expires_at.isoformat("T", "seconds") if token.expires_at else None
-    facts: dict[str, object] = {"name": token.name, "scopes": token.scopes, "expires_at": expires_at}
-    if token.calls_at_once != CALLS_AT_ONCE:
-        facts["calls_at_once"] = token.calls_at_once
-    return {**facts, "only_named_agents": True} if token.is_narrowed else facts
+def _facts(key: ApiToken) -> dict[str, object]:
+    expires_at = key.expires_at.isoformat("T", "seconds") if key.expires_at else None
+    facts: dict[str, object] = {"name": key.name, "scopes": key.scopes, "expires_at": expires_at}
+    if key.calls_at_once != CALLS_AT_ONCE:
+        facts["calls_at_once"] = key.calls_at_once
+    return {**facts, "only_named_agents": True} if key.is_narrowed else facts
 
 
 def _random(length: int) -> str:

@@ -220,7 +220,7 @@ class FailedSignIn(models.Model):
 
 
 class Scope(models.TextChoices):
-    """What a token may be narrowed to; each holds its own calls and no others."""
+    """What an API key may be narrowed to; each holds its own calls and no others."""
 
     READ = "read", "Read everything its owner may read"
     DESIGN = "design", "Read, and edit agents, pins, tunings and releases"
@@ -237,7 +237,7 @@ CALLS_AT_ONCE, MOST_CALLS_AT_ONCE = 10, 200
 
 
 class ApiToken(models.Model):
-    """A bearer token. Only the SHA-256 of it is kept: it has 190 random bits, so a slow hash adds nothing.
+    """An API key. Only the SHA-256 of it is kept: it has 190 random bits, so a slow hash adds nothing.
 
     One that `is_narrowed` reaches the agents that are named for it and no others, not even when none is left;
     which they are is known above (designer.models.KeyAgent). `calls_at_once` is how many calls of tools may
@@ -279,8 +279,8 @@ class ApiToken(models.Model):
         return "active" if self.is_usable(timezone.now()) else "expired"
 
     @staticmethod
-    def digest_of(token: str) -> str:
-        return hashlib.sha256(token.encode()).hexdigest()
+    def digest_of(key: str) -> str:
+        return hashlib.sha256(key.encode()).hexdigest()
 
 
 @cache

@@ -62,7 +62,7 @@ def reason_against(user: Any, role: Role) -> str:
 
 
 class RolePermission(BasePermission):
-    """The lower of what the person's role and the token's scopes allow."""
+    """The lower of what the person's role and the API key's scopes allow."""
 
     message = ""
     code = ""
@@ -79,7 +79,7 @@ class RolePermission(BasePermission):
         if not request.user.has_role(needed):
             return self._refuse("role_required", reason_against(request.user, needed))
         if isinstance(request.auth, ApiToken) and not allows(request.auth, view, method, needed):
-            return self._refuse("scope_required", "This token's scope does not cover this call.")
+            return self._refuse("scope_required", "This API key's scope does not cover this call.")
         return True
 
     def _refuse(self, code: str, message: str) -> bool:
@@ -96,9 +96,9 @@ def needed_role(view: Any, method: str) -> Role | None:
     return getattr(view, "write_role", None)
 
 
-def allows(token: ApiToken, view: Any, method: str, needed: Role) -> bool:
-    scopes = set(token.scopes)
-    if token.is_narrowed:
+def allows(key: ApiToken, view: Any, method: str, needed: Role) -> bool:
+    scopes = set(key.scopes)
+    if key.is_narrowed:
         scopes &= RUNTIME_SCOPES
     if Scope.ADMIN in scopes:
         return True

@@ -256,7 +256,7 @@ class ToolInvoke(GenericAPIView[Tool]):
                 arguments=asked.get("arguments", {}),
                 deadline_seconds=asked.get("deadline_seconds", invocation.DEADLINE),
                 is_confirmed=asked.get("confirm", False),
-                token=key_of(request),
+                api_key=key_of(request),
             )
         except ArgumentsError as error:
             return Response(refused_document(error, version, request))
@@ -315,7 +315,7 @@ class CallResume(GenericAPIView[Call]):
         answers = given.validated_data.get("answers", {})
         try:
             following = invocation.continue_call(
-                earlier, actor=person(request), token=key_of(request), answers=answers
+                earlier, actor=person(request), api_key=key_of(request), answers=answers
             )
         except ArgumentsError as error:
             return Response(refused_document(error, earlier.version, request))

@@ -128,7 +128,7 @@ def request_call(
     deadline_seconds: int = DEADLINE,
     is_confirmed: bool = False,
     key: uuid.UUID | None = None,
-    token: ApiToken | None = None,
+    api_key: ApiToken | None = None,
     runtime: Runtime | None = None,
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
@@ -144,7 +144,7 @@ def request_call(
     call = Call(
         tool=version.tool,
         version=version,
-        token=token,
+        token=api_key,
         arguments=dict(arguments),
         deadline_seconds=deadline_seconds,
     )
@@ -157,7 +157,7 @@ def continue_call(
     actor: User,
     answers: Mapping[str, Any],
     key: uuid.UUID | None = None,
-    token: ApiToken | None = None,
+    api_key: ApiToken | None = None,
     runtime: Runtime | None = None,
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
@@ -177,7 +177,7 @@ def continue_call(
     following = Call(
         tool=call.tool,
         version=call.version,
-        token=token,
+        token=api_key,
         arguments=call.arguments,
         continues=call,
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},

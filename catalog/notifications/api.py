@@ -224,7 +224,7 @@ def _answer(row: Webhook) -> Response:
 
 
 class ReportInput(Input):
-    token = serializers.CharField(max_length=200, help_text="The whole key, as it was found.")
+    key = serializers.CharField(max_length=200, help_text="The whole key, as it was found.")
     place = serializers.CharField(
         max_length=reports.LONGEST_PLACE, required=False, allow_blank=True, help_text="Where it was found."
     )
@@ -235,7 +235,7 @@ class ReportOutput(serializers.Serializer[Any]):
 
 
 @extend_schema(tags=["keys"])
-class TokenReport(GenericAPIView[Any]):
+class KeyReport(GenericAPIView[Any]):
     """Ends a key that leaked. Anybody may send one; to have it is all the proof that is asked for.
 
     The answer is the same whether there was such a key or not. Its owner is told. 30 reports a minute from
@@ -253,13 +253,13 @@ class TokenReport(GenericAPIView[Any]):
     def post(self, request: Request) -> Response:
         given = ReportInput(data=request.data)
         given.is_valid(raise_exception=True)
-        reports.report(given.validated_data["token"], place=given.validated_data.get("place", ""))
+        reports.report(given.validated_data["key"], place=given.validated_data.get("place", ""))
         answer = {"message": "Thank you. If this was a key of this Pegboard, it works no longer."}
         return Response(answer, status=202, headers={"Cache-Control": "no-store"})
 
 
 urlpatterns = [
-    path("token-report/", TokenReport.as_view(), name="api-token-report"),
+    path("key-report/", KeyReport.as_view(), name="api-key-report"),
     path("subscriptions/", SubscriptionList.as_view(), name="api-subscription-list"),
     path("subscriptions/<str:event>/", SubscriptionDetail.as_view(), name="api-subscription"),
     path("webhooks/", WebhookList.as_view(), name="api-webhook-list"),

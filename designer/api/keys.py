@@ -70,10 +70,10 @@ class KeyOutput(serializers.ModelSerializer[ApiToken]):
 
 
 class NewKeyOutput(KeyOutput):
-    token = serializers.CharField(read_only=True, help_text="Shown this once; only its digest is kept.")
+    key = serializers.CharField(read_only=True, help_text="Shown this once; only its digest is kept.")
 
     class Meta(KeyOutput.Meta):
-        fields = [*KeyOutput.Meta.fields, "token"]
+        fields = [*KeyOutput.Meta.fields, "key"]
         read_only_fields = fields
 
 
@@ -95,7 +95,7 @@ class KeyList(ListAPIView[ApiToken]):
         named = agent_keys.choose(owner, asked.pop("agents", []))
         key, plain = agent_keys.issue(owner, actor=owner, agents=named, **asked)
         shown = self.get_queryset().get(pk=key.pk)
-        answer: dict[str, Any] = {**KeyOutput(shown).data, "token": plain}
+        answer: dict[str, Any] = {**KeyOutput(shown).data, "key": plain}
         return Response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 

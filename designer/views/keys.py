@@ -31,7 +31,7 @@ def key_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @requires(write=Role.VIEWER)
 def key_new(request: HttpRequest) -> HttpResponse:
-    """Answers the POST itself, without a redirect: the token must not be kept between two requests."""
+    """Answers the POST itself, without a redirect: the key must not be kept between two requests."""
     owner = person(request)
     rows = tree(list(Agent.objects.live().visible_to(owner).order_by("name", "id")))
     start = {"agents": request.GET.getlist("agent")}

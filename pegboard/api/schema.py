@@ -13,8 +13,8 @@ from people.permissions import needed_role
 LARGEST_ID = 2**63 - 1
 ERRORS = {
     "400": "Something in the request cannot be taken, or is no member or parameter of this call.",
-    "401": "No token or session, or one that is not valid here.",
-    "403": "The role or the token's scope does not cover this call.",
+    "401": "No API key or session, or one that is not valid here.",
+    "403": "The role or the API key's scope does not cover this call.",
     "404": "There is nothing at this address.",
     "406": "Only JSON can be answered.",
     "409": "It disagrees with what is already there.",
@@ -95,9 +95,9 @@ class Schema(AutoSchema):
         return sorted(codes)
 
 
-class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    target_class = "people.authentication.TokenAuthentication"
-    name = "token"
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "people.authentication.ApiKeyAuthentication"
+    name = "key"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
         return {"type": "http", "scheme": "bearer", "bearerFormat": "pgb_…"}

@@ -134,7 +134,7 @@ def test_a_person_who_leaves_loses_their_keys_and_leaves_their_agents(shop, admi
     assert api.patch(f"/api/v1/users/{bob.pk}/", {"is_active": False}, format="json").status_code == 200
     api.patch(f"/api/v1/users/{bob.pk}/", {"is_active": True}, format="json")
     answer = APIClient().get("/api/v1/tools/", headers={"authorization": f"Bearer {made['token']}"})
-    assert (answer.status_code, answer.json()["code"]) == (401, "revoked_token")
+    assert (answer.status_code, answer.json()["code"]) == (401, "revoked_key")
     assert AuditEntry.objects.get(action="revoke key").why == "bob was deactivated."
     assert api.get("/api/v1/agents/bobs/").status_code == 200
     assert published(api) == before

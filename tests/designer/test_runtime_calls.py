@@ -433,7 +433,7 @@ def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, v
         start.wait()
         arguments = {"Zip code": "0150"}
         try:
-            invocation.request_call(pin.version, actor=owner, token=key, arguments=arguments)
+            invocation.request_call(pin.version, actor=owner, api_key=key, arguments=arguments)
         except TooManyCallsError:
             refused.append(1)
         finally:

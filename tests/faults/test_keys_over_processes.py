@@ -113,7 +113,7 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
             body={"name": "desk", "scopes": ["runtime"], "agents": ["desk"]},
         )
     assert status == 201
-    key = made["token"]
+    key = made["key"]
     assert web.each(RELEASES.format("desk"), key) == [(200, "")] * 2
     assert web.each(RELEASES.format("other"), key) == [(404, "not_found")] * 2
 
@@ -121,11 +121,11 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
         assert web.ask(f"/api/v1/keys/{made['id']}/", admin, method="DELETE")[0] == 204
     began = time.monotonic()
     refused = web.each(RELEASES.format("desk"), key)
-    assert refused == [(401, "revoked_token")] * 2
+    assert refused == [(401, "revoked_key")] * 2
     assert time.monotonic() - began < MOST_SECONDS
 
     _, found = agent_keys.issue(owner, actor=owner, name="leaked", scopes=["runtime"], agents=[desk])
     assert web.each(RELEASES.format("desk"), found) == [(200, "")] * 2
     with web.only(1):
-        assert web.ask("/api/v1/token-report/", method="POST", body={"token": found})[0] == 202
-    assert web.each(RELEASES.format("desk"), found) == [(401, "revoked_token")] * 2
+        assert web.ask("/api/v1/key-report/", method="POST", body={"token": found})[0] == 202
+    assert web.each(RELEASES.format("desk"), found) == [(401, "revoked_key")] * 2

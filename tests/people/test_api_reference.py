@@ -22,7 +22,7 @@ def operations() -> dict[str, dict]:
 def test_schema_is_open_api_3_1_and_names_both_ways_to_sign_in(program):
     schema = program(make_user(Role.VIEWER), "read").get("/api/schema/").json()
     assert schema["openapi"].startswith("3.1")
-    assert set(schema["components"]["securitySchemes"]) == {"token", "session"}
+    assert set(schema["components"]["securitySchemes"]) == {"key", "session"}
 
 
 def test_every_call_declares_its_role_and_its_refusals():

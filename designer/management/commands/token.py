@@ -11,7 +11,7 @@ from people.models import CALLS_AT_ONCE, Scope, User
 
 
 class Command(BaseCommand):
-    help = "Makes an API token and prints it, alone and once, on standard output."
+    help = "Makes an API key and prints it, alone and once, on standard output."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="what will use it")
@@ -20,7 +20,7 @@ class Command(BaseCommand):
             "--scope",
             action="append",
             choices=Scope.values,
-            help="may be given several times; without it the token may do what its owner may, or with"
+            help="may be given several times; without it the key may do what its owner may, or with"
             " --agent read releases",
         )
         parser.add_argument(

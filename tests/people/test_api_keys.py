@@ -52,10 +52,10 @@ def test_use_is_noted_at_most_once_an_hour(program):
 @pytest.mark.parametrize(
     ("header", "code"),
     [
-        ("Bearer pgb_short", "malformed_token"),
-        ("Bearer " + "x" * 5000, "malformed_token"),
-        ("Bearer", "malformed_token"),
-        pytest.param(f"Bearer {api_keys.generate()}", "unknown_token", id="never issued"),
+        ("Bearer pgb_short", "malformed_key"),
+        ("Bearer " + "x" * 5000, "malformed_key"),
+        ("Bearer", "malformed_key"),
+        pytest.param(f"Bearer {api_keys.generate()}", "unknown_key", id="never issued"),
         ("Basic YWRtaW46YWRtaW4=", "not_authenticated"),
         ("", "not_authenticated"),
     ],
@@ -70,13 +70,13 @@ def test_revoked_token_is_refused_at_once(program):
     user = make_user()
     client = program(user)
     api_keys.revoke(ApiToken.objects.get(), actor=user)
-    assert client.get("/api/v1/keys/").json()["code"] == "revoked_token"
+    assert client.get("/api/v1/keys/").json()["code"] == "revoked_key"
 
 
 def test_expired_token_is_refused(program):
     client = program(make_user(), expires_at=timezone.now() + timedelta(days=1))
     with time_machine.travel(timezone.now() + timedelta(days=2)):
-        assert client.get("/api/v1/keys/").json()["code"] == "expired_token"
+        assert client.get("/api/v1/keys/").json()["code"] == "expired_key"
 
 
 def test_token_of_somebody_who_left_is_refused(program):
@@ -138,9 +138,9 @@ def test_new_key_over_rest_shows_its_token_once(program):
     client = program(make_user(Role.VIEWER))
     made = client.post("/api/v1/keys/", {"name": "ci", "scopes": ["read"]})
     assert made.status_code == 201
-    assert api_keys.is_well_formed(made.json()["token"])
+    assert api_keys.is_well_formed(made.json()["key"])
     assert made.headers["Cache-Control"] == "no-store"
-    assert "token" not in client.get(f"/api/v1/keys/{made.json()['id']}/").json()
+    assert "key" not in client.get(f"/api/v1/keys/{made.json()['id']}/").json()
 
 
 @pytest.mark.parametrize(

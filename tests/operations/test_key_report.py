@@ -15,22 +15,22 @@ from tests.operations.conftest import reader
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
-URL = "/api/v1/token-report/"
+URL = "/api/v1/key-report/"
 
 
 def issued(owner=None, **fields) -> tuple[ApiToken, str]:
     return api_keys.issue(owner or make_user(), actor=None, name="Leaky", scopes=["read"], **fields)
 
 
-def report(token: str, **more):
-    return APIClient().post(URL, {"token": token, **more})
+def report(key: str, **more):
+    return APIClient().post(URL, {"key": key, **more})
 
 
 def test_whoever_sends_a_key_ends_it():
     key, plain = issued()
     assert report(f" {plain} ", place=f"https://paste.example/{plain}").status_code == 202
     program = APIClient(headers={"authorization": f"Bearer {plain}"})
-    assert program.get("/api/v1/keys/").json()["code"] == "revoked_token"
+    assert program.get("/api/v1/keys/").json()["code"] == "revoked_key"
     entry = AuditEntry.objects.get(action="revoke key")
     assert (entry.actor, entry.object_id) == (None, str(key.pk))
     assert entry.why == (
@@ -60,7 +60,7 @@ def test_half_a_key_or_its_prefix_ends_nothing():
     assert key.state == "active"
 
 
-@pytest.mark.parametrize("body", [{}, {"token": ""}, {"token": "x" * 201}, {"token": 7}, [], {"token": None}])
+@pytest.mark.parametrize("body", [{}, {"key": ""}, {"key": "x" * 201}, {"key": 7}, [], {"key": None}])
 def test_odd_report_is_refused(body):
     assert APIClient().post(URL, body, format="json").status_code == 400
 
@@ -68,7 +68,7 @@ def test_odd_report_is_refused(body):
 def test_session_and_key_of_others_make_no_difference():
     key, plain = issued()
     stranger = APIClient(headers={"authorization": "Bearer nonsense"})
-    assert stranger.post(URL, {"token": plain}).status_code == 202
+    assert stranger.post(URL, {"key": plain}).status_code == 202
     key.refresh_from_db()
     assert key.state == "revoked"
     assert stranger.get(URL).status_code == 405
@@ -80,11 +80,11 @@ def test_one_address_reports_so_often_and_no_more(monkeypatch):
     monkeypatch.setattr("people.throttling.time.time", lambda: 1_800_000_000.0)
     client = APIClient()
     spoofed = [
-        client.post(URL, {"token": "x"}, headers={"X-Forwarded-For": f"10.0.0.{number}"}).status_code
+        client.post(URL, {"key": "x"}, headers={"X-Forwarded-For": f"10.0.0.{number}"}).status_code
         for number in range(5)
     ]
     assert spoofed == [202, 202, 202, 429, 429]
-    assert client.post(URL, {"token": "x"}, REMOTE_ADDR="198.51.100.7").status_code == 202
+    assert client.post(URL, {"key": "x"}, REMOTE_ADDR="198.51.100.7").status_code == 202
     assert REPORTS_PER_MINUTE == 30
 
 
