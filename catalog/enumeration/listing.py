@@ -20,15 +20,15 @@ from catalog import bounds
 from catalog.enumeration import known_pages, store
 from catalog.enumeration.kept_replies import Replies
 from catalog.enumeration.known_pages import FirstPage, RememberedPages
-from catalog.enumeration.store import Harvest, StagedTool, Stopped
+from catalog.enumeration.store import Assessed, Harvest, StagedTool
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
-from catalog.protocols.signature import Signature
 from catalog.review import breaches
-from catalog.rules import diff, inspection, policy, promises
+from catalog.rules import assess, policy
+from catalog.rules.assess import Offer
 from catalog.rules.version_names import version_name
 from catalog.token_estimate import tokens_of
 from core.failpoints import crashpoint
@@ -187,7 +187,6 @@ class _Reading:
         self.pages: list[KnownPage] = []
         self.first: Page | None = None
         self.policy = policy.whole(run.endpoint.policy)
-        self.looks_for_alarms = policy.needs_alarms(self.policy)
 
     def read(self, session: base.Session, guard: _Guard, progress: Progress) -> Harvest:
         for number, page in enumerate(self._listed(session), start=1):
@@ -361,7 +360,7 @@ class _Reading:
             self.staged |= {tool: each.tool_id for tool, each in staged}
             self.stage.put([each for _, each in staged])
         self.stage.settle()
-        self._judge(changed)
+        self._assess(changed)
 
     def _written_otherwise(self) -> set[str]:
         """Of the tools that are waiting those that say what they said, in another form."""
@@ -421,8 +420,8 @@ class _Reading:
             raw=base.canonical(document).decode(),
         )
 
-    def _judge(self, changed: list[tuple[str, StagedTool]]) -> None:
-        """What a changed tool breaks is told; what the endpoint's policy does not let through is stopped."""
+    def _assess(self, changed: list[tuple[str, StagedTool]]) -> None:
+        """A broken promise becomes a finding; what the endpoint's policy does not let through is stopped."""
         if not changed:
             return
         held = [pk for tool, _ in changed if (pk := self.current[tool].in_effect)]
@@ -430,15 +429,20 @@ class _Reading:
         under_label = self._under_label([each for _, each in changed])
         for tool, each in changed:
             pk = self.current[tool].pk
-            old, new = before.get(pk), signature.from_json(each.signature)
-            effects = self._compare(each, old, new) if old else None
-            alarms = inspection.inspect(new) if self.looks_for_alarms else []
-            texts = under_label[pk]
-            is_rewritten = bool(texts) and each.signature not in texts
-            found = policy.classes(effects, alarms, is_rewritten=is_rewritten)
-            if stop := policy.judge(self.policy, found):
+            old, texts = before.get(pk), under_label[pk]
+            crashpoint("compare")
+            found = assess.assess(
+                Offer(old.decoded(), old.label, old.digest) if old else None,
+                Offer(signature.from_json(each.signature), each.label, each.digest),
+                promised=self.protocol.promises,
+                is_rewritten=bool(texts) and each.signature not in texts,
+            )
+            for breach in found.breaches:
+                self.harvest.findings.append(breaches.finding(self.run, pk, breach, old.pk if old else None))
+            stop = found.stop(self.policy)
+            if stop or found.alarms:
                 named = version_name(each.label, len(texts), timezone.now()) if each.label else ""
-                self.harvest.stops[pk] = Stopped(stop, named)
+                self.harvest.assessed[pk] = Assessed(stop, named, assess.to_json(found.alarms))
 
     def _under_label(self, changed: Sequence[StagedTool]) -> dict[int, list[str]]:
         """By tool: the signatures that we hold under the version label that it now comes with."""
@@ -449,16 +453,6 @@ class _Reading:
             if labels[tool] == label:
                 found[tool].append(text)
         return found
-
-    def _compare(self, tool: StagedTool, old: ToolVersion, new: Signature) -> frozenset[diff.Effect]:
-        """What the change does, with a finding for each promise that it breaks."""
-        known = old.decoded()
-        crashpoint("compare")
-        comparison = diff.compare(known, new)
-        update = promises.Update(known, new, old.label, tool.label, tool.digest, comparison)
-        for breach in promises.broken(update, self.protocol.promises):
-            self.harvest.findings.append(breaches.finding(self.run, old.tool_id, breach, old.pk))
-        return comparison.effects
 
     def _conclude(self) -> None:
         """Every tool seen is exactly one of added, changed, unchanged and refused."""

@@ -26,7 +26,7 @@ from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
 from catalog.review import breaches
-from catalog.rules import policy
+from catalog.rules import assess, policy
 from catalog.tools import effective_texts
 from core.errors import DomainError
 from core.failpoints import crashpoint
@@ -91,11 +91,16 @@ class StagedTool(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
-    """`version` is the name of what the policy stops, empty where the vendor numbers nothing."""
+class Assessed:
+    """A changed tool that raised an alarm or that the policy stops.
 
-    stop: policy.Stop
+    `version` is the name of the version, empty where the vendor numbers nothing; `alarms` are as a version
+    keeps them.
+    """
+
+    stop: policy.Stop | None
     version: str
+    alarms: str
 
 
 @dataclass(slots=True)
@@ -116,7 +121,7 @@ class Harvest:
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
     known_pages: list[KnownPage] = field(default_factory=list)
-    stops: dict[int, Stopped] = field(default_factory=dict)
+    assessed: dict[int, Assessed] = field(default_factory=dict)
 
 
 COLUMNS = ", ".join(StagedTool.__struct_fields__)
@@ -134,7 +139,8 @@ CREATE TEMP TABLE staged_tool (
     new_pk bigint NOT NULL DEFAULT nextval(%s::regclass),
     version_pk bigint NOT NULL DEFAULT nextval(%s::regclass),
     is_stored boolean NOT NULL DEFAULT false,
-    stop text NOT NULL DEFAULT '', severity text NOT NULL DEFAULT '', why text NOT NULL DEFAULT ''
+    stop text NOT NULL DEFAULT '', severity text NOT NULL DEFAULT '', why text NOT NULL DEFAULT '',
+    alarms text
 )
 """
 
@@ -324,13 +330,18 @@ def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
 
 
 def _merge(run: Run, harvest: Harvest) -> None:
+    values: dict[str, int | str] = {
+        "endpoint": run.endpoint_id,
+        "run": run.pk,
+        "no_alarms": assess.to_json(()),
+    }
     with connection.cursor() as cursor:
         stops = _stop(cursor, run, harvest)
         added = MERGE_ADDED if harvest.added else ()
         changed = MERGE_CHANGED if harvest.changed else ()
         held = HOLD if stops or harvest.changed else ()
         for statement in (*added, *changed, *held):
-            cursor.execute(statement, {"endpoint": run.endpoint_id, "run": run.pk})
+            cursor.execute(statement, values)
         cursor.execute(TUNED)
         tuned = [tool for (tool,) in cursor.fetchall()]
         cursor.execute("DROP TABLE staged_tool")
@@ -338,17 +349,18 @@ def _merge(run: Run, harvest: Harvest) -> None:
 
 
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
-    """Note on the staged rows what the endpoint's policy does not let through; whether there is any."""
+    """Note on the staged rows what their assessment says; whether the endpoint's policy stops any."""
     if new := policy.judge(policy.whole(run.endpoint.policy), ["new_tool"]):
         cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.says})
-    if harvest.stops:
+    if harvest.assessed:
         facts = [
-            (each.stop.state, each.stop.severity, each.stop.says, each.version)
-            for each in harvest.stops.values()
+            (each.alarms, each.version)
+            + ((each.stop.state, each.stop.severity, each.stop.says) if each.stop else ("", "", ""))
+            for each in harvest.assessed.values()
         ]
-        values = [list(harvest.stops), *zip(*facts, strict=True)]
-        cursor.execute(STOP_CHANGED, [list(column) for column in values])
-    return bool(new or harvest.stops)
+        values = [list(harvest.assessed), *zip(*facts, strict=True)]
+        cursor.execute(NOTE_ASSESSED, [list(column) for column in values])
+    return bool(new or any(each.stop for each in harvest.assessed.values()))
 
 
 TUNED = "SELECT t.id FROM staged_tool s JOIN catalog_tool t ON t.id = s.tool_pk WHERE t.is_tuned"
@@ -357,12 +369,13 @@ UPDATE staged_tool SET stop = %(state)s, severity = %(severity)s,
     why = 'The new tool “' || left(name, 200) || '” ' || %(says)s
 WHERE tool_pk IS NULL
 """
-STOP_CHANGED = """
-UPDATE staged_tool s SET stop = g.stop, severity = g.severity,
-    why = CASE WHEN g.version = '' THEN 'The new version' ELSE 'Version ' || g.version END
-        || ' of “' || left(s.name, 200) || '” ' || g.says
-FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])
-    g (tool, stop, severity, says, version)
+NOTE_ASSESSED = """
+UPDATE staged_tool s SET alarms = g.alarms, stop = g.stop, severity = g.severity,
+    why = CASE WHEN g.stop = '' THEN '' ELSE
+        CASE WHEN g.version = '' THEN 'The new version' ELSE 'Version ' || g.version END
+        || ' of “' || left(s.name, 200) || '” ' || g.says END
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+    g (tool, alarms, version, stop, severity, says)
 WHERE s.tool_pk = g.tool
 """
 MERGE_ADDED = (
@@ -392,11 +405,11 @@ MERGE_CHANGED = (
     """,
     """
     INSERT INTO catalog_toolversion (id, tool_id, ordinal, label, label_key, rewrite, digest, signature, raw,
-        tokens, run_id, first_seen_at)
+        tokens, run_id, first_seen_at, alarms)
     SELECT s.version_pk, t.id, t.version_count + 1, s.label, s.label_key,
         CASE WHEN s.label = '' THEN 0 ELSE (
             SELECT count(*) FROM catalog_toolversion v WHERE v.tool_id = t.id AND v.label = s.label) END,
-        s.digest, s.signature, s.raw, s.tokens, %(run)s, now()
+        s.digest, s.signature, s.raw, s.tokens, %(run)s, now(), coalesce(s.alarms, %(no_alarms)s)
     FROM staged_tool s JOIN catalog_tool t ON t.id = s.tool_pk
     WHERE NOT s.is_stored
     """,

@@ -97,7 +97,8 @@ class ToolVersion(models.Model):
     `ordinal` counts versions in the order in which we first saw them; `label` is the vendor's own
     version text and `label_key` orders labels. `rewrite` counts the versions that were there under the same
     label before this one. `signature` is the normal form as JSON, and `raw` the vendor's document as
-    canonical JSON: texts, because nobody asks the database what is inside.
+    canonical JSON: texts, because no query asks what is inside. `alarms` are those that `rules.assess` raised
+    when the version was recorded; None for one that is inspected after its run, as a new tool's is.
     """
 
     tool = models.ForeignKey(
@@ -114,6 +115,7 @@ class ToolVersion(models.Model):
     signature = models.TextField()
     raw = models.TextField()
     tokens = models.PositiveIntegerField(default=0)
+    alarms = models.TextField(null=True, editable=False)  # noqa: DJ001 - no alarms is not the same as not inspected
     run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="versions")
     first_seen_at = models.DateTimeField(default=timezone.now)
 

@@ -23,6 +23,7 @@ from catalog.protocols.signature import Signature
 from catalog.review import holds
 from catalog.review.holds import Caught
 from catalog.rules import inspection, policy
+from catalog.rules.assess import Offer, assess, kept_alarms
 from catalog.rules.inspection import REVISION, Alarm, links
 from catalog.rules.inspection.letters import skeleton, spelling
 from catalog.rules.inspection.mentions import mentioned
@@ -53,6 +54,9 @@ class _Inspected:
     signature: Signature
     before: Signature | None
     alarms: list[Alarm]
+    judged: (
+        int  # how many of the alarms, from the first, the policy has judged before the version was recorded
+    )
 
 
 def inspect_pending(endpoint_id: int | None = None) -> int:
@@ -98,7 +102,7 @@ def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
         cursor.execute(
             f"""
             SELECT v.id, v.tool_id, v.digest, v.label, v.rewrite, v.first_seen_at,
-                v.id IN (t.current_id, t.stopped_id), v.signature, t.version_count
+                v.id IN (t.current_id, t.stopped_id), v.signature, v.alarms, t.version_count
             FROM catalog_toolversion v JOIN catalog_tool t ON t.id = v.tool_id
             WHERE {condition} ORDER BY v.id LIMIT {CHUNK}
             """,  # noqa: S608 - the conditions stand above
@@ -112,11 +116,15 @@ def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
 
 
 def _inspected(row: tuple[Any, ...], before: str) -> _Inspected:
-    version, tool, digest, label, rewrite, seen, is_listed, text, _ = row
+    version, tool, digest, label, rewrite, seen, is_listed, text, kept, _ = row
     read = normal_form.from_json(text)
     previous = normal_form.from_json(before) if before else None
     name = version_name(label, rewrite, seen) if label else ""
-    return _Inspected(version, tool, digest, name, bool(is_listed), read, previous, inspection.inspect(read))
+    judged = kept_alarms(kept)
+    alarms = assess(None, Offer(read)).alarms if judged is None else judged
+    return _Inspected(
+        version, tool, digest, name, bool(is_listed), read, previous, list(alarms), len(judged or ())
+    )
 
 
 @transaction.atomic
@@ -186,8 +194,9 @@ def _finding(endpoint: Endpoint, run: Run | None, row: _Inspected, alarm: Alarm)
 def _caught(endpoint: Endpoint, rows: Iterable[_Inspected], rewritten: Collection[int]) -> Iterator[Caught]:
     stated = policy.whole(endpoint.policy)
     for row in rows:
-        found = policy.classes((), row.alarms, is_rewritten=row.version in rewritten)
-        if stop := policy.judge(stated, found, row.alarms):
+        alarms = row.alarms[row.judged :]
+        found = policy.classes((), alarms, is_rewritten=row.version in rewritten)
+        if stop := policy.judge(stated, found, alarms):
             name = printable(row.signature.name, 200)
             named = f"Version {row.says_version} of “{name}”" if row.says_version else f"“{name}”"
             yield Caught(row.tool, row.version, row.digest, named, stop)

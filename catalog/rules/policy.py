@@ -24,6 +24,7 @@ Class = Literal[
     "alarm_high",
 ]
 Policy = Mapping[str, str]
+Actions = Mapping[Class, Action]
 
 ACTIONS: dict[Action, str] = {
     "accept": "Accept",
@@ -87,10 +88,6 @@ def whole(stated: Policy) -> dict[Class, Action]:
     return {each: cast(Action, stated.get(each, action)) for each, action in DEFAULT.items()}
 
 
-def needs_alarms(policy: Mapping[Class, Action]) -> bool:
-    return policy["alarm_medium"] != "accept" or policy["alarm_high"] != "accept"
-
-
 def classes(
     effects: Iterable[Effect] | None, alarms: Sequence[Alarm] = (), *, is_rewritten: bool = False
 ) -> set[Class]:
@@ -110,9 +107,7 @@ def classes(
     return found
 
 
-def judge(
-    policy: Mapping[Class, Action], found: Iterable[Class], alarms: Sequence[Alarm] = ()
-) -> Stop | None:
+def judge(policy: Actions, found: Iterable[Class], alarms: Sequence[Alarm] = ()) -> Stop | None:
     """None lets the version through. `alarms` are those that `found` was made of, for the reason."""
     stopping = [each for each in CLASSES if each in set(found) and policy[each] != "accept"]
     if not stopping:

@@ -224,16 +224,3 @@ def test_classes_follow_effects_and_the_worst_alarm():
     assert policy.classes({"cosmetic"}, []) == {"compatible"}
     assert policy.classes({"text"}, alarms) == {"text", "alarm_high"}
     assert policy.classes(set(), alarms[:1]) == {"alarm_medium"}
-
-
-@pytest.mark.parametrize(
-    ("stated", "needed"),
-    [
-        ({}, True),
-        ({"alarm_high": "accept"}, False),
-        ({"alarm_high": "accept", "alarm_medium": "hold"}, True),
-        ({"alarm_high": "block", "alarm_medium": "accept"}, True),
-    ],
-)
-def test_texts_are_inspected_while_they_are_read_if_an_alarm_may_stop_them(stated, needed):
-    assert policy.needs_alarms(policy.whole(stated)) is needed
