@@ -343,7 +343,7 @@ KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
 
 # `make run` says so: one person on one machine, where much is fine that would not be for others.
 LOCAL = os.environ.get("PEGBOARD_LOCAL") == "1"
-# Where links in mail and webhooks lead to, and how mail leaves.
+# Where users open Pegboard (core/public_url.py), and how mail leaves.
 PUBLIC_URL = os.environ.get("PEGBOARD_URL", "").rstrip("/")
 MAIL_FROM = DEFAULT_FROM_EMAIL = os.environ.get("PEGBOARD_MAIL_FROM", "Pegboard <pegboard@localhost>")
 MAIL_IS_SET_UP = bool(os.environ.get("PEGBOARD_MAIL_URL"))

@@ -14,6 +14,7 @@ from catalog.models.tools import ToolStatus
 from catalog.search import Query, search
 from catalog.search.listing import LONGEST_QUESTION, SORT_NAMES
 from core.errors import invalid
+from core.public_url import public_url
 from people.api.generics import APIView
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
@@ -84,7 +85,7 @@ class ToolList(APIView):
     @extend_schema(operation_id="tools_list", parameters=PARAMETERS, responses=ToolRows)
     def get(self, request: Request) -> Response:
         page = search(_query(request))
-        url = request.build_absolute_uri()
+        url = public_url(request.get_full_path(), request)
         return Response(
             {
                 "results": page.rows,

@@ -17,6 +17,7 @@ from django.urls import reverse
 from catalog.notifications.models import Event, Mail, MailAddress, Notice, SendingState
 from core.failpoints import crashpoint
 from core.metrics import Counter
+from core.public_url import public_url
 
 logger = logging.getLogger(__name__)
 
@@ -94,14 +95,14 @@ def _digest(mail: Mail, to: str) -> EmailMessage:
     lines = [line for notice in notices[:MOST_SHOWN] for line in _about(notice)]
     if len(notices) > MOST_SHOWN:
         lines += [f"… and {len(notices) - MOST_SHOWN:,} more.", ""]
-    page = settings.PUBLIC_URL + reverse("notifications")
+    page = public_url(reverse("notifications"))
     return _message(mail, to, _subject(notices), [*lines, "-- ", SIGNATURE.format(url=page)])
 
 
 def _about(notice: Notice) -> list[str]:
     at = f"{notice.told_at:%d %b %H:%M} UTC" if notice.told_at else ""
     says = [f"  {notice.says}"] if notice.says else []
-    return [f"{at}  {notice.title}", *says, f"  {settings.PUBLIC_URL}{notice.path}", ""]
+    return [f"{at}  {notice.title}", *says, f"  {public_url(notice.path)}", ""]
 
 
 def _subject(notices: Sequence[Notice]) -> str:
@@ -119,7 +120,7 @@ def _label(event: str) -> str:
 
 def _confirmation(mail: Mail) -> EmailMessage:
     query = urlencode({"token": token_for(mail.user_id, mail.confirms)})
-    url = f"{settings.PUBLIC_URL}{reverse('notification-confirm')}?{query}"
+    url = f"{public_url(reverse('notification-confirm'))}?{query}"
     lines = (
         f"{mail.user} wants to get mail from Pegboard at this address.",
         "",

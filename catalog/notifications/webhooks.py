@@ -18,7 +18,6 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
@@ -36,6 +35,7 @@ from core.outbound.connection import DEFAULT_LIMITS
 from core.outbound.errors import ProtocolError, printable
 from core.outbound.policy import origin_of, outbound_policy
 from core.outbound.session import Exchange, Session
+from core.public_url import public_url
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -226,7 +226,7 @@ def body(notice: Notice) -> bytes:
             "id": str(notice.pk),
             "title": notice.title,
             "says": notice.says,
-            "url": settings.PUBLIC_URL + notice.path,
+            "url": public_url(notice.path),
             **notice.facts,
         },
     }

@@ -26,6 +26,7 @@ from catalog.vendors import onboarding
 from catalog.views import offers
 from core.errors import DomainError
 from core.oauth.client import ClientAuthentication
+from core.public_url import public_url
 from people.forms import OperationForm
 from people.models import Role
 from people.permissions import person, public, requires
@@ -258,9 +259,9 @@ def _where_it_began(row: Credential) -> str:
 @require_GET
 def client_document(request: HttpRequest) -> HttpResponse:
     """Who we are, for servers where a client id is the address of such a document. No secret is in it."""
-    address = request.build_absolute_uri(reverse("client-document"))
+    address = public_url(reverse("client-document"), request)
     described = registration.about_us(redirect_uri(request), authentication=ClientAuthentication.NONE)
-    return JsonResponse({"client_id": address, "client_uri": request.build_absolute_uri("/"), **described})
+    return JsonResponse({"client_id": address, "client_uri": public_url("/", request), **described})
 
 
 @requires(Role.ADMIN)

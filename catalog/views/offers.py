@@ -19,6 +19,7 @@ from core import strict_json
 from core.errors import DomainError
 from core.oauth.client import ClientAuthentication
 from core.outbound.errors import ProtocolError, RefusedError
+from core.public_url import is_open_elsewhere, public_url
 from people.permissions import person
 
 # Buttons: to look, to fill the form in, to register us there, and to come as the document about us.
@@ -109,6 +110,12 @@ def to_sign_in(request: HttpRequest, row: Credential, *, otherwise: str) -> Http
     `otherwise` is the address of the page that says why not, when it cannot be.
     """
     try:
+        if is_open_elsewhere(request):
+            raise DomainError(
+                "sign_in_elsewhere",
+                f"A sign-in comes back to {public_url('/')}, and this browser is signed in to Pegboard at "
+                "another address. Open Pegboard there and begin the sign-in again.",
+            )
         address = sign_in.begin(
             row,
             actor=person(request),

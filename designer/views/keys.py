@@ -8,6 +8,7 @@ from django.views.decorators.http import require_POST
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
+from core.public_url import public_url
 from designer import agent_keys
 from designer.exports import FORMATS
 from designer.forms import KeyForm
@@ -44,7 +45,7 @@ def key_new(request: HttpRequest) -> HttpResponse:
             form.refuse(error)
         else:
             context = {"key": key, "plain": plain, "agents": facts["agents"]}
-            context["example"] = request.build_absolute_uri(_example(key, facts["agents"]))
+            context["example"] = public_url(_example(key, facts["agents"]), request)
             return render(request, "designer/key_made.html", context)
     return render(request, "designer/key_new.html", {"form": form})
 

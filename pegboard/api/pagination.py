@@ -10,6 +10,7 @@ from rest_framework.views import APIView
 
 from core.errors import DomainError
 from core.pagination import Keyset, Page
+from core.public_url import public_url
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
@@ -22,7 +23,7 @@ class KeysetPagination(BasePagination):
         self, queryset: QuerySet[Any], request: Request, view: APIView | None = None
     ) -> list[Any]:
         keyset: Keyset[Model] = Keyset(queryset, getattr(view, "ordering", ("-id",))[0])
-        self.url = request.build_absolute_uri()
+        self.url = public_url(request.get_full_path(), request)
         self.page = keyset.page(_cursor(request), _limit(request))
         return self.page.rows
 

@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 
 from core import log_context
 from core.db_errors import RETRY_AFTER, Outage, outage
+from core.public_url import public_url
 from pegboard.api.schema import ERRORS
 from pegboard.celery import app as celery_app
 from pegboard.web import api_reference
@@ -136,7 +137,7 @@ def api_docs_group(request: HttpRequest, group: str) -> HttpResponse:
     groups = api_reference.groups()
     if group not in groups:
         raise Http404
-    base = request.build_absolute_uri("/").rstrip("/")
+    base = public_url("/", request).rstrip("/")
     calls = [(call, call.curl(base)) for call in groups[group]]
     return render(request, "people/api_docs_group.html", {"group": group, "groups": groups, "calls": calls})
 

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from core.errors import DomainError
 from core.oauth.client import challenge_of, new_secret
+from core.public_url import public_url
 from people import login_lockout
 from people.forms import LinkForm
 from people.models import Role, User
@@ -98,7 +99,8 @@ def sign_out(request: HttpRequest) -> HttpResponse:
         there = provider.metadata(chosen).sign_out
     except SignInError:
         there = ""
-    query = urlencode({"client_id": chosen.client_id, "post_logout_redirect_uri": _ours(request, "login")})
+    back = public_url(reverse("login"), request)
+    query = urlencode({"client_id": chosen.client_id, "post_logout_redirect_uri": back})
     address = f"{there}{'&' if '?' in there else '?'}{query}" if there else ""
     return render(request, "people/signed_out.html", {"address": address, "provider": chosen})
 
@@ -128,7 +130,7 @@ def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, use
     fields = {
         "response_type": "code",
         "client_id": chosen.client_id,
-        "redirect_uri": _ours(request, "single-sign-on-done"),
+        "redirect_uri": public_url(reverse("single-sign-on-done"), request),
         "scope": chosen.scopes,
         "state": state,
         "nonce": nonce,
@@ -162,7 +164,7 @@ def _claims(request: HttpRequest, chosen: provider.Provider, began: dict[str, An
     token = provider.exchange(
         chosen,
         code=given["code"],
-        redirect_uri=_ours(request, "single-sign-on-done"),
+        redirect_uri=public_url(reverse("single-sign-on-done"), request),
         verifier=began["verifier"],
     )
     return id_tokens.verified(
@@ -191,14 +193,6 @@ def _link(request: HttpRequest, claims: dict[str, Any], began: dict[str, Any]) -
     accounts.link(user, actor=user, issuer=claims["iss"], subject=claims["sub"])
     messages.success(request, "Linked. From now on you can sign in without your password.")
     return redirect(began["after"])
-
-
-def _ours(request: HttpRequest, name: str) -> str:
-    return (
-        f"{settings.PUBLIC_URL}{reverse(name)}"
-        if settings.PUBLIC_URL
-        else request.build_absolute_uri(reverse(name))
-    )
 
 
 def _safe(request: HttpRequest, after: str) -> str:

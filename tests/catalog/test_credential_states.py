@@ -173,6 +173,16 @@ def go_and_come_back(admin, server: AuthorizationServer, credential: Credential)
     )
 
 
+def test_a_sign_in_begins_in_a_browser_to_which_it_comes_back(admin, server, settings):
+    settings.PUBLIC_URL = "https://pegboard.example"
+    at = f"/credentials/{enter(admin, server).pk}/sign-in/"
+    there = admin.post(at, headers={"Origin": "https://pegboard.example"})
+    assert "redirect_uri=https%3A%2F%2Fpegboard.example%2F" in there.content.decode()
+    page = admin.post(at, headers={"Origin": "http://10.0.0.7"}, follow=True)
+    assert "A sign-in comes back to https://pegboard.example/" in text_of(page)
+    assert "Open Pegboard there and begin the sign-in again." in text_of(page)
+
+
 def test_a_person_signs_in_at_the_vendor_and_sees_what_was_granted(admin, server):
     server.grants_scope = "read profile"
     credential = enter(admin, server)

@@ -1,0 +1,96 @@
+"""Every address that Pegboard gives out begins with PEGBOARD_URL, whichever way the request came in."""
+
+from pathlib import Path
+
+import pytest
+from django.conf import settings as product
+from django.test import RequestFactory
+
+from catalog.credentials.oauth.our_addresses import document_url, redirect_uri
+from core.public_url import is_open_elsewhere, public_url
+from people.models import Role
+from tests.factories import make_user, make_vendor
+from tests.pages import signed_in
+
+pytestmark = pytest.mark.django_db
+OURS = "https://pegboard.example"
+
+
+@pytest.fixture
+def at_our_address(settings):
+    settings.PUBLIC_URL = OURS
+
+
+@pytest.fixture
+def request_(rf: RequestFactory):
+    return rf.get("/credentials/")
+
+
+def test_without_a_setting_it_is_the_address_that_was_asked(request_):
+    assert public_url("/keys/", request_) == "http://testserver/keys/"
+    assert public_url("/keys/") == "/keys/"
+
+
+@pytest.mark.usefixtures("at_our_address")
+def test_a_setting_is_the_same_for_every_request(request_):
+    assert public_url("/keys/", request_) == public_url("/keys/") == f"{OURS}/keys/"
+
+
+@pytest.mark.usefixtures("at_our_address")
+def test_authorization_servers_are_told_it(request_):
+    assert redirect_uri(request_) == f"{OURS}/credentials/callback/"
+    assert document_url(request_) == f"{OURS}/credentials/client.json"
+    document = signed_in(Role.VIEWER).get("/credentials/client.json").json()
+    assert document["client_id"] == f"{OURS}/credentials/client.json"
+    assert document["client_uri"] == f"{OURS}/"
+    assert document["redirect_uris"] == [f"{OURS}/credentials/callback/"]
+
+
+@pytest.mark.usefixtures("at_our_address")
+@pytest.mark.parametrize("path", ["/credentials/new/", "/endpoints/new/"])
+def test_pages_show_it_as_the_redirect_address(path):
+    page = signed_in(Role.ADMIN).get(path)
+    assert page.context["redirect_uri"] == f"{OURS}/credentials/callback/"
+
+
+@pytest.mark.usefixtures("at_our_address")
+def test_lists_go_on_there(client):
+    make_vendor(), make_vendor()
+    client.force_login(make_user(Role.VIEWER))
+    page = client.get("/api/v1/vendors/?limit=1").json()
+    assert page["next"].startswith(f"{OURS}/api/v1/vendors/?")
+
+
+@pytest.mark.usefixtures("at_our_address")
+def test_examples_call_it(client):
+    client.force_login(make_user(Role.DESIGNER))
+    assert f"curl {OURS}/api/v1/" in client.get("/api/docs/tools/").content.decode()
+    made = client.post("/keys/new/", {"name": "CI", "scope": "runtime", "days": "30"})
+    assert made.context["example"].startswith(f"{OURS}/"), made.context["form"].errors
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_elsewhere"),
+    [
+        (OURS, False),
+        ("", False),
+        ("null", False),
+        ("http://pegboard.example", True),
+        ("https://10.0.0.7", True),
+    ],
+)
+@pytest.mark.usefixtures("at_our_address")
+def test_a_browser_tells_whether_it_is_open_elsewhere(rf, origin, is_elsewhere):
+    """Its Origin counts: a proxy may have put its own name into Host."""
+    request = rf.post("/", headers={"Origin": origin, "Host": "web:8000"})
+    assert is_open_elsewhere(request) is is_elsewhere
+
+
+def test_one_module_makes_addresses_of_ours():
+    makers = {
+        str(path.relative_to(product.BASE_DIR))
+        for app in ("core", "people", "catalog", "designer", "pegboard")
+        for path in Path(product.BASE_DIR, app).rglob("*.py")
+        if "build_absolute_uri" in path.read_text() or "settings.PUBLIC_URL" in path.read_text()
+    }
+    assert makers == {"core/public_url.py", "pegboard/ops/doctor/setup.py"}
