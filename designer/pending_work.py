@@ -11,11 +11,12 @@ from catalog.models import Finding, Tool, ToolVersion, Vendor
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
+from core.compiled_queries import CompiledQuery, given
 from core.outbound.errors import printable
 from designer.models import Agent, Pin, PinQuerySet, Release
 from designer.releases import drafts, publishing
-from people.compiled_queries import CompiledQuery, any_user, given
 from people.models import ApiToken, Role, Scope, User
+from people.permissions import any_user
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations

@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from core.compiled_queries import Given
 from people.models import RUNTIME_SCOPES, ApiToken, Role, Scope, User
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def requires(
         return view
 
     return declare
+
+
+def any_user(role: Role) -> User:
+    """For `visible_to` in a CompiledQuery: a user with this role, whose id is given as `user`."""
+    return User(pk=cast(int, Given("user")), role=role)
 
 
 def person(request: HttpRequest | Request) -> User:

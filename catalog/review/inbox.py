@@ -13,7 +13,7 @@ from typing import NamedTuple
 from catalog.models import Finding, Vendor
 from catalog.models.findings import FindingQuerySet, FindingState, Severity
 from catalog.rules import causes
-from people.compiled_queries import CompiledQuery, given_keys
+from core.compiled_queries import CompiledQuery, given_keys
 
 PAGE_SIZE = 50
 AT_ONCE = 500  # decisions that one press about everything takes; another press takes the next

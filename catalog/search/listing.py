@@ -22,9 +22,9 @@ from catalog.rules.version_names import version_name
 from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
+from core.compiled_queries import CompiledQuery, given_keys
 from core.consistent_read import one_moment
 from core.errors import DomainError, invalid
-from people.compiled_queries import CompiledQuery, given_keys
 
 RELEVANCE = "relevance"
 SORT_NAMES = (RELEVANCE, *orders.SORTS)

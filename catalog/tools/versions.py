@@ -7,8 +7,8 @@ from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, W
 from django.db.models.functions import Coalesce
 
 from catalog.models import Finding, Tool, ToolVersion
+from core.compiled_queries import CompiledQuery, given_keys
 from core.outbound.errors import printable
-from people.compiled_queries import CompiledQuery, given_keys
 
 # Each says how many agents pin which version: (tool, version, agents). What is above this layer adds itself.
 PINNED: list[Callable[[Collection[int]], Iterable[tuple[int, int, int]]]] = []

@@ -8,12 +8,12 @@ from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint, Finding, Run
 from catalog.models.findings import FindingState
+from core.compiled_queries import CompiledQuery
 from designer import pending_work
 from designer.context_processors import THEMES
 from designer.models import Pin
-from people.compiled_queries import CompiledQuery, any_user
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import any_user, person, requires
 
 SHOWN = 5
 RUNS_LOOKED_AT = 500

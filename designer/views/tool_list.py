@@ -17,11 +17,11 @@ from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, ResultPage
 from catalog.views.asked import number, numbers
+from core.compiled_queries import CompiledQuery, given, given_keys
 from core.errors import DomainError
 from designer import agent_addresses, pins
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin
-from people.compiled_queries import CompiledQuery, given, given_keys
 from people.models import Role
 from people.permissions import person, requires
 

@@ -5,10 +5,11 @@ from django.db import connection
 from django.db.models import Count
 from django.db.models.sql.compiler import SQLCompiler
 
+from core.compiled_queries import CompiledQuery, given, given_keys
 from designer.models import Agent, Pin
 from people import teams
-from people.compiled_queries import CompiledQuery, any_user, given, given_keys
 from people.models import Role, User
+from people.permissions import any_user
 from tests.factories import make_agent, make_pin, make_user
 
 pytestmark = pytest.mark.django_db

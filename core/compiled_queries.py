@@ -1,19 +1,17 @@
-"""Querysets of busy pages, whose SQL is put together once in a process.
+"""Querysets of busy pages, whose SQL is compiled once in a process.
 
-Django puts the SQL of a queryset together each time that it is read. With joins and subqueries this takes
+Django compiles the SQL of a queryset each time that it is read. With joins and subqueries this takes
 1 to 3 ms, which is more than PostgreSQL takes to answer, and a page reads a dozen of them.
 docs/decisions/0045-compiled-queries.md says why it is done this way, and where.
 """
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from django.db import connections
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
-
-from people.models import Role, User
 
 Row = TypeVar("Row", covariant=True)
 
@@ -32,11 +30,6 @@ def given(name: str) -> RawSQL:
 def given_keys(name: str) -> RawSQL:
     """For `pk__in=`: as many as are given."""
     return RawSQL("SELECT unnest(%s::bigint[])", [Given(name)])
-
-
-def any_user(role: Role) -> User:
-    """Stands for a user with this role in `visible_to`; who it is, is given as `user`."""
-    return User(pk=cast(int, Given("user")), role=role)
 
 
 class CompiledQuery(Generic[Row]):
