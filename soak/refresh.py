@@ -12,7 +12,7 @@ from catalog.credentials.oauth import grant_status
 from catalog.models import Grant
 from soak.frame import Field, stopwatch
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.oauth_cases import grant_of, sign, signed_in, status_of, wear_out
+from tests.catalog.credentials.oauth.cases import grant_of, sign, signed_in, status_of, wear_out
 from tests.factories import make_user
 from tests.faults.warm import Warm
 

@@ -10,6 +10,7 @@ from hypothesis import settings as hypothesis_settings
 
 from pegboard.local.embedded import Embedded
 from tests import emptying, one_door
+from tests.vendor import Vendor, serving, tools
 
 hypothesis_settings.register_profile("here", deadline=None)
 hypothesis_settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -103,3 +104,33 @@ def process_environment(transactional_db: None) -> dict[str, str]:
         "REDIS_URL": settings.REDIS_URL,
         "DJANGO_SETTINGS_MODULE": "pegboard.settings",
     }
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    with serving(Vendor(tools(25))) as vendor:
+        yield vendor
+
+
+@pytest.fixture
+def admin_api(db: None):
+    """The API as an administrator calls it."""
+    from tests.clients import signed_in
+
+    return signed_in("admin")
+
+
+@pytest.fixture
+def designer_api(db: None):
+    """The API as a designer calls it."""
+    from tests.clients import signed_in
+
+    return signed_in("designer")
+
+
+@pytest.fixture
+def program(db: None):
+    """Makes a program with a new API key: `program(user, *scopes)`."""
+    from tests.clients import bearer
+
+    return bearer

@@ -39,7 +39,7 @@ from people import api_keys, teams, users
 from people.audit import verify
 from people.models import AuditEntry, Role, User
 from tests.authorization_server import AuthorizationServer, scripted
-from tests.catalog.oauth_cases import grant_of, make_client, sign, wear_out
+from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, wear_out
 from tests.factories import PASSWORD, make_user
 from tests.vendor import Vendor, serving, tool, tools
 

@@ -48,7 +48,7 @@ from people.models import Role, User
 from people.sso import provider
 from tests import vendor as vendors
 from tests.authorization_server import AuthorizationServer, scripted
-from tests.catalog.oauth_cases import wear_out
+from tests.catalog.credentials.oauth.cases import wear_out
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, raw, reply
 from tests.identity_provider import CLIENT, FOREIGN_KEY, RSA_KEY, IdentityProvider

@@ -19,7 +19,7 @@ from catalog.review import inspector
 from core.outbound.errors import RefusedError
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.oauth_cases import make_client, signed_in, wear_out
+from tests.catalog.credentials.oauth.cases import make_client, signed_in, wear_out
 from tests.factories import make_agent, make_endpoint, make_pin, make_user
 from tests.hostile.dialects import DIALECTS, Dialect, schema
 from tests.hostile.shop import Shop

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from catalog.models import Endpoint, EndpointDocument
 from people.models import Role
-from tests.catalog.openapi_documents import document, operation
+from tests.catalog.protocols.openapi.documents import document, operation
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -1,15 +1,8 @@
 import pytest
-from rest_framework.test import APIClient
 
-from people import api_keys
 from people.models import Role, Scope
+from tests.clients import bearer, client_of
 from tests.factories import make_user
-
-
-def client_of(user):
-    client = APIClient()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture
@@ -37,7 +30,4 @@ def bobs_api(bob):
 @pytest.fixture
 def runtime_api(alice):
     """An agent's runtime: a token that reads releases and nothing else."""
-    _, token = api_keys.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
-    client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
-    return client
+    return bearer(alice, Scope.RUNTIME)

@@ -11,7 +11,7 @@ from catalog.vendors import operations as vendor_operations
 from designer import agents, exports, pins
 from designer.releases import publishing
 from people.models import AuditEntry, Role
-from tests.designer.conftest import client_of
+from tests.clients import client_of
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
 from tests.pages import signed_in, text_of
 

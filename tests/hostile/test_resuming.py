@@ -18,7 +18,7 @@ from catalog.models.runs import Trigger
 from core.outbound.connection import Limits
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.oauth_cases import sign, signed_in
+from tests.catalog.credentials.oauth.cases import sign, signed_in
 from tests.factories import make_endpoint, make_user
 from tests.hostile.bench import SECRET, SHORT, Bench, as_admin
 from tests.hostile.dialects import DIALECTS, PAGE

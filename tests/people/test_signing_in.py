@@ -8,7 +8,7 @@ from django.utils import timezone
 from people import login_lockout
 from people.models import FailedSignIn, Role
 from tests.factories import PASSWORD, make_user
-from tests.people.test_limits import SPOOFS
+from tests.people.test_throttling import SPOOFS
 
 pytestmark = pytest.mark.django_db
 

@@ -1,0 +1,158 @@
+"""A worker that is killed in the middle of a call: never sent twice, and never left open."""
+
+import json
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
+import redis
+from celery import Celery
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from catalog.calls import invocation
+from catalog.credentials import operations as credential_operations
+from catalog.enumeration import runs as enumeration_runs
+from catalog.models import Call
+from catalog.models.runs import Trigger
+from catalog.tasks import perform_call
+from pegboard.celery import app
+from people.models import Role
+from tests.catalog.credentials.test_credentials import broker_values, database_rows
+from tests.factories import make_endpoint, make_signature, make_tool, make_user
+from tests.hostile_vendor import HostileVendor, json_reply
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PERFORM = (
+    "import django, sys; django.setup(); "
+    "from catalog.calls import invocation; invocation.perform(int(sys.argv[1]))"
+)
+ANSWER = json_reply({"output_parameters": []})
+CANARY = "kAnarY+vogel/17=geheim"
+
+
+def ask_for(url: str, **fields) -> Call:
+    tool = make_tool(make_signature(), endpoint=make_endpoint(url=url, **fields))
+    return invocation.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+
+
+def let_it_pass(call: Call) -> None:
+    Call.objects.filter(pk=call.pk).update(gives_up_at=timezone.now() - timedelta(seconds=1))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("point", "requests"), [("call-claimed", 0), ("call-answered", 1)])
+def test_a_worker_that_dies_leaves_a_doubt_and_sends_nothing_twice(process_environment, point, requests):
+    with HostileVendor(ANSWER) as vendor:
+        call = ask_for(vendor.url)
+        crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
+        worker = subprocess.run(
+            [sys.executable, "-c", PERFORM, str(call.pk)], env=process_environment | crash, check=False
+        )
+        perform_call(call.pk)
+        assert Call.objects.get().status == "running"
+        let_it_pass(call)
+        invocation.sweep()
+        perform_call(call.pk)
+
+    call.refresh_from_db()
+    assert worker.returncode == -signal.SIGKILL
+    assert len(vendor.requests) == requests
+    assert (call.outcome, call.error_code) == ("unavailable", "WORKER_LOST")
+
+
+def test_the_message_carries_the_number_alone_and_comes_again_until_it_is_heard():
+    call = ask_for("http://127.0.0.1:9")
+    assert Call.objects.get().sent_at is not None
+    first = len(messages_about(call))
+    Call.objects.update(sent_at=timezone.now() - timedelta(minutes=1))
+
+    invocation.sweep()
+    invocation.sweep()
+
+    bodies = messages_about(call)
+    assert (first, len(bodies)) == (1, 2)
+    assert "Oslo" not in "".join(broker_values())
+
+
+@pytest.fixture(autouse=True)
+def empty_queues():
+    """Of what earlier tests have sent, which no worker has heard."""
+    url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
+    with redis.Redis.from_url(url) as broker:
+        broker.delete("calls", "enumeration")
+
+
+def messages_about(call: Call) -> list[str]:
+    return [text for text in broker_values() if invocation.TASK in text and f"[{call.pk}]" in text]
+
+
+def test_calls_have_a_queue_of_their_own():
+    call = ask_for("http://127.0.0.1:9")
+    enumeration_runs.request_run(call.tool.endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
+    url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
+    with redis.Redis.from_url(url) as broker:
+        calls, others = (b"".join(broker.lrange(name, 0, -1)).decode() for name in ("calls", "enumeration"))
+    assert invocation.TASK in calls
+    assert "catalog.tasks.enumerate_endpoint" not in calls
+    assert invocation.TASK not in others
+    assert "catalog.tasks.enumerate_endpoint" in others
+
+
+def test_nothing_is_said_to_a_worker_before_the_row_is_there():
+    with transaction.atomic():
+        call = ask_for("http://127.0.0.1:9")
+        assert messages_about(call) == []
+
+    assert len(messages_about(call)) == 1
+
+
+@pytest.fixture
+def broker_away():
+    away = Celery(broker="redis+socket:///nowhere/at/all.sock", set_as_current=False)
+    away.conf.broker_transport_options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    away.conf.task_publish_retry = settings.CELERY_TASK_PUBLISH_RETRY
+    away.set_current()
+    yield
+    app.set_current()
+
+
+def test_a_broker_that_is_away_loses_no_call(broker_away):
+    call = ask_for("http://127.0.0.1:9")
+
+    assert Call.objects.get() == call
+    assert (call.status, call.sent_at) == ("queued", None)
+
+
+@pytest.mark.parametrize("kind", ["query", "jwt", "bearer"])
+def test_secrets_of_a_call_are_found_nowhere(kind, caplog, capfd):
+    def parrot(line, request):
+        """Says what it was sent, in its address and its headers."""
+        said = {"path": request.target, "auth": request.headers.get("authorization", "")}
+        return json_reply({"message": json.dumps(said)}, status=400)(line, request)
+
+    tokens = []
+    with HostileVendor(parrot) as vendor:
+        details = {"kind": kind, "parameter": "key"}
+        credential = credential_operations.create_credential(
+            actor=make_user(Role.ADMIN), name="Key", url=vendor.url, secret=CANARY, **details
+        )
+        call = ask_for(vendor.url, credential=credential)
+        invocation.perform(call.pk)
+        tokens += [request.headers.get("authorization", "").split()[-1:] for request in vendor.requests]
+
+    secrets = {CANARY, quote(CANARY, safe=""), *(token for found in tokens for token in found)}
+    assert Call.objects.get().error_code == "ECHO"
+    places = [
+        *database_rows(),
+        *broker_values(),
+        *(r.getMessage() for r in caplog.records),
+        *capfd.readouterr(),
+    ]
+    for secret in secrets:
+        assert secret not in "\n".join(places)

@@ -1,0 +1,585 @@
+"""Tokens as ourselves: what is asked, what is taken, and how it is renewed."""
+
+import base64
+import json
+import random
+from datetime import timedelta
+from urllib.parse import unquote_plus
+
+import pytest
+from django.db.models.functions import Now
+
+from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
+from catalog.credentials.oauth import grant_status, tokens
+from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
+from catalog.models import Grant
+from core.errors import DomainError
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
+from people.models import AuditEntry, Role
+from tests.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer, scripted
+from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, signed_in, status_of, wear_out
+from tests.factories import make_endpoint, make_user
+from tests.hostile_vendor import reply, then_waits
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("method", ["basic", "post"])
+def test_client_proves_who_it_is(method):
+    with AuthorizationServer(method=method) as server:
+        token = tokens.token_for(make_client(server, resource="https://api.example/x", audience="us"))
+
+    assert server.is_good(token.secret.reveal())
+    request, form = server.requests[0], server.forms[0]
+    assert form["grant_type"] == "client_credentials"
+    assert (form["scope"], form["resource"], form["audience"]) == (
+        "read write",
+        "https://api.example/x",
+        "us",
+    )
+    if method == "basic":
+        sent = base64.b64decode(request.headers["authorization"].removeprefix("Basic ")).decode()
+        assert [unquote_plus(part) for part in sent.split(":")] == [CLIENT_ID, CLIENT_SECRET]
+        assert sent.startswith("pegboard%3A1:"), "RFC 6749 section 2.3.1: encoded before they are joined"
+    else:
+        assert (form["client_id"], form["client_secret"]) == (CLIENT_ID, CLIENT_SECRET)
+
+
+def test_public_client_says_its_name_only():
+    with AuthorizationServer(method="none", client_secret=None) as server:
+        credential = signed_in(server)
+        wear_out(credential)
+        tokens.token_for(credential)
+
+    assert [form["client_id"] for form in server.forms] == [CLIENT_ID] * 2
+    assert credential.sealed == ""
+
+
+def test_token_is_kept_and_used_again():
+    with AuthorizationServer() as server:
+        credential = make_client(server)
+        first, second = tokens.token_for(credential), tokens.token_for(credential)
+
+    assert first.secret.reveal() == second.secret.reveal()
+    assert len(server.forms) == 1
+    grant = grant_of(credential)
+    assert "access-token" not in json.dumps(list(Grant.objects.values()), default=str)
+    assert timedelta(minutes=46) < grant.renew_at - grant.now < timedelta(minutes=48)
+    assert grant.expires_at - grant.now == pytest.approx(timedelta(hours=1), abs=timedelta(seconds=20))
+
+
+def test_extra_parameters_go_along():
+    with AuthorizationServer() as server:
+        tokens.token_for(make_client(server, parameters={"tenant": "a b&c"}))
+
+    assert server.forms[0]["tenant"] == "a b&c"
+
+
+ODD = {
+    "[]": (b"[]", "TOKEN_SHAPE"),
+    "a text": (b'"token"', "TOKEN_SHAPE"),
+    "a web page": (b"<html>Sign in</html>", "TOKEN_NOT_JSON"),
+    "nothing": (b"", "TOKEN_EMPTY_REPLY"),
+    "no token": ({"token_type": "Bearer"}, "TOKEN_MISSING"),
+    "a number for a token": ({"access_token": 7}, "TOKEN_TEXT"),
+    "a token with a line break": ({"access_token": "a\r\nX-Evil: 1"}, "TOKEN_TEXT"),
+    "an endless token": ({"access_token": "a" * 20_000}, "TOKEN_TEXT"),
+    "mac": ({"token_type": "mac"}, "TOKEN_TYPE"),
+    "no type": ({"token_type": None}, "TOKEN_TYPE"),
+    "-5 seconds": ({"expires_in": -5}, "TOKEN_LIFE"),
+    "0 seconds": ({"expires_in": 0}, "TOKEN_LIFE"),
+    "soon": ({"expires_in": "soon"}, "TOKEN_LIFE"),
+    "+60": ({"expires_in": "+60"}, "TOKEN_LIFE"),
+    "true seconds": ({"expires_in": True}, "TOKEN_LIFE"),
+    "1.5 seconds": ({"expires_in": 1.5}, "TOKEN_LIFE"),
+    "1e400 seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":1e400}', "TOKEN_JSON_NUMBER"),
+    "10^400 seconds": (  # JSON has no largest number, and a float has
+        b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":-1' + b"0" * 400 + b"}",
+        "TOKEN_LIFE",
+    ),
+    "NaN seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":NaN}', "TOKEN_JSON_SYNTAX"),
+    "two tokens": (b'{"access_token":"a","access_token":"b","token_type":"Bearer"}', "TOKEN_JSON_DUPLICATE"),
+    "a list of scopes": ({"scope": ["read"]}, "TOKEN_SCOPE"),
+    "a refresh token that is none": ({"refresh_token": {"a": 1}}, "TOKEN_TEXT"),
+    "10 MB": (b'{"access_token":"' + b"a" * 10_000_000 + b'"}', "TOKEN_BODY_TOO_LARGE"),
+    "an error that is a list": ({"error": ["x"]}, "TOKEN_SHAPE"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_reply_is_refused_with_a_code_and_a_sentence(name):
+    answer, code = ODD[name]
+    if isinstance(answer, dict):
+        answer = {"access_token": "a-fine-token", "token_type": "Bearer", "expires_in": 60} | answer
+        if name == "no token":
+            del answer["access_token"]
+    with AuthorizationServer(scripts=[scripted(answer)]) as server:
+        credential = make_client(server)
+        with pytest.raises(ProtocolViolationError) as raised:
+            tokens.token_for(credential)
+
+    assert raised.value.code == code
+    grant = grant_of(credential)
+    assert (grant.access_token, grant.generation, grant.error_code) == ("", 0, code)
+    assert grant.error_message.endswith((".", "?"))
+    assert status_of(credential).state == grant_status.State.EXPIRING
+
+
+@pytest.mark.parametrize("seconds", [3600, "3600", 3600.0, 10**17, 10**400])
+def test_life_is_a_number_of_seconds(seconds):
+    answer = {"access_token": "a-fine-token", "token_type": "bEARER", "expires_in": seconds}
+    with AuthorizationServer(scripts=[scripted(answer)]) as server:
+        credential = make_client(server)
+        tokens.token_for(credential)
+
+    assert grant_of(credential).expires_at > grant_of(credential).now + timedelta(minutes=59)
+
+
+def test_errors_of_oauth_are_said_in_our_words_and_theirs():
+    answer = {"error": "invalid_client", "error_description": f"<b>who is {CLIENT_SECRET}?</b>\u202e"}
+    with AuthorizationServer(scripts=[scripted(answer, 401)]) as server:
+        credential = make_client(server)
+        with pytest.raises(RefusedError) as raised:
+            tokens.token_for(credential)
+
+    assert raised.value.code == "TOKEN_INVALID_CLIENT"
+    assert "does not accept this client id and secret" in raised.value.message
+    assert "“<b>who is •••?</b>\\u202e”" in raised.value.message
+    status = status_of(credential)
+    assert (status.state, status.remedy) == (grant_status.State.REFUSED, grant_status.Remedy.EDIT)
+
+
+@pytest.mark.parametrize("spelling", [lambda s: s, lambda s: base64.b64encode(s.encode()).decode()])
+def test_secret_that_comes_back_in_an_error_is_struck_out(spelling):
+    answer = {"error": "odd", "error_description": "x" * 190 + spelling(CLIENT_SECRET)}
+    with AuthorizationServer(scripts=[scripted(answer, 400)]) as server:
+        credential = make_client(server)
+        with pytest.raises(RefusedError) as raised:
+            tokens.token_for(credential)
+
+    assert spelling(CLIENT_SECRET)[:6] not in raised.value.message + grant_of(credential).error_message
+
+
+def test_server_that_is_away_is_left_alone_for_a_while_and_that_is_shown():
+    away = reply(b"", status=503, headers={"Retry-After": "90"})
+    with AuthorizationServer(scripts=[away]) as server:
+        credential = make_client(server)
+        for _ in range(3):
+            with pytest.raises(UnavailableError) as raised:
+                tokens.token_for(credential)
+
+        assert len(server.forms) == 1
+        grant = grant_of(credential)
+        assert timedelta(seconds=85) < grant.retry_at - grant.now <= timedelta(seconds=90)
+        assert raised.value.retry_after == pytest.approx(90, abs=5)
+        assert "503" in status_of(credential).message
+        Grant.objects.update(retry_at=Now() - timedelta(seconds=1))
+        tokens.token_for(credential)
+
+    assert status_of(credential).state == grant_status.State.OK
+    assert grant_of(credential).failures == 0
+
+
+def test_pauses_grow_to_an_hour():
+    pauses = [tokens.back_off(failures, None, chance=lambda: 0.5) for failures in range(1, 12)]
+
+    assert pauses[:3] == [30, 60, 120]
+    assert pauses[-1] == 3600
+    assert tokens.back_off(1, 10**9) == 86_400
+
+
+@pytest.mark.parametrize(("life", "before"), [(3600, 720), (600, 120), (200, 60), (60, 30), (2, 1)])
+def test_renewal_is_early(life, before):
+    assert tokens.early(life, chance=lambda: 0) == before
+    assert before <= tokens.early(life, random.random) <= min(before * 1.1, life / 2)
+
+
+def test_token_that_still_works_is_used_while_the_server_is_away():
+    with AuthorizationServer() as server:
+        credential = make_client(server)
+        first = tokens.token_for(credential)
+        wear_out(credential, seconds=60)
+        server.scripts = [reply(b"", status=500)]
+        second, third = tokens.token_for(credential), tokens.token_for(credential)
+
+    assert first.generation == second.generation == third.generation
+    assert len(server.forms) == 2
+    status = status_of(credential)
+    assert status.state == grant_status.State.EXPIRING
+    assert "The token is good until" in status.message
+
+
+def test_unknown_life_is_used_until_refused():
+    with AuthorizationServer(life=None) as server:
+        credential = make_client(server)
+        first = tokens.token_for(credential)
+        assert first.good_for is None
+        assert tokens.token_for(credential).generation == first.generation
+        other = tokens.token_for(credential, refused=first.generation)
+        assert tokens.token_for(credential, refused=first.generation).generation == other.generation
+
+    assert len(server.forms) == 2
+
+
+def test_granted_scope_is_held_against_what_was_asked():
+    with AuthorizationServer(grants_scope="read,admin") as server:
+        credential = make_client(server)
+        tokens.token_for(credential)
+
+    status = status_of(credential)
+    assert (status.granted, status.missing, status.extra) == (["read", "admin"], ["write"], ["admin"])
+
+
+def test_refresh_brings_a_new_pair_and_the_old_one_is_gone():
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        before = grant_of(credential)
+        wear_out(credential)
+        tokens.token_for(credential)
+        wear_out(credential)
+        token = tokens.token_for(credential)
+
+    sent = [form.get("refresh_token") for form in server.forms]
+    assert len(set(sent)) == 3, "each refresh token is sent once"
+    assert server.is_good(token.secret.reveal())
+    assert server.revoked == 0
+    assert grant_of(credential).generation == before.generation + 2
+    assert "scope" not in server.forms[1]
+    assert server.forms[1]["resource"] == f"{server.url}/"
+
+
+def test_reply_without_a_new_refresh_token_keeps_the_old_one():
+    with AuthorizationServer(rotates=False) as server:
+        credential = signed_in(server)
+        for _ in range(2):
+            wear_out(credential)
+            tokens.token_for(credential)
+
+    assert server.forms[1]["refresh_token"] == server.forms[2]["refresh_token"]
+
+
+def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        server.families[0].is_revoked = True
+        wear_out(credential)
+        for _ in range(3):
+            with pytest.raises(NeedsSignInError, match=r"Please sign in again since \d\d:\d\d:\d\d UTC"):
+                tokens.token_for(credential)
+        assert tokens.due() == []
+        asked = len(server.forms)
+        sign(server, credential, make_user(Role.ADMIN))
+        tokens.token_for(credential)
+
+    assert asked == 2
+    assert status_of(credential).state == grant_status.State.OK
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        scripted({"error": "invalid_client"}, 401),
+        scripted({"error": "temporarily_unavailable"}, 400),
+        scripted({"error": "invalid_scope"}, 400),
+        scripted(b"<html>", 200),
+        reply(b"", status=500),
+        reply(b"gone", status=404),
+        reply(b"", status=302, headers={"Location": "http://127.0.0.66/token"}),
+        lambda line, request: None,
+    ],
+)
+def test_any_other_failure_leaves_the_sign_in_alone(answer, monkeypatch):
+    monkeypatch.setattr(tokens, "AGAIN_AFTER", 0.0)
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        wear_out(credential)
+        server.scripts = [answer, answer]
+        with pytest.raises(ProtocolError):
+            tokens.token_for(credential)
+        server.scripts = []
+        assert status_of(credential).state in (grant_status.State.EXPIRING, grant_status.State.REFUSED)
+        Grant.objects.update(retry_at=None)
+        tokens.token_for(credential)
+
+    assert status_of(credential).state == grant_status.State.OK
+
+
+def test_without_a_refresh_token_a_person_is_asked_in_time():
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        Grant.objects.update(refresh_token="", renew_at=None)
+        assert status_of(credential).state == grant_status.State.EXPIRING
+        Grant.objects.update(expires_at=Now() - timedelta(seconds=1))
+        assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
+        with pytest.raises(NeedsSignInError, match="Please sign in again"):
+            tokens.token_for(credential)
+
+    assert len(server.forms) == 1
+
+
+def test_whoever_waits_too_long_for_another_is_told(monkeypatch):
+    monkeypatch.setattr(tokens, "PATIENCE", 0.3)
+    with AuthorizationServer() as server:
+        credential = make_client(server)
+        Grant.objects.update(lease_until=Now() + timedelta(seconds=30))
+        with pytest.raises(BusyError, match="just being renewed"):
+            tokens.token_for(credential)
+
+    assert server.forms == []
+
+
+def test_reply_that_does_not_come_ends_before_the_lease(monkeypatch):
+    from dataclasses import replace
+
+    from core.oauth import http
+
+    assert timedelta(seconds=http.LIMITS.session) < tokens.LEASE
+    monkeypatch.setattr(http, "LIMITS", replace(http.LIMITS, request=0.2))
+    with AuthorizationServer(scripts=[then_waits(b"")]) as server:
+        credential = make_client(server)
+        with pytest.raises(UnavailableError):
+            tokens.token_for(credential)
+
+    grant = grant_of(credential)
+    assert grant.lease_until is None
+    assert grant.started_at is not None, "it is not known what became of the request"
+
+
+def test_due_tokens_are_renewed_before_anybody_asks():
+    with AuthorizationServer() as server:
+        used, idle, fresh = (make_client(server, name=name) for name in ("used", "idle", "fresh"))
+        for credential in (used, idle, fresh):
+            tokens.token_for(credential)
+        for credential in (used, idle):
+            wear_out(credential, seconds=60)
+        Grant.objects.filter(credential=idle).update(used_at=Now() - timedelta(days=2))
+        assert tokens.due() == [used.pk]
+        tokens.renew_early(used.pk)
+        tokens.renew_early(used.pk)
+        assert tokens.due() == []
+
+    assert len(server.forms) == 4
+
+
+def test_token_server_elsewhere_gets_neither_secret_nor_token():
+    with AuthorizationServer() as server, AuthorizationServer() as other:
+        credential, admin = signed_in(server), make_user(Role.ADMIN)
+        credential_operations.update_credential(credential, actor=admin, token_url=f"{other.url}/token")
+        with pytest.raises(NeedsSignInError):
+            tokens.token_for(credential)
+
+        assert other.requests == []
+        status = status_of(credential)
+        assert (status.state, status.remedy) == (grant_status.State.REFUSED, grant_status.Remedy.ENTER_SECRET)
+        grant = grant_of(credential)
+        assert (grant.access_token, grant.refresh_token, grant.credential.sealed) == ("", "", "")
+        credential_operations.replace_secret(credential, actor=admin, secret="another secret")
+        assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
+
+
+def test_another_scope_brings_another_token():
+    with AuthorizationServer() as server:
+        credential = make_client(server)
+        tokens.token_for(credential)
+        credential_operations.update_credential(
+            credential, actor=make_user(Role.ADMIN), scope="  read   only "
+        )
+        tokens.token_for(credential)
+
+    assert [form["scope"] for form in server.forms] == ["read write", "read only"]
+
+
+def test_removed_credential_leaves_no_token():
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
+        with pytest.raises(DomainError, match="removed"):
+            tokens.token_for(credential)
+
+    assert not Grant.objects.exists()
+
+
+def test_trail_names_no_secret():
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        credential_operations.update_credential(credential, actor=make_user(Role.ADMIN), scope="read")
+        credential_operations.sign_out(credential, actor=make_user(Role.ADMIN))
+        credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
+
+    entries = AuditEntry.objects.filter(kind="credential").order_by("pk")
+    assert [entry.action for entry in entries] == ["enter", "sign in", "edit", "sign out", "remove"]
+    written = json.dumps(list(entries.values("before", "after")))
+    assert "read write" in written
+    assert not any(word in written for word in (CLIENT_SECRET, "access-token", "refresh-token", "code-1"))
+
+
+def test_draft_is_tried_with_a_token_that_is_kept_nowhere():
+    with AuthorizationServer() as server:
+        draft = credential_operations.draft_credential(
+            name="Draft", kind="oauth_client", url=server.url, secret=CLIENT_SECRET, **server.settings()
+        )
+        endpoint = make_endpoint(url=server.url)
+        endpoint.credential = draft
+        with sessions.open_session(endpoint) as session:
+            assert session.get("/tools").status == 200
+
+    assert not Grant.objects.exists()
+
+
+WRONG = {
+    "token_url": [
+        "",
+        "ftp://x.example/",
+        "http://user@x.example/",
+        "https://x.example/#a",
+        "https://x.example/?client_id=1",
+    ],
+    "authorization_url": ["", "https://x.example/?state=1"],
+    "issuer": ["no address"],
+    "client_id": ["", "naïve", "a\nb"],
+    "client_authentication": ["mtls"],
+    "scope": ['a "b"', "x" * 3000],
+    "resource": ["no address", "https://x.example/#part"],
+    "parameters": [
+        {"state": "1"},
+        {"Client_Secret": "1"},
+        {"a b": "1"},
+        {"a": 1},
+        {"a": "\n"},
+        [],
+        {str(n): "" for n in range(21)},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in WRONG.items() for value in values]
+)
+def test_wrong_setting_is_marked(field, value):
+    with AuthorizationServer() as server, pytest.raises(DomainError) as refused:
+        make_client(server, "oauth_code", **{field: value})
+
+    assert list(refused.value.fields) == [field]
+
+
+def test_client_without_a_secret_cannot_ask_for_itself():
+    with AuthorizationServer() as server, pytest.raises(DomainError) as refused:
+        make_client(server, client_authentication="none", secret="")
+
+    assert "client_authentication" in refused.value.fields
+
+
+def test_new_secret_mends_a_refused_client():
+    with AuthorizationServer() as server:
+        credential = make_client(server, secret="a wrong one")
+        for _ in range(2):
+            with pytest.raises(ProtocolError):
+                tokens.token_for(credential)
+        assert len(server.forms) == 1
+        credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret=CLIENT_SECRET)
+        tokens.token_for(credential)
+
+    assert status_of(credential).state == grant_status.State.OK
+
+
+def test_client_may_become_a_public_one_and_back():
+    with AuthorizationServer() as server:
+        credential, admin = signed_in(server), make_user(Role.ADMIN)
+        credential_operations.update_credential(credential, actor=admin, client_authentication="none")
+        assert grant_of(credential).credential.sealed == ""
+        changed = {"client_authentication": "post", "secret": CLIENT_SECRET}
+        credential_operations.update_credential(credential, actor=admin, **changed)
+
+    assert grant_of(credential).credential.sealed
+    assert status_of(credential).state == grant_status.State.OK
+
+
+def test_what_happens_by_itself_is_in_the_trail():
+    with AuthorizationServer() as server:
+        credential, ours = signed_in(server), make_client(server, secret="a wrong one")
+        server.families[0].is_revoked = True
+        wear_out(credential)
+        for one in (credential, ours):
+            with pytest.raises(ProtocolError):
+                tokens.token_for(one)
+        tokens.note_refusal(ours, 0)
+
+    entries = AuditEntry.objects.filter(actor=None).order_by("pk")
+    assert [(entry.action, entry.after["code"]) for entry in entries] == [
+        ("end sign-in", "TOKEN_INVALID_GRANT"),
+        ("refuse", "TOKEN_INVALID_CLIENT"),
+    ]
+
+
+def test_refused_client_is_said_as_such_while_it_is_left_alone():
+    with AuthorizationServer() as server:
+        credential = make_client(server, secret="a wrong one")
+        for _ in range(2):
+            with pytest.raises(RefusedError, match="client id and secret"):
+                tokens.token_for(credential)
+
+
+def test_without_a_refresh_token_a_refusal_by_the_vendor_ends_the_sign_in():
+    with AuthorizationServer(life=None) as server:
+        credential = signed_in(server)
+        Grant.objects.update(refresh_token="")
+        assert tokens.token_for(credential).good_for is None
+        with pytest.raises(NeedsSignInError, match="is not taken by the vendor any more"):
+            tokens.token_for(credential, refused=1)
+
+    assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
+
+
+def test_request_for_a_token_does_not_show_itself():
+    from catalog.credentials.oauth import asking
+    from core.encryption import Secret
+
+    with AuthorizationServer() as server:
+        grant = grant_of(make_client(server))
+    form = asking.token_form(grant, Secret(CLIENT_SECRET), asking.refresh_fields(grant, Secret("r-token")))
+
+    assert repr(form) == "Form()"
+
+
+def test_token_that_ended_unused_is_no_worry():
+    with AuthorizationServer() as server:
+        credential = signed_in(server)
+        wear_out(credential)
+        status = status_of(credential)
+
+    assert (status.state, status.message) == (
+        grant_status.State.OK,
+        "The last token is over; the next one is asked for when it is needed.",
+    )
+
+
+@pytest.mark.parametrize(("left", "asked"), [(50, 1), (20, 2)])
+def test_scheduler_has_the_first_chance_to_renew(left, asked):
+    """Of a token that is to be renewed a minute before its end, half a minute is left to the scheduler."""
+    with AuthorizationServer() as server:
+        credential = make_client(server)
+        tokens.token_for(credential)
+        ends = Now() + timedelta(seconds=left)
+        Grant.objects.update(expires_at=ends, renew_at=ends - timedelta(seconds=60))
+        assert tokens.due() == [credential.pk]
+        tokens.token_for(credential)
+
+    assert len(server.forms) == asked
+
+
+def test_renewal_leaves_alone_what_was_encrypted_under_a_new_key_meanwhile():
+    """Rotation writes while a server is asked; what it wrote must not be taken back."""
+    from core import encryption
+    from core.encryption import Secret
+
+    with AuthorizationServer(rotates=False) as server:
+        credential = signed_in(server)
+        wear_out(credential)
+        grant = tokens.read(credential.pk)
+        token = Secret(server.families[0].current)
+        anew = encryption.encrypt(token, row=grant.pk, field=tokens.field_of("refresh_token"))
+        Grant.objects.update(refresh_token=anew)
+        assert tokens.renew(grant)
+
+    assert grant_of(credential).refresh_token == anew

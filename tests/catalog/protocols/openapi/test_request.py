@@ -1,0 +1,333 @@
+"""Requests are built as the document says, and replies are read for what they are."""
+
+import json
+from urllib.parse import parse_qsl, unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.protocols.openapi import request as openapi_request
+from catalog.protocols.openapi.request import UnusableArgumentError
+from core.outbound.errors import ProtocolViolationError, RefusedError
+from core.outbound.reply import Reply
+from tests.catalog.protocols.openapi.documents import answers, operation, read, takes
+
+COLORS = ["blue", "black", "brown"]
+POINT = {"R": 100, "G": 200, "B": 150}
+
+
+def parameter(name, place="query", **members):
+    return {"name": name, "in": place, "schema": {}, **members}
+
+
+def built(described, value, path="/x", **op):
+    whole = read(operation("a", parameters=[described], **op), path, "get")
+    return openapi_request.build(whole, {described["name"]: value})
+
+
+# The table of https://spec.openapis.org/oas/v3.1.1.html#style-examples
+PATHS = [
+    ("simple", False, "blue", "blue"),
+    ("simple", False, COLORS, "blue,black,brown"),
+    ("simple", False, POINT, "R,100,G,200,B,150"),
+    ("simple", True, COLORS, "blue,black,brown"),
+    ("simple", True, POINT, "R=100,G=200,B=150"),
+    ("label", False, "blue", ".blue"),
+    ("label", False, COLORS, ".blue,black,brown"),
+    ("label", False, POINT, ".R,100,G,200,B,150"),
+    ("label", True, COLORS, ".blue.black.brown"),
+    ("label", True, POINT, ".R=100.G=200.B=150"),
+    ("matrix", False, "blue", ";color=blue"),
+    ("matrix", False, COLORS, ";color=blue,black,brown"),
+    ("matrix", False, POINT, ";color=R,100,G,200,B,150"),
+    ("matrix", True, COLORS, ";color=blue;color=black;color=brown"),
+    ("matrix", True, POINT, ";R=100;G=200;B=150"),
+]
+QUERIES = [
+    ("form", False, "blue", "color=blue"),
+    ("form", False, "", "color="),
+    ("form", False, COLORS, "color=blue,black,brown"),
+    ("form", False, POINT, "color=R,100,G,200,B,150"),
+    ("form", True, COLORS, "color=blue&color=black&color=brown"),
+    ("form", True, POINT, "R=100&G=200&B=150"),
+    ("form", True, [], ""),
+    ("form", False, [], ""),
+    ("spaceDelimited", False, COLORS, "color=blue%20black%20brown"),
+    ("spaceDelimited", False, POINT, "color=R%20100%20G%20200%20B%20150"),
+    ("spaceDelimited", True, COLORS, "color=blue&color=black&color=brown"),
+    ("pipeDelimited", False, COLORS, "color=blue%7Cblack%7Cbrown"),
+    ("pipeDelimited", False, POINT, "color=R%7C100%7CG%7C200%7CB%7C150"),
+    ("deepObject", True, POINT, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
+    ("deepObject", True, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D%5B%5D=1&color%5Ba%5D%5Bb%5D%5B%5D=2"),
+]
+
+
+@pytest.mark.parametrize(("style", "explode", "value", "expected"), PATHS)
+def test_path_is_expanded_in_every_style(style, explode, value, expected):
+    described = parameter("color", "path", style=style, explode=explode, required=True)
+    assert built(described, value, "/x/{color}/y").path == f"/x/{expected}/y"
+
+
+@pytest.mark.parametrize(("style", "explode", "value", "expected"), QUERIES)
+def test_query_is_written_in_every_style(style, explode, value, expected):
+    assert built(parameter("color", style=style, explode=explode), value).query == expected
+
+
+def test_query_of_no_style_is_an_exploded_form():
+    assert built(parameter("color"), COLORS).query == "color=blue&color=black&color=brown"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, "true"),
+        (False, "false"),
+        (7, "7"),
+        (0.5, "0.5"),
+        ("ä&=+ #", "%C3%A4%26%3D%2B%20%23"),
+        ([None], ""),
+    ],
+)
+def test_values_are_written_as_json_says_them(value, expected):
+    assert built(parameter("p"), value).query == f"p={expected}"
+
+
+def test_reserved_characters_stay_where_the_vendor_allows_them():
+    assert built(parameter("p", allowReserved=True), "a/b?c&d=e#f").query == "p=a/b?c%26d%3De%23f"
+    assert built(parameter("p"), "a/b?").query == "p=a%2Fb%3F"
+
+
+def test_parameter_of_a_media_type_travels_as_json():
+    described = {"name": "p", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}}
+    assert unquote(built(described, {"a": [1]}).query) == 'p={"a":[1]}'
+
+
+@pytest.mark.parametrize(
+    ("explode", "value", "expected"),
+    [
+        (False, "a b", "a b"),
+        (False, COLORS, "blue,black,brown"),
+        (False, POINT, "R,100,G,200,B,150"),
+        (True, POINT, "R=100,G=200,B=150"),
+        (False, 5, "5"),
+    ],
+)
+def test_headers_are_simple(explode, value, expected):
+    assert built(parameter("X-A", "header", explode=explode), value).headers["X-A"] == expected
+
+
+def test_cookies_go_into_one_header():
+    parameters = [parameter("a", "cookie"), parameter("b", "cookie", explode=False)]
+    whole = read(operation("a", parameters=parameters))
+    assert openapi_request.build(whole, {"a": "x;y", "b": [1, 2]}).headers["Cookie"] == "a=x%3By; b=1,2"
+
+
+def test_what_was_not_given_is_not_sent():
+    whole = read(operation("a", parameters=[parameter("p"), parameter("X-A", "header")]))
+    call = openapi_request.build(whole, {"p": None})
+    assert (call.query, call.headers, call.content) == ("", {}, None)
+
+
+def test_path_argument_must_not_be_empty():
+    described = parameter("id", "path")
+    with pytest.raises(UnusableArgumentError) as caught:
+        built(described, "", "/x/{id}")
+    assert caught.value.name == "id"
+
+
+def test_value_in_the_path_never_leaves_its_place():
+    assert built(parameter("id", "path"), "../a?b#c/d%", "/x/{id}").path == "/x/..%2Fa%3Fb%23c%2Fd%25"
+    assert built(parameter("id", "path"), "{x}", "/x/{id}/{id}").path == "/x/%7Bx%7D/%7Bx%7D"
+
+
+def test_fixed_query_of_a_path_is_kept_and_a_fragment_is_not():
+    whole = read(operation("a", parameters=[parameter("p")]), "/x?action=do#frag")
+    call = openapi_request.build(whole, {"p": "1"})
+    assert (call.path, call.query) == ("/x", "action=do&p=1")
+
+
+def sent(schema, arguments, media="application/json", **media_members):
+    op = operation("a", requestBody=takes(schema, media, **media_members))
+    return openapi_request.build(read(op), arguments)
+
+
+MEMBERS = {"type": "object", "properties": {"a": {}, "b": {}, "c": {}}}
+
+
+def test_members_become_a_json_object():
+    call = sent(MEMBERS, {"a": [1, None], "b": {"x": "ü"}, "c": None})
+    assert json.loads(call.content) == {"a": [1, None], "b": {"x": "ü"}}
+    assert call.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("media", "content"),
+    [("application/json", b'{"a":null}'), ("application/x-www-form-urlencoded", b"")],
+)
+def test_null_is_sent_where_a_member_takes_it_and_the_body_can_say_it(media, content):
+    members = {"a": {"type": "string", "nullable": True}, "b": {"type": "string"}}
+    call = sent({"type": "object", "properties": members}, {"a": None, "b": None}, media)
+    assert call.content == content
+
+
+def test_null_is_sent_where_it_means_something():
+    schema = {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "string"}}}
+    assert json.loads(sent(schema, {"a": None, "b": None}).content) == {"a": None}
+
+
+def test_required_body_is_sent_even_if_it_is_empty():
+    assert sent(MEMBERS, {}).content == b"{}"
+
+
+def test_optional_body_is_left_out_when_nothing_was_given():
+    op = operation("a", requestBody=takes(MEMBERS, required=False))
+    assert openapi_request.build(read(op), {}).content is None
+
+
+def test_renamed_inputs_go_back_to_their_places():
+    op = operation(
+        "a",
+        parameters=[parameter("id"), parameter("body")],
+        requestBody=takes({"type": "object", "properties": {"id": {}}}),
+    )
+    call = openapi_request.build(read(op), {"id": "q", "body_id": "b", "body": "x"})
+    assert (call.query, json.loads(call.content)) == ("id=q&body=x", {"id": "b"})
+
+
+@pytest.mark.parametrize("value", [[1, 2], "text", 5, False, {"free": 1}])
+def test_whole_body_is_sent_as_it_is(value):
+    call = sent({"oneOf": [{}]}, {"body": value})
+    assert json.loads(call.content) == value
+
+
+@pytest.mark.parametrize(
+    ("media", "header"),
+    [
+        ("application/merge-patch+json", "application/merge-patch+json"),
+        ("application/json; charset=utf-8", "application/json; charset=utf-8"),
+        ("*/*", "application/json"),
+    ],
+)
+def test_body_says_what_it_is(media, header):
+    assert sent(MEMBERS, {"a": 1}, media).headers["Content-Type"] == header
+
+
+def test_plain_text_is_sent_as_text():
+    assert sent({"type": "string"}, {"body": "ü"}, "text/plain").content == "ü".encode()
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("value", "encoding", "expected"),
+    [
+        ("a b&c", {}, "a=a%20b%26c"),
+        ([1, 2], {}, "a=1&a=2"),
+        ([1, 2], {"a": {"explode": False}}, "a=1,2"),
+        ({"x": 1}, {}, "a=%7B%22x%22%3A1%7D"),
+        ([{"x": 1}], {}, "a=%5B%7B%22x%22%3A1%7D%5D"),
+        ({"x": {"y": 1}}, {"a": {"style": "deepObject", "explode": True}}, "a%5Bx%5D%5By%5D=1"),
+        ({"x": 1}, {"a": {"style": "form"}}, "x=1"),
+        ([1, 2], {"a": {"style": "deepObject", "explode": True}}, "a=1&a=2"),
+    ],
+)
+def test_form_is_written_as_its_encoding_says(value, encoding, expected):
+    assert sent(MEMBERS, {"a": value}, FORM, encoding=encoding).content.decode() == expected
+
+
+def test_number_that_json_cannot_carry_is_refused():
+    with pytest.raises(RefusedError) as caught:
+        sent(MEMBERS, {"a": float("nan")})
+    assert caught.value.code == "NUMBER"
+
+
+ROOT = "https://api.example.com/docs/openapi.json"
+
+
+@pytest.mark.parametrize(
+    ("servers", "base"),
+    [
+        (None, "https://api.example.com/"),
+        ([], "https://api.example.com/"),
+        ([{"url": "/v1"}], "https://api.example.com/v1"),
+        ([{"url": "v1"}], "https://api.example.com/docs/v1"),
+        ([{"url": "../v1"}], "https://api.example.com/v1"),
+        ([{"url": "https://api.example.com/v2/"}, {"url": "/v1"}], "https://api.example.com/v2/"),
+        ([{"url": "https://API.example.com:443/v2"}], "https://API.example.com:443/v2"),
+        ([{"url": "/{v}", "variables": {"v": {"default": "v3"}}}], "https://api.example.com/v3"),
+        ([{"url": "/v1?x=1#y"}], "https://api.example.com/v1"),
+        (5, "https://api.example.com/"),
+    ],
+)
+def test_calls_go_where_the_document_says_on_its_own_server(servers, base):
+    assert openapi_request.base_of({"servers": servers}, ROOT) == base
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://elsewhere.example/v1",
+        "//elsewhere.example",
+        "http://api.example.com/v1",
+        "https://api.example.com:8443/v1",
+        "https://api.example.com@elsewhere.example/",
+        "https://[broken",
+        "https://api.example.com:99999/",
+    ],
+)
+def test_document_cannot_send_calls_to_another_server(url):
+    with pytest.raises(RefusedError) as caught:
+        openapi_request.base_of({"servers": [{"url": url}]}, ROOT)
+    assert caught.value.code == "SERVER"
+    assert "Address for calls" in caught.value.message
+
+
+def told(body, kind="application/json", schema=None):
+    whole = read(operation("a", responses=answers(schema or {"type": "object", "properties": {"a": {}}})))
+    return openapi_request.outputs_in(Reply(200, {"content-type": kind}, body, ROOT), whole)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "schema", "outputs"),
+    [
+        (b'{"a": 1, "b": 2}', "application/json", None, {"a": 1, "b": 2}),
+        (b'{"a": 1}', "application/hal+json; charset=utf-8", None, {"a": 1}),
+        (b'{"a": 1}', "", None, {"a": 1}),
+        (b"[1]", "application/json", None, {"result": [1]}),
+        (b"[1]", "application/json", {"type": "array"}, {"result": [1]}),
+        (b'{"a": 1}', "application/json", {"oneOf": [{}]}, {"result": {"a": 1}}),
+        (b"hello", "text/plain", None, {"result": "hello"}),
+        (b"<a/>", "application/xml", None, {"result": "<a/>"}),
+    ],
+)
+def test_outputs_are_what_the_reply_says(body, kind, schema, outputs):
+    assert told(body, kind, schema) == (outputs, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "code"), [(b"", "", "EMPTY_REPLY"), (b"\x89PNG", "image/png", "BINARY_REPLY")]
+)
+def test_reply_without_outputs_is_noted(body, kind, code):
+    outputs, notes = told(body, kind)
+    assert (outputs, [note.code for note in notes]) == ({}, [code])
+
+
+def test_reply_that_claims_to_be_json_and_is_not_is_a_violation():
+    with pytest.raises(ProtocolViolationError):
+        told(b"{")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@given(texts, st.lists(texts, min_size=1))
+def test_any_text_arrives_as_it_was_sent(text, several):
+    op = operation("a", parameters=[parameter("id", "path"), parameter("p"), parameter("q", explode=False)])
+    call = openapi_request.build(read(op, "/x/{id}"), {"id": text, "p": several, "q": several})
+    assert unquote(call.path) == f"/x/{text}"
+    given_back = parse_qsl(call.query, keep_blank_values=True, separator="&")
+    assert [value for name, value in given_back if name == "p"] == several
+    raw = call.query.rpartition("q=")[2]
+    assert [unquote(part) for part in raw.split(",")] == several

@@ -1,0 +1,299 @@
+import contextlib
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from pegboard.local.product import (
+    STOP_SIGNALS,
+    LocalError,
+    LocalProduct,
+    Stopped,
+    Wishes,
+    read_variables,
+    stop_signals,
+)
+
+pytestmark = pytest.mark.faults
+
+ROOT = Path(__file__).resolve().parents[3]
+OURS = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "PEGBOARD_", "MAKE")
+PATIENCE = 120
+# It may read what root may, for the interpreter may lie in root's home; in all else it is an ordinary user.
+AS_NOBODY = [
+    *("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"),
+    *("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"),
+]
+
+
+def clean_environment() -> dict[str, str]:
+    """Without what the test run set for itself."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Product:
+    """`manage.py up` without demo vendors, as a user would start it."""
+
+    def __init__(self, data: Path, *, as_nobody: bool = False):
+        self.data, self.as_nobody, self.port = data, as_nobody, free_port()
+        self.environment = clean_environment() | {"DEMO": "0", "DATA": str(data), "PORT": str(self.port)}
+        self.said = ""
+        self.process = self.begin()
+
+    def begin(self) -> subprocess.Popen:
+        return subprocess.Popen(
+            [*(AS_NOBODY if self.as_nobody else []), sys.executable, "manage.py", "up"],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def wait_for(self, words: str) -> None:
+        for line in self.process.stdout:
+            self.said += line
+            if words in line:
+                return
+        pytest.fail(f"“{words}” was never said:\n{self.said}")
+
+    def ready(self) -> "Product":
+        self.wait_for(f"ready: http://127.0.0.1:{self.port}/")
+        return self
+
+    def status(self) -> int:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=10) as answer:
+            return answer.status
+
+    def variables(self) -> dict[str, str]:
+        return read_variables(self.data / "env")
+
+    def query(self, sql: str):
+        with psycopg.connect(self.variables()["DATABASE_URL"], autocommit=True) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else None
+
+    def tree(self) -> list[psutil.Process]:
+        top = psutil.Process(self.process.pid)
+        return [top, *top.children(recursive=True)]
+
+    def runs(self, name: str) -> bool:
+        """One that ends while it is asked does not run."""
+        for each in self.tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if each.name() == name:
+                    return True
+        return False
+
+    def child(self, *words: str) -> psutil.Process:
+        top = psutil.Process(self.process.pid)
+        for each in top.children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if set(words) <= set(each.cmdline()):
+                    return each
+        pytest.fail(f"no child runs with {words}")
+
+    def kill_everything(self) -> None:
+        for process in self.tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.process.communicate()
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        output, _ = self.process.communicate(timeout=PATIENCE)
+        self.said += output
+        return self.process.returncode
+
+
+@pytest.fixture
+def product(tmp_path):
+    started = []
+
+    def start(data: Path = tmp_path / "data dir", **options) -> Product:
+        started.append(Product(data, **options))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.terminate()
+        each.process.communicate(timeout=PATIENCE)
+
+
+def eventually(claim) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_killed_product_starts_again_with_its_data(product):
+    first = product().ready()
+    assert "createsuperuser" in first.said
+    subprocess.run(
+        [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username", "kept"],
+        cwd=ROOT,
+        env=first.environment | first.variables() | {"DJANGO_SUPERUSER_PASSWORD": "correct horse battery"},
+        check=True,
+        capture_output=True,
+    )
+    keys = first.variables()["PEGBOARD_KEYS"]
+    first.kill_everything()
+
+    second = product().ready()
+    assert second.query("select username, role from people_user") == [("kept", "admin")]
+    assert second.variables()["PEGBOARD_KEYS"] == keys
+    assert "createsuperuser" not in second.said
+
+
+def test_ready_is_said_once_a_worker_and_the_scheduler_work_and_all_is_well(product):
+    running = product().ready()
+    logs = running.data / "log"
+    assert "Connected to" in (logs / "worker.log").read_text()
+    assert "beat: Starting" in (logs / "beat.log").read_text()
+    looked = subprocess.run(
+        [sys.executable, "manage.py", "doctor"],
+        cwd=ROOT,
+        env=clean_environment() | running.variables(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert looked.stdout.startswith("All is well"), looked.stdout + looked.stderr
+    assert looked.returncode == 0
+
+
+LOSES_THE_DATABASE_ONCE = """
+import os, pathlib, signal
+once = pathlib.Path(os.environ["ONCE"])
+if not once.exists():
+    once.touch()
+    os.kill(int(os.environ["VICTIM"]), signal.SIGKILL)
+    raise SystemExit(1)
+"""
+
+
+def test_a_start_survives_the_loss_of_the_database(tmp_path, monkeypatch):
+    for name in os.environ.keys() - clean_environment().keys():
+        monkeypatch.delenv(name)
+    starting = LocalProduct(Wishes(tmp_path / "data", free_port(), demo=False), print)
+    starting._start_servers()
+    try:
+        postgres = next(each for each in starting.supervisor.services if each.name == "postgres")
+        lost = {"ONCE": str(tmp_path / "once"), "VICTIM": str(postgres.process.pid)}
+        starting._step("shell", "--no-imports", "-c", LOSES_THE_DATABASE_ONCE, env=lost)
+        assert starting.embedded.answers()
+        with pytest.raises(LocalError, match="ended with status 3"):
+            starting._step("shell", "--no-imports", "-c", "raise SystemExit(3)")
+    finally:
+        starting.supervisor.stop()
+        starting.embedded.clean_up()
+
+
+def test_a_signal_that_gets_lost_around_a_fork_still_stops_everything(tmp_path):
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    starting = LocalProduct(Wishes(tmp_path / "data", free_port(), demo=False), print)
+    try:
+        with stop_signals() as starting._is_told_to_stop:
+            starting._pause(0)
+            with contextlib.suppress(Stopped):  # as Python does with what is raised there
+                signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(Stopped):
+                starting._pause(0)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_what_runs_heals_and_ends_together(product):
+    running = product().ready()
+    for name in ("env", "secrets"):
+        assert (running.data / name).stat().st_mode & 0o777 == 0o600
+
+    second = product()
+    output, _ = second.process.communicate(timeout=PATIENCE)
+    assert second.process.returncode == 1
+    assert "already runs" in output
+
+    running.child("worker", "enumeration").kill()
+    running.wait_for("worker was killed by SIGKILL; starting it again now")
+    eventually(lambda: "ready" in (running.data / "log" / "worker.log").read_text())
+    web = running.child("gunicorn")
+    for each in [web, *web.children()]:  # those who outlive it would answer in its place
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    running.wait_for("web was killed by SIGKILL; starting it again now")
+    assert running.status() == 200
+    running.child("-D").kill()
+    running.wait_for("postgres was killed by SIGKILL")
+    eventually(lambda: running.runs("postgres"))
+
+    tree = running.tree()
+    assert running.stop() == 0
+    assert "the data is kept" in running.said
+    eventually(lambda: not any(each.is_running() for each in tree))
+
+
+def refusal(**variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "up"],
+        cwd=ROOT,
+        env=clean_environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 1
+    return done.stdout + done.stderr
+
+
+def test_a_taken_port_is_said_before_anything_starts(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        said = refusal(DATA=str(tmp_path), PORT=str(taken.getsockname()[1]))
+    assert "is taken" in said
+    assert "make run PORT=" in said
+
+
+def test_a_database_elsewhere_that_does_not_answer_is_named(tmp_path):
+    url = f"postgresql://127.0.0.1:{free_port()}/pegboard"
+    said = refusal(DATA=str(tmp_path), PORT=str(free_port()), DATABASE_URL=url)
+    assert said.startswith("CommandError: DATABASE_URL")
+    assert "Traceback" not in said
+
+
+@pytest.fixture
+def home_of_nobody():
+    nobody = pwd.getpwnam("nobody")
+    with tempfile.TemporaryDirectory(prefix="pegboard-test-", dir="/var/tmp") as home:
+        if os.geteuid() == 0:
+            os.chown(home, nobody.pw_uid, nobody.pw_gid)
+        yield Path(home)
+
+
+def test_an_ordinary_user_can_run_it_and_a_killed_parent_leaves_nothing_behind(product, home_of_nobody):
+    running = product(home_of_nobody / "data", as_nobody=os.geteuid() == 0).ready()
+    assert running.query("select 1") == [(1,)]
+    tree = running.tree()
+    running.process.kill()
+    running.process.communicate()
+    eventually(lambda: not any(each.is_running() for each in tree))
