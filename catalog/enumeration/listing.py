@@ -26,13 +26,14 @@ from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
+from catalog.protocols.paging import PageGuard
 from catalog.review import breaches
 from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
 from catalog.rules.version_names import version_name
 from catalog.token_estimate import tokens_of
 from core.failpoints import crashpoint
-from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
+from core.outbound.errors import ProtocolError, UnavailableError
 
 MAX_READINGS = 3
 CHUNK = 250
@@ -102,8 +103,10 @@ def read(
         with open_session() as session, store.Stage() as stage:
             reading = _Reading(run, protocol, remembered, stage)
             asked = session if protocol.lists_at_once else replies.over(session, reader)
-            guard = _Guard(run.endpoint, replies.seconds_before, ends, protocol.way_to_less)
-            harvest = reading.read(asked, guard, progress)
+            minutes = run.endpoint.max_minutes
+            whole = time.monotonic() + minutes * 60 - replies.seconds_before
+            deadline = _Deadline(minutes, whole, ends, protocol.way_to_less)
+            harvest = reading.read(asked, deadline, progress)
             reading.look_again(session, replies)
         if not reading.is_doubtful:
             return harvest
@@ -118,45 +121,26 @@ def read(
     )
 
 
-class _Guard:
-    """Stops listings that do not end. `seconds_before` is what earlier parts of this reading have taken."""
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """On the monotonic clock: when the whole enumeration has to be over, and when this process has to be."""
 
-    def __init__(self, endpoint: Endpoint, seconds_before: float, ends: float, way_to_less: str) -> None:
-        self.endpoint = endpoint
-        self.way_to_less = way_to_less
-        self.ends = ends
-        self.deadline = time.monotonic() + endpoint.max_minutes * 60 - seconds_before
-        self.cursors: dict[str | None, int] = {None: 1}
+    minutes: int
+    ends: float
+    process_ends: float
+    way_to_less: str
 
-    def check(self, page: Page, number: int, *, seen: int, is_progress: bool) -> None:
-        if seen > self.endpoint.max_tools:
-            raise ProtocolViolationError(
-                "TOO_MANY_TOOLS",
-                f"The list holds more than {self.endpoint.max_tools:,} tools. {bounds.TOOLS.way_out}",
-            )
-        if page.next is None:
-            return
-        if page.next in self.cursors:
-            raise ProtocolViolationError(
-                "CURSOR_LOOP",
-                f"Page {number} points back to page {self.cursors[page.next]}, so the listing never ends.",
-            )
-        if not is_progress:
-            raise ProtocolViolationError(
-                "NO_PROGRESS",
-                f"Page {number} brought no tool that was not listed before, yet says more follow.",
-            )
+    def check(self, pages: int, seen: int) -> None:
         now = time.monotonic()
-        if now > self.deadline:
-            took = f"{self.endpoint.max_minutes:,} minute{'s' * (self.endpoint.max_minutes > 1)}"
+        if now > self.ends:
+            took = f"{self.minutes:,} minute{'s' * (self.minutes > 1)}"
             raise UnavailableError(
                 "DEADLINE",
-                f"The list was not at its end after {took} ({number:,} pages). {bounds.MINUTES.way_out}",
+                f"The list was not at its end after {took} ({pages:,} pages). {bounds.MINUTES.way_out}",
             )
-        if now > self.ends:
+        if now > self.process_ends:
             said = f"The list was not at its end in the time that one process has ({seen:,} tools). "
             raise UnavailableError("DEADLINE", (said + self.way_to_less).rstrip())
-        self.cursors[page.next] = number + 1
 
 
 def _content(page: Page) -> list[tuple[str, str]]:
@@ -188,14 +172,16 @@ class _Reading:
         self.first: Page | None = None
         self.policy = policy.whole(run.endpoint.policy)
 
-    def read(self, session: base.Session, guard: _Guard, progress: Progress) -> Harvest:
+    def read(self, session: base.Session, deadline: _Deadline, progress: Progress) -> Harvest:
+        guard = PageGuard(self.run.endpoint.max_tools, bounds.TOOLS.way_out)
         for number, page in enumerate(self._listed(session), start=1):
-            before = len(self.seen)
             self.first = self.first or page
             self._take(page, number)
             crashpoint("page")
             progress(number, len(self.seen), len(self.refused))
-            guard.check(page, number, seen=len(self.seen), is_progress=len(self.seen) > before)
+            guard.check(page, seen=len(self.seen))
+            if page.next is not None:
+                deadline.check(number, len(self.seen))
             if len(self.waiting) >= CHUNK:
                 self._stage()
         self._stage()

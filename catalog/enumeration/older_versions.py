@@ -25,6 +25,7 @@ from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, Page, UnreadableItemError
+from catalog.protocols.paging import PageGuard
 from catalog.review import inspector
 from catalog.token_estimate import tokens_of
 from core.errors import DomainError
@@ -133,7 +134,7 @@ class _Reader:
         self.silent = 0 if has_told else self.silent + is_final
 
     def _pages(self, session: base.Session, tool: Tool) -> Iterator[Page]:
-        cursors = set()
+        guard = PageGuard()
         count = 0
         for page in self.protocol.versions(session, tool.tool_id):
             yield page
@@ -144,9 +145,7 @@ class _Reader:
                 text = f"{_named(tool)} has more than {MAX_VERSIONS} versions. The others were left out."
                 self._note("HISTORY_TOO_LONG", text)
                 return
-            if page.next in cursors or (page.next is not None and not (page.items or page.rejected)):
-                raise ProtocolViolationError("CURSOR_LOOP", "The list of versions never ends.")
-            cursors.add(page.next)
+            guard.check(page, seen=count)
 
     @transaction.atomic
     def _add(self, tool: Tool, items: list[Item], *, is_final: bool) -> None:

@@ -220,7 +220,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        """All tools, page by page, lazily. The caller guards against loops and counts limits."""
+        """All tools, page by page, lazily. The caller guards against endless ones: `paging.PageGuard`."""
 
     @classmethod
     def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:

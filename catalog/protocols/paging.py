@@ -1,16 +1,59 @@
-"""What a vendor says comes after a page, made safe to send back."""
+"""Lists on pages: the cursor of the next page, made safe to send back, and a guard against endless lists."""
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from catalog.protocols.base import Page
 from core.outbound.errors import ProtocolViolationError, printable
 
 LONGEST_CURSOR = 2048
 MOST_IN_ONE_REPLY = 50_000
 _CURSOR = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{0,{LONGEST_CURSOR}}}")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+class PageGuard:
+    """Stops a list that leads back to itself, goes on without anything new, or holds more than `most`.
+
+    Every list of pages goes through one, so no protocol has to guard itself. `way_out` says how more can be
+    read.
+    """
+
+    def __init__(self, most: float = math.inf, way_out: str = "") -> None:
+        self.number = 0
+        self._most = most
+        self._way_out = way_out
+        self._seen = 0
+        self._asked_on: dict[str, int] = {}
+
+    def check(self, page: Page, *, seen: int) -> None:
+        """After each page; `seen` counts the different tools that were listed so far.
+
+        Raises ProtocolViolationError: TOO_MANY_TOOLS, CURSOR_LOOP or NO_PROGRESS.
+        """
+        self.number += 1
+        is_progress, self._seen = seen > self._seen, seen
+        if seen > self._most:
+            raise ProtocolViolationError(
+                "TOO_MANY_TOOLS", f"The list holds more than {self._most:,} tools. {self._way_out}".rstrip()
+            )
+        if page.next is None:
+            return
+        if page.next in self._asked_on:
+            raise ProtocolViolationError(
+                "CURSOR_LOOP",
+                f"Page {self.number} points back to page {self._asked_on[page.next]}, "
+                "so the listing never ends.",
+            )
+        if not is_progress:
+            raise ProtocolViolationError(
+                "NO_PROGRESS",
+                f"Page {self.number} brought no tool that was not listed before, yet says more follow.",
+            )
+        self._asked_on[page.next] = self.number + 1
 
 
 def counted(listed: Sequence[Any]) -> Sequence[Any]:

@@ -39,13 +39,13 @@ from catalog.protocols.mcp.wire import (
     RpcError,
     Wire,
 )
+from catalog.protocols.paging import PageGuard
 from catalog.protocols.signature import Annotations, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
 
 LONGEST_TOOL_ID = 255
 NAME_LIMIT = 128  # what the protocol recommends; a vendor that goes further is taken and noted
-MOST_PAGES = 500
 LONGEST_ICON = 32 * 1024
 
 _TOOL_ID = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_TOOL_ID}}}")
@@ -126,28 +126,27 @@ class MCP(Protocol):
 def _listing(wire: Wire, known: KnownPages) -> Iterator[Page]:
     """All pages. A cursor that the vendor no longer knows is no reason to fail: it starts over, once.
 
-    The second time, pages that bring nothing new are not shown: to the caller they would be a loop.
+    The second time, pages that bring nothing new are not shown: to the caller they would be a loop. Therefore
+    this second list is guarded here.
     """
     seen: set[str] = set()
-    cursors: set[str] | None = None
+    again: set[str] | None = None
+    guard = PageGuard()
     cursor: str | None = ""
     while cursor is not None:
         try:
             page = _page(wire, known, cursor)
         except RpcError as error:
-            if not cursor or cursors is not None or error.number != INVALID_PARAMS:
+            if not cursor or again is not None or error.number != INVALID_PARAMS:
                 raise _in_words(error, wire.host) from error
-            cursor, cursors = "", set()
+            cursor, again = "", set()
             continue
         tools = {item.tool_id for item in page.items} | {rejected.tool for rejected in page.rejected}
-        if cursors is None or not tools <= seen:
+        if again is None or not tools <= seen:
             yield page
-        if cursors is not None and page.next is not None:
-            if page.next in cursors or len(cursors) >= MOST_PAGES:
-                raise ProtocolViolationError(
-                    "CURSOR_LOOP", "The list leads back to itself, so it never ends."
-                )
-            cursors.add(page.next)
+        if again is not None:
+            again |= tools
+            guard.check(page, seen=len(again))
         seen |= tools
         cursor = page.next
 
@@ -239,12 +238,15 @@ def _called(document: object, number: int) -> str:
 
 def _found(wire: Wire, tool_id: str) -> Item:
     """There is no call for one tool, so it is looked for in the list."""
-    for number, page in enumerate(_listing(wire, NothingKnown()), start=1):
+    guard = PageGuard()
+    seen: set[str] = set()
+    for page in _listing(wire, NothingKnown()):
         for item in page.items:
             if item.tool_id == tool_id:
                 return item
-        if number >= MOST_PAGES:
-            break
+        seen.update([item.tool_id for item in page.items])
+        seen.update([f"{rejected.tool} on page {guard.number}" for rejected in page.rejected])
+        guard.check(page, seen=len(seen))
     raise RefusedError("NOT_FOUND", f"{wire.host} lists no tool {printable(tool_id)}.")
 
 
