@@ -1,13 +1,11 @@
 """Agents and their tree. Each function is one change by one person, audited in its own transaction."""
 
-import re
 from typing import Any, Literal, TypedDict, Unpack
 
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
-from django.utils.text import slugify
 
-from core import display_names, unique_violations
+from core import display_names, slugs, unique_violations
 from core.errors import DomainError
 from designer import agent_addresses
 from designer.models import Agent
@@ -17,8 +15,6 @@ from people.audit import edit_conflicts
 from people.models import Team, User
 
 LONGEST_NAME = 120
-LONGEST_SLUG = 60
-SLUG = r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?"
 LONGEST_DESCRIPTION = 4_000
 
 
@@ -49,7 +45,7 @@ def create_agent(
     agent = Agent(created_by=actor, team=teams.locked(team or teams.first_of(actor)))
     _apply(agent, {"name": name, "description": description, "parent": parent})
     _settle_team(agent, team)
-    agent.slug = _checked_slug(slug) if slug else _free_slug(agent.name)
+    agent.slug = slugs.checked(slug) if slug else _free_slug(agent.name)
     _save(agent)
     audit.record(actor, "create", agent, after=facts(agent), agent=agent.pk)
     return agent
@@ -67,7 +63,7 @@ def update_agent(
     _apply(agent, changes)
     _settle_team(agent, changes.get("team"))
     if "slug" in changes:
-        agent.slug = _checked_slug(changes["slug"])
+        agent.slug = slugs.checked(changes["slug"])
     edit_conflicts.check(agent, expected, now=before, wanted=facts(agent))
     if facts(agent) != before:
         _save(agent)
@@ -187,17 +183,9 @@ def _bad_parent(status: Literal[400, 409], code: str, message: str) -> DomainErr
     return DomainError(code, message, fields={"parent": message}, status=status)
 
 
-def _checked_slug(slug: str) -> str:
-    slug = slug.strip()
-    if not re.fullmatch(SLUG, slug):
-        message = f"Use small letters, digits and hyphens, up to {LONGEST_SLUG} characters."
-        raise DomainError("invalid", "This address cannot be used.", fields={"slug": message})
-    return slug
-
-
 def _free_slug(name: str) -> str:
-    wanted = slugify(name).replace("_", "-")[:LONGEST_SLUG].strip("-") or "agent"
-    stem = wanted[: LONGEST_SLUG - 5].strip("-")
+    wanted = slugs.from_name(name) or "agent"
+    stem = wanted[: slugs.MAX_LENGTH - 5].strip("-")
     taken = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
     taken |= agent_addresses.held_like(stem)
     slug, number = wanted, 1

@@ -19,8 +19,9 @@ from catalog.models.findings import FindingState
 from catalog.protocols.signature import Parameter, Signature
 from catalog.review import holds
 from catalog.tools.versions import stopping
+from core import slugs
 from core.errors import DomainError
-from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_SLUG
+from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME
 from designer.errors import NameTakenError
 from designer.models import Agent
 from designer.releases.publishing import LONGEST_NOTE
@@ -59,7 +60,7 @@ def offer(form: forms.Form, name: str, rows: QuerySet[Any]) -> None:
 class AgentForm(OperationForm):
     name = forms.CharField(max_length=LONGEST_NAME)
     slug = forms.CharField(
-        max_length=LONGEST_SLUG,
+        max_length=slugs.MAX_LENGTH,
         required=False,
         label="Address",
         help_text="Made from the name if you leave it out.",

@@ -1,33 +1,28 @@
 """Teams: who works on which agents. Each function is one change by one administrator, audited."""
 
-import re
 import secrets
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django.utils.text import slugify
 
-from core import display_names, unique_violations
+from core import display_names, slugs, unique_violations
 from core.errors import DomainError
 from people import audit
 from people.audit import edit_conflicts
 from people.models import Membership, Team, User, everyone
 
 LONGEST_NAME = 120
-LONGEST_SLUG = 60
-SLUG = r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?"
 
 
 @transaction.atomic
 def create_team(*, actor: User, name: str, slug: str = "") -> Team:
     """Without a slug, one is made from the name."""
-    name, slug = name.strip(), slug.strip()
+    name = name.strip()
     _check_name(name)
-    team = Team(name=name, slug=slug or _slug_for(name))
-    if not re.fullmatch(SLUG, team.slug):
-        message = f"Use small letters, digits and hyphens, up to {LONGEST_SLUG} characters."
-        raise DomainError("invalid", "This address cannot be used.", fields={"slug": message})
+    # A name without any Latin letter gets a slug that says nothing rather than being refused.
+    wanted = slug.strip() or slugs.from_name(name) or f"team-{secrets.token_hex(4)}"
+    team = Team(name=name, slug=slugs.checked(wanted))
     try:
         with transaction.atomic():
             team.save()
@@ -110,8 +105,3 @@ def facts(team: Team) -> dict[str, Any]:
 def _check_name(name: str) -> None:
     if why := display_names.why_not(name, LONGEST_NAME):
         raise DomainError("invalid", "A team cannot be called so.", fields={"name": why})
-
-
-def _slug_for(name: str) -> str:
-    """A name without any Latin letter gets one that says nothing rather than being refused."""
-    return slugify(name).replace("_", "-")[:LONGEST_SLUG].strip("-") or f"team-{secrets.token_hex(4)}"

@@ -11,6 +11,7 @@ from catalog.models import Vendor
 from catalog.rules.promises import PROMISES
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
+from core import slugs
 from core.outbound.addresses import LONGEST_URL
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
@@ -38,7 +39,7 @@ class Homepage(serializers.CharField):
 
 class VendorInput(Input):
     name = serializers.CharField(max_length=120)
-    slug = serializers.RegexField(r"^[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?$", required=False, max_length=60)
+    slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
     homepage = Homepage(max_length=500, required=False, allow_blank=True)
 
 

@@ -5,7 +5,6 @@ hides; tools, versions and what was published stay.
 """
 
 import hashlib
-import re
 import secrets
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -17,7 +16,6 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
-from django.utils.text import slugify
 
 from catalog import bounds, protocols
 from catalog.credentials import operations as credential_operations
@@ -30,7 +28,7 @@ from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.rules import policy as policies
 from catalog.twins import already_connected
 from catalog.vendors import setting_values
-from core import unique_violations
+from core import slugs, unique_violations
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
 from core.outbound.connection import complaint_about_authorities
@@ -51,7 +49,9 @@ MOST_PER_SECOND, MOST_AT_ONCE = 1_000, 100
 @transaction.atomic
 def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: str = "") -> Vendor:
     """`slug` is made from the name when it is not given."""
-    vendor = Vendor(name=name.strip(), slug=slug or _slug_for(name), homepage=homepage.strip())
+    # A name without any Latin letter gets a slug that says nothing rather than being refused.
+    wanted = slug or slugs.from_name(name) or f"vendor-{secrets.token_hex(4)}"
+    vendor = Vendor(name=name.strip(), slug=wanted, homepage=homepage.strip())
     _check_vendor(vendor)
     try:
         with transaction.atomic():
@@ -64,11 +64,6 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
         raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from exc
     audit.record(actor, "connect", vendor, after=vendor_facts(vendor))
     return vendor
-
-
-def _slug_for(name: str) -> str:
-    """A name without any Latin letter gets one that says nothing rather than being refused."""
-    return slugify(name).replace("_", "-")[:60].strip("-") or f"vendor-{secrets.token_hex(4)}"
 
 
 @transaction.atomic
@@ -103,8 +98,7 @@ def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credential
 
 def _check_vendor(vendor: Vendor) -> None:
     check_name(vendor.name, 120)
-    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?", vendor.slug):
-        raise invalid(slug="Use small letters, digits and hyphens, up to 60 characters.")
+    vendor.slug = slugs.checked(vendor.slug)
     if len(vendor.homepage) > 500:
         raise invalid(homepage="Give a web address of up to 500 characters.")
     if vendor.homepage:

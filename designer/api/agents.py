@@ -8,6 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core import slugs
 from core.serializers import Input
 from designer import agent_addresses, agents
 from designer.models import Agent, Release
@@ -20,15 +21,15 @@ from people.permissions import key_of, person
 
 class AgentChange(Input):
     name = serializers.CharField(max_length=agents.LONGEST_NAME, required=False)
-    slug = serializers.RegexField(f"^{agents.SLUG}$", max_length=agents.LONGEST_SLUG, required=False)
+    slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
     description = serializers.CharField(
         max_length=agents.LONGEST_DESCRIPTION, required=False, allow_blank=True
     )
     parent = serializers.SlugField(  # type: ignore[assignment]
-        max_length=agents.LONGEST_SLUG, required=False, allow_null=True, help_text="The slug of an agent."
+        max_length=slugs.MAX_LENGTH, required=False, allow_null=True, help_text="The slug of an agent."
     )
     team = serializers.SlugField(
-        max_length=agents.LONGEST_SLUG,
+        max_length=slugs.MAX_LENGTH,
         required=False,
         help_text="The slug of one of your teams. A sub-agent goes with its parent.",
     )

@@ -7,9 +7,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core import slugs
 from core.serializers import Input
 from designer import agent_keys
-from designer.agents import LONGEST_SLUG
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, ApiToken, Role, Scope
@@ -31,7 +31,7 @@ class KeyInput(Input):
     )
     expires_at = serializers.DateTimeField(required=False, help_text="At most 366 days ahead; else 90 days.")
     agents = serializers.ListField(
-        child=serializers.SlugField(max_length=LONGEST_SLUG),
+        child=serializers.SlugField(max_length=slugs.MAX_LENGTH),
         required=False,
         allow_empty=False,
         max_length=agent_keys.MOST_AGENTS,

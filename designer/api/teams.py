@@ -12,6 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core import slugs
 from core.serializers import Input
 from designer import agents
 from people import teams
@@ -27,7 +28,7 @@ class TeamChange(Input):
 
 class TeamInput(Input):
     name = serializers.CharField(max_length=teams.LONGEST_NAME)
-    slug = serializers.RegexField(f"^{teams.SLUG}$", max_length=teams.LONGEST_SLUG, required=False)
+    slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
 
 
 class TeamOutput(serializers.ModelSerializer[Team]):
