@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from catalog.rules.inspection.characters import HIDDEN, decoded_tags, hidden
 from catalog.token_estimate import estimate_tokens
+from core.invisible_characters import HIDDEN, decoded_tags, hidden
 
 register = template.Library()
 

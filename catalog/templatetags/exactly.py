@@ -6,7 +6,7 @@ from django import template
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from catalog.rules.inspection.characters import HIDDEN, decoded_tags, name_of
+from core.invisible_characters import HIDDEN, decoded_tags, name_of
 
 register = template.Library()
 

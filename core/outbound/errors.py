@@ -6,6 +6,8 @@ the table of hostile behaviours in docs/protocols.md; `message` is one sentence 
 and never holds a secret.
 """
 
+from core.invisible_characters import escaped
+
 
 class ProtocolError(Exception):
     """A conversation with a vendor failed; the catalog stays as it was."""
@@ -47,7 +49,5 @@ class ProtocolViolationError(ProtocolError):
 
 def printable(text: str, longest: int = 100) -> str:
     """A vendor's text made fit for a message: no control or invisible character, and cut."""
-    if len(text) <= longest and text.isprintable():
-        return text
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: longest + 1])
+    shown = escaped(text[: longest + 1])
     return shown if len(shown) <= longest else shown[:longest] + "…"

@@ -14,19 +14,13 @@ from typing import Any
 from celery import Task, signals
 
 from core import log_context
+from core.invisible_characters import escaped
 
 OURS = ("pegboard", "people", "catalog", "designer", "django.request", "celery")
 HEADER = "pegboard_trace"
 LONGEST_MESSAGE = 8_000
 LONGEST_EXCEPTION = 30_000
 _TRACES: dict[str, Any] = {}
-
-
-def escaped(text: str, keep: str = "") -> str:
-    """Characters that draw nothing or move the cursor, as escapes; those of `keep` stay."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
 def _message(record: logging.LogRecord) -> str:

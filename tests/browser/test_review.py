@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from catalog.models import Finding
 from catalog.rules import inspection
-from catalog.rules.inspection.characters import hidden, name_of
+from core.invisible_characters import hidden, name_of
 from people.models import Role
 from tests.browser.conftest import PHONE
 from tests.factories import make_endpoint, make_signature, make_tool

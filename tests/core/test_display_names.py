@@ -16,10 +16,15 @@ STRANGE = {
     "marks the order of bytes": "\ufeff",
     "smuggles a letter": "\U000e0041",
     "is half of another": "\ud83d",
+    "fills a place with nothing": "\u3164",
+    "has no agreed meaning": "\ue000",
 }
 
 
-@pytest.mark.parametrize("name", ["Acme", "天気", "Größe & Co.", "می‌خواهم", "👩‍💻 desk", "क्‍ष", "a" * 100])
+@pytest.mark.parametrize(
+    "name",
+    ["Acme", "天気", "Größe & Co.", "می‌خواهم", "👩‍💻 desk", "☀️ desk", "Prix\xa0: bas", "क्‍ष", "a" * 100],
+)
 def test_name_that_everybody_sees_is_taken(name):
     assert display_names.why_not(name, 100) == ""
 

@@ -19,10 +19,11 @@ from catalog.rules.inspection.alarms import (
     TextRule,
     worst,
 )
-from catalog.rules.inspection.characters import HIDDEN, Found, decoded_tags, excerpt, hidden, spelled
+from catalog.rules.inspection.characters import excerpt, spelled
 from catalog.rules.inspection.folding import BOUNDARY, folded
 from catalog.rules.inspection.letters import LOOKS_LIKE, MIXED, latin, legible
 from catalog.rules.inspection.texts import Text, texts
+from core.invisible_characters import HIDDEN, Found, decoded_tags, hidden, name_of
 
 __all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
 
@@ -134,7 +135,9 @@ def _hidden(text: Text, found: Found) -> Alarm:
     if said := decoded_tags(text.value[found.start : found.end]):
         what = f"{what}, spelling “{said[:80]}”"
     where = excerpt(text.value, found.start, found.end)
-    return Alarm(found.kind.code, found.kind.severity, f"The {text.where} holds {what}: {where}.")
+    return Alarm(
+        found.kind.code, characters.SEVERITIES[found.kind], f"The {text.where} holds {what}: {where}."
+    )
 
 
 def _mixed(text: Text, start: int, end: int) -> Alarm:
@@ -142,6 +145,6 @@ def _mixed(text: Text, start: int, end: int) -> Alarm:
     return Alarm(
         "MIXED_SCRIPT",
         "high" if text.is_name else "medium",
-        f"The {text.where} holds {characters.name_of(letter)}, which looks like “{latin(letter)}”: "
+        f"The {text.where} holds {name_of(letter)}, which looks like “{latin(letter)}”: "
         f"{excerpt(text.value, start, end)}.",
     )

@@ -8,7 +8,7 @@ of full width, mathematical and other compatibility forms before it is asked.
 import re
 import unicodedata
 
-from catalog.rules.inspection.characters import HIDDEN
+from core.invisible_characters import HIDDEN
 
 # Pairs of a letter and the Latin one it looks like.
 _CYRILLIC = (

@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.rules import inspection
-from catalog.rules.inspection.characters import (
+from catalog.rules.inspection.characters import SEVERITIES, spelled
+from catalog.templatetags.display import shown
+from core.invisible_characters import (
     HIDDEN,
+    KINDS,
     PRIVATE,
     RANGES,
     SURROGATE,
@@ -19,10 +22,8 @@ from catalog.rules.inspection.characters import (
     hidden,
     kind_of,
     name_of,
-    spelled,
 )
-from catalog.rules.inspection.unassigned import UNICODE
-from catalog.templatetags.display import shown
+from core.unassigned_characters import UNICODE
 from tests.factories import make_parameter, make_signature
 
 # How many code points of each kind there are: a change of the table has to be meant.
@@ -62,6 +63,10 @@ def test_the_table_holds_what_it_should():
         counts[kind.code] = counts.get(kind.code, 0) + last - first + 1
 
     assert counts == COUNTS
+
+
+def test_every_kind_has_a_severity():
+    assert SEVERITIES.keys() == set(KINDS)
 
 
 def test_no_two_kinds_claim_one_code_point():

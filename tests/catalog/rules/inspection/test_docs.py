@@ -3,8 +3,8 @@ from pathlib import Path
 from django.conf import settings
 
 from catalog.rules.inspection.alarms import SIGNATURE_RULES, TEXT_RULES
-from catalog.rules.inspection.characters import KINDS
 from catalog.rules.policy import CLASSES, DEFAULT
+from core.invisible_characters import KINDS
 
 CODES = {each.code for each in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)} | {
     *("MIXED_SCRIPT", "LOOK_ALIKE", "COLLISION", "OTHER_TOOL", "FOREIGN_LINK", "NEAR_MISS", "FREE_TEXT")

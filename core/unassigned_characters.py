@@ -1,7 +1,8 @@
 """Code points that are no character yet: general category Cn of Unicode 17.0 without the 66 noncharacters.
 
 Pinned here rather than asked of the interpreter, whose Unicode may be years older and would call new
-letters unassigned. For a newer Unicode take the ranges of DerivedGeneralCategory.txt and raise `REVISION`.
+letters unassigned. For a newer Unicode take the ranges of DerivedGeneralCategory.txt and raise
+`REVISION` in catalog/rules/inspection/__init__.py.
 """
 
 UNICODE = "17.0"

@@ -1,0 +1,246 @@
+"""Characters that a person does not see, or that move what a person sees. Pure.
+
+The one table that says which code points those are: for names, messages, log lines, pages and the inspection.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from core.unassigned_characters import UNASSIGNED as _UNASSIGNED
+
+
+class Kind(NamedTuple):
+    code: str
+    what: str
+
+
+TAG = Kind("TAG_CHARACTERS", "letters of an alphabet that cannot be seen")
+BIDI = Kind("BIDI_CONTROL", "a character that turns the order of the letters around")
+MARK = Kind("DIRECTION_MARK", "an invisible mark of writing direction")
+ZERO_WIDTH = Kind("ZERO_WIDTH", "a character without width")
+HYPHEN = Kind("SOFT_HYPHEN", "a hyphen that is not drawn")
+SELECTOR = Kind("VARIATION_SELECTOR", "an invisible variation selector")
+SMUGGLED = Kind("VARIATION_SELECTORS", "variation selectors in a row, which can hold hidden text")
+COMBINING = Kind("COMBINING_MARK", "a mark that is drawn over a letter and that no ordinary text has")
+FILLER = Kind("FILLER", "a filler that looks like nothing")
+ESCAPE = Kind("TERMINAL_ESCAPE", "the beginning of a command to a terminal")
+ERASING = Kind("ERASING_CONTROL", "a control character that can erase or cut text")
+CONTROL = Kind("CONTROL_CHARACTER", "a control character")
+PRIVATE = Kind("PRIVATE_USE", "a character without an agreed meaning")
+SURROGATE = Kind("SURROGATE", "half a character")
+NONCHARACTER = Kind("NONCHARACTER", "a code point that is no character")
+UNASSIGNED = Kind("UNASSIGNED", "a code point that is no character yet")
+SEPARATOR = Kind("LINE_SEPARATOR", "an invisible line separator")
+SPACE = Kind("UNUSUAL_SPACE", "a space that is not the usual one")
+
+KINDS = (
+    *(TAG, BIDI, MARK, ZERO_WIDTH, HYPHEN, SELECTOR, SMUGGLED, FILLER, ESCAPE, ERASING, CONTROL, PRIVATE),
+    *(SURROGATE, NONCHARACTER, UNASSIGNED, SEPARATOR, SPACE, COMBINING),
+)
+
+# First and last code point. Pinned here rather than asked of the interpreter, whose Unicode changes.
+_TABLE: tuple[tuple[int, int, Kind], ...] = (
+    (0x00, 0x00, ERASING),
+    (0x01, 0x07, CONTROL),
+    (0x08, 0x08, ERASING),
+    (0x0B, 0x0C, CONTROL),
+    (0x0E, 0x1A, CONTROL),
+    (0x1B, 0x1B, ESCAPE),
+    (0x1C, 0x1F, CONTROL),
+    (0x7F, 0x9A, CONTROL),
+    (0x9B, 0x9B, ESCAPE),
+    (0x9C, 0x9F, CONTROL),
+    (0xA0, 0xA0, SPACE),
+    (0xAD, 0xAD, HYPHEN),
+    (0x34F, 0x34F, ZERO_WIDTH),
+    (0x600, 0x605, ZERO_WIDTH),
+    (0x61C, 0x61C, MARK),
+    (0x6DD, 0x6DD, ZERO_WIDTH),
+    (0x70F, 0x70F, ZERO_WIDTH),
+    (0x890, 0x891, ZERO_WIDTH),
+    (0x8E2, 0x8E2, ZERO_WIDTH),
+    (0x115F, 0x1160, FILLER),
+    (0x1680, 0x1680, SPACE),
+    (0x17B4, 0x17B5, FILLER),
+    (0x180B, 0x180D, SELECTOR),
+    (0x180E, 0x180E, ZERO_WIDTH),
+    (0x180F, 0x180F, SELECTOR),
+    (0x1AB0, 0x1ADD, COMBINING),
+    (0x1AE0, 0x1AEB, COMBINING),
+    (0x1DC0, 0x1DFF, COMBINING),
+    (0x2000, 0x200A, SPACE),
+    (0x200B, 0x200D, ZERO_WIDTH),
+    (0x200E, 0x200F, MARK),
+    (0x2028, 0x2029, SEPARATOR),
+    (0x202A, 0x202E, BIDI),
+    (0x202F, 0x202F, SPACE),
+    (0x205F, 0x205F, SPACE),
+    (0x2060, 0x2065, ZERO_WIDTH),
+    (0x2066, 0x2069, BIDI),
+    (0x206A, 0x206F, FILLER),
+    (0x20D0, 0x20F0, COMBINING),
+    (0x2800, 0x2800, FILLER),
+    (0x3000, 0x3000, SPACE),
+    (0x3164, 0x3164, FILLER),
+    (0xD800, 0xDFFF, SURROGATE),
+    (0xE000, 0xF8FF, PRIVATE),
+    (0xFDD0, 0xFDEF, NONCHARACTER),
+    (0xFE00, 0xFE0F, SELECTOR),
+    (0xFE20, 0xFE2F, COMBINING),
+    (0xFEFF, 0xFEFF, ZERO_WIDTH),
+    (0xFFA0, 0xFFA0, FILLER),
+    (0xFFF9, 0xFFFC, FILLER),
+    (0xFFFE, 0xFFFF, NONCHARACTER),
+    (0x110BD, 0x110BD, ZERO_WIDTH),
+    (0x110CD, 0x110CD, ZERO_WIDTH),
+    (0x13430, 0x1343F, ZERO_WIDTH),
+    (0x1BCA0, 0x1BCA3, ZERO_WIDTH),
+    (0x1D159, 0x1D159, FILLER),
+    (0x1D173, 0x1D17A, ZERO_WIDTH),
+    *((plane + 0xFFFE, plane + 0xFFFF, NONCHARACTER) for plane in range(0x10000, 0xF0000, 0x10000)),
+    (0xE0000, 0xE007F, TAG),
+    (0xE0100, 0xE01EF, SELECTOR),
+    *((plane, plane + 0xFFFD, PRIVATE) for plane in (0xF0000, 0x100000)),
+    *((plane + 0xFFFE, plane + 0xFFFF, NONCHARACTER) for plane in (0xF0000, 0x100000)),
+)
+
+
+def _has_a_kind(first: int, last: int) -> bool:
+    """Unassigned format controls and tags are told as what they would be."""
+    return any(begins <= first and last <= ends for begins, ends, _ in _TABLE)
+
+
+RANGES = sorted(
+    (*_TABLE, *((*each, UNASSIGNED) for each in _UNASSIGNED if not _has_a_kind(*each))),
+    key=lambda each: each[0],
+)
+_FIRSTS = [first for first, _, _ in RANGES]
+
+
+def _seen() -> str:
+    """The characters of no kind, as ranges of a pattern."""
+    gaps = pairwise([-1, *(point for first, last, _ in RANGES for point in (first, last))])
+    found = [(last + 1, first - 1) for last, first in list(gaps)[::2] if last + 1 < first]
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in found)
+
+
+# Said by what it is not, because the ordinary letters come first and most searches end with them.
+HIDDEN = re.compile(f"[^{_seen()}]+")
+
+SHORT = {
+    0x00: "NUL",
+    0x08: "BS",
+    0x1B: "ESC",
+    0x7F: "DEL",
+    0x9B: "CSI",
+    0xA0: "NBSP",
+    0xAD: "SHY",
+    0x61C: "ALM",
+    0x200B: "ZWSP",
+    0x200C: "ZWNJ",
+    0x200D: "ZWJ",
+    0x200E: "LRM",
+    0x200F: "RLM",
+    0x202A: "LRE",
+    0x202B: "RLE",
+    0x202C: "PDF",
+    0x202D: "LRO",
+    0x202E: "RLO",
+    0x2060: "WJ",
+    0x2066: "LRI",
+    0x2067: "RLI",
+    0x2068: "FSI",
+    0x2069: "PDI",
+    0xFEFF: "BOM",
+}
+
+# After these letters a joiner decides how they are drawn: Arabic to Malayalam, Myanmar, Khmer, Mongolian.
+_JOINED = ((0x600, 0xD7F), (0x1000, 0x109F), (0x1780, 0x18AF), (0xFB50, 0xFDFF), (0xFE70, 0xFEFC))
+_EMOJI = ((0x2190, 0x21FF), (0x2300, 0x27BF), (0x2934, 0x2935), (0x2B00, 0x2BFF), (0x1F000, 0x1FAFF))
+# Other characters that a selector turns into a picture.
+_KEYS = frozenset("0123456789#*")
+_DRAWN = frozenset("0123456789#*©®™‼⁉\u2139〰〽㊗㊙")
+
+
+class Found(NamedTuple):
+    kind: Kind
+    start: int
+    end: int
+
+
+def kind_of(character: str) -> Kind | None:
+    point = ord(character)
+    first, last, kind = RANGES[bisect_right(_FIRSTS, point) - 1]
+    return kind if first <= point <= last else None
+
+
+def hidden(text: str) -> Iterator[Found]:
+    """What hides in a text, one character or one run of tags or selectors at a time.
+
+    Joiners and selectors that a script or an emoji needs where they stand are no finding.
+    """
+    for run in HIDDEN.finditer(text):
+        at = run.start()
+        while at < run.end():
+            kind = kind_of(text[at])
+            end = at + 1
+            if kind in (TAG, SELECTOR):
+                while end < run.end() and kind_of(text[end]) is kind:
+                    end += 1
+            if kind is SELECTOR and end - at > 1:
+                kind = SMUGGLED
+            if kind and not _is_needed(text, at, kind):
+                yield Found(kind, at, end)
+            at = end
+
+
+def _is_needed(text: str, at: int, kind: Kind) -> bool:
+    if kind not in (ZERO_WIDTH, SELECTOR, COMBINING):
+        return False
+    point = ord(text[at])
+    before = text[at - 1] if at else ""
+    if kind is COMBINING:
+        return point == 0x20E3 and (before in _KEYS or before == "\ufe0f")  # the frame of a key
+    if point in (0x200C, 0x200D):
+        after = text[at + 1 : at + 2]
+        is_joined_emoji = point == 0x200D and _ends_emoji(before) and _in(after, _EMOJI)
+        return _in(before, _JOINED) or is_joined_emoji
+    return point in (0xFE0E, 0xFE0F) and (_in(before, _EMOJI) or before in _DRAWN)
+
+
+def _ends_emoji(character: str) -> bool:
+    return character == "\ufe0f" or _in(character, _EMOJI)
+
+
+def _in(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
+    return bool(character) and any(first <= ord(character) <= last for first, last in ranges)
+
+
+def decoded_tags(text: str) -> str:
+    """What the invisible tag alphabet spells."""
+    return "".join([chr(ord(c) - 0xE0000) for c in text if 0xE0020 <= ord(c) <= 0xE007E])
+
+
+def name_of(character: str) -> str:
+    """As in "U+202E RLO"."""
+    point = ord(character)
+    name = SHORT.get(point) or unicodedata.name(character, "")
+    return f"U+{point:04X} {name}".rstrip()
+
+
+_ESCAPED = re.compile(f"{HIDDEN.pattern}|[\\t\\r\\n]")
+
+
+def escaped(text: str, keep: str = "") -> str:
+    """For one line of text: what hides, and line ends and tabs but those of `keep`, as escapes of Python."""
+    if (text.isascii() and text.isprintable()) or not _ESCAPED.search(text):
+        return text
+    hiding = {at for found in hidden(text) for at in range(found.start, found.end)}
+    return "".join(
+        ascii(c)[1:-1] if at in hiding or (c in "\t\r\n" and c not in keep) else c
+        for at, c in enumerate(text)
+    )
