@@ -70,7 +70,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Confirmed. Mail goes to {row.address} from now on.")
         return redirect("notifications")
-    return render(request, "notifications/confirm.html", {"token": token})
+    return render(request, "catalog/notifications/confirm.html", {"token": token})
 
 
 @never_cache
@@ -85,7 +85,7 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
             form.refuse(error)
         else:
             return _show_secret(request, row, secret.reveal())
-    return render(request, "notifications/webhook_new.html", {"form": form})
+    return render(request, "catalog/notifications/webhook_new.html", {"form": form})
 
 
 @requires(Role.ADMIN)
@@ -110,7 +110,7 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     newest = Delivery.objects.filter(webhook=row).select_related("notice")[:SHOWN]
     waiting = Delivery.objects.filter(webhook=row, state=SendingState.WAITING).count()
     context = {"webhook": row, "form": form, "deliveries": newest, "waiting": waiting}
-    return render(request, "notifications/webhook.html", context, status=form.status)
+    return render(request, "catalog/notifications/webhook.html", context, status=form.status)
 
 
 @requires(Role.ADMIN)
@@ -157,7 +157,7 @@ def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
 
 
 def _show_secret(request: HttpRequest, row: Webhook, plain: str) -> HttpResponse:
-    return render(request, "notifications/webhook_secret.html", {"webhook": row, "plain": plain})
+    return render(request, "catalog/notifications/webhook_secret.html", {"webhook": row, "plain": plain})
 
 
 def _chosen(user: User) -> list[str]:
@@ -180,4 +180,4 @@ def _page(
         "last_mail": Mail.objects.filter(user=user, attempts__gt=0).order_by("-created_at").first(),
         "webhooks": webhooks.live() if user.can_administer else None,
     }
-    return render(request, "notifications/index.html", context)
+    return render(request, "catalog/notifications/index.html", context)

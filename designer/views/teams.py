@@ -36,7 +36,7 @@ def team_list(request: HttpRequest) -> HttpResponse:
         agent_count=Count("agents", filter=Q(agents__removed_at=None), distinct=True),
     )
     page = Keyset(rows, "name").page(request.GET.get("cursor"), PAGE_SIZE)
-    return render(request, "people/teams.html", {"form": form, "page": page})
+    return render(request, "designer/teams.html", {"form": form, "page": page})
 
 
 @requires(Role.ADMIN)
@@ -69,7 +69,7 @@ def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
         "agents": shown.agents.live().filter(parent=None).order_by("name"),
     }
     status = max((form.status for form in forms.values()), default=200)
-    return render(request, "people/team.html", context | forms, status=status)
+    return render(request, "designer/team.html", context | forms, status=status)
 
 
 @requires(Role.ADMIN)

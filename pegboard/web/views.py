@@ -129,7 +129,9 @@ class ApiSchema(APIView):
 
 @requires(Role.VIEWER)
 def api_docs(request: HttpRequest) -> HttpResponse:
-    return render(request, "people/api_docs.html", {"groups": api_reference.groups(), "errors": ERRORS})
+    return render(
+        request, "pegboard/api_reference.html", {"groups": api_reference.groups(), "errors": ERRORS}
+    )
 
 
 @requires(Role.VIEWER)
@@ -139,7 +141,9 @@ def api_docs_group(request: HttpRequest, group: str) -> HttpResponse:
         raise Http404
     base = public_url("/", request).rstrip("/")
     calls = [(call, call.curl(base)) for call in groups[group]]
-    return render(request, "people/api_docs_group.html", {"group": group, "groups": groups, "calls": calls})
+    return render(
+        request, "pegboard/api_reference_group.html", {"group": group, "groups": groups, "calls": calls}
+    )
 
 
 @public

@@ -65,7 +65,7 @@ def link(request: HttpRequest) -> HttpResponse:
             form.refuse(error)
     context = {"form": form, "provider": chosen, "address": address}
     context["identities"] = person(request).identities.filter(issuer=chosen.issuer)
-    return render(request, "people/sso_link.html", context)
+    return render(request, "people/sso/link.html", context)
 
 
 @public
@@ -201,4 +201,4 @@ def _safe(request: HttpRequest, after: str) -> str:
 
 
 def _problem(request: HttpRequest, error: DomainError) -> HttpResponse:
-    return render(request, "people/sso_problem.html", {"message": error.message}, status=error.status)
+    return render(request, "people/sso/problem.html", {"message": error.message}, status=error.status)

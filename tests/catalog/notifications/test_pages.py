@@ -79,7 +79,7 @@ def test_an_address_counts_once_its_link_was_opened_and_confirmed(browser, ada, 
     token = re.search(r'name="token" value="([^"]+)"', answer.content.decode())[1]
     stranger = Client()
     stranger.force_login(make_user(Role.VIEWER))
-    assert "too old, or was sent to somebody else" in text_of(
+    assert "too old, or was sent to another user" in text_of(
         stranger.post("/notifications/confirm/", {"token": token}, follow=True)
     )
     page = browser.post("/notifications/confirm/", {"token": token}, follow=True)
