@@ -2,7 +2,7 @@
 
 Django compiles the SQL of a queryset each time that it is read. With joins and subqueries this takes
 1 to 3 ms, which is more than PostgreSQL takes to answer, and a page reads a dozen of them.
-docs/decisions/0045-compiled-queries.md says why it is done this way, and where.
+docs/decisions/0038-compiled-queries.md says why it is done this way, and where.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Keys of programs, and the agents that are named for them (docs/decisions/0025-keys-for-agents.md)."""
+"""Keys of programs, and the agents that are named for them (docs/decisions/0023-agent-keys.md)."""
 
 from collections.abc import Iterable
 from datetime import datetime

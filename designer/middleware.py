@@ -2,7 +2,7 @@
 where an agent is that was renamed.
 
 Of the first, nothing is decided here but that one answer: whatever else there is to say, the view says it
-(designer/api/releases.py). docs/decisions/0039-unchanged-releases.md says why it stands before the view.
+(designer/api/releases.py). docs/decisions/0034-unchanged-releases.md says why it stands before the view.
 """
 
 import re

@@ -72,6 +72,18 @@ def test_links_between_documents_lead_somewhere():
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+def test_decision_records_have_one_form_and_no_gaps():
+    records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    for number, record in enumerate(records, 1):
+        text = record.read_text()
+        assert record.name.startswith(f"{number:04d}-")
+        assert text.startswith(f"# {number}. ")
+        headings = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+        assert headings == ["Context", "Decision", "Alternatives", "Consequences"], record.name
+        assert f"{number}. [{text.splitlines()[0].partition('. ')[2]}]({record.name})" in index
+
+
 def test_documents_that_the_code_points_to_exist():
     places = [*python_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "templates").rglob("*.html")]
     pointed = {name for path in places for name in re.findall(r"docs/[\w/-]+\.md", path.read_text())}

@@ -2,7 +2,7 @@
 
 While a list is read its replies are held in memory. If the vendor then goes away they are written down
 (`KeptReply`), and the next reading of the same endpoint by the same reader is answered from them until it
-asks what nobody has asked yet. Protocols notice nothing. docs/decisions/0024-resuming.md says why.
+asks what nobody has asked yet. Protocols notice nothing. docs/decisions/0022-resumed-enumeration.md says why.
 """
 
 import logging

@@ -3,7 +3,7 @@
 A reading that hangs holds a worker's process until its deadline. Who hangs for the first time does so
 once; from then on it waits for its turn in the slow lane until a reading ends otherwise. Who hangs on
 page after page while others wait is put aside between two pages, and goes on in that lane.
-docs/decisions/0022-slow-vendors.md says why it is done so.
+docs/decisions/0020-slow-vendors.md says why it is done so.
 """
 
 from datetime import timedelta

@@ -1,7 +1,7 @@
 """What search reads: derived from the current versions by catalog.search, and safe to throw away.
 
 One batch of tools makes one segment. A segment never changes; when enough of its tools have been
-indexed again elsewhere, the rest moves too and the segment is dropped. docs/decisions/0008-ranking.md
+indexed again elsewhere, the rest moves too and the segment is dropped. docs/decisions/0008-search.md
 says why the postings are arrays and why these tables, all derived, hold no foreign key constraints.
 """
 

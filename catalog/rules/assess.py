@@ -2,7 +2,7 @@
 
 `assess` compares a tool with the version in effect, finds the promises that the change breaks and what its
 texts raise alarms about; `Assessment.stop` is what a policy makes of it. Enumeration assesses each changed
-tool once and keeps the alarms with the version: docs/decisions/0054-one-assessment.md.
+tool once and keeps the alarms with the version: docs/decisions/0040-one-assessment.md.
 """
 
 from collections.abc import Collection

@@ -1,7 +1,7 @@
 """What a version is called, in one way on every page, in REST, in findings and in the audit trail. Pure.
 
 The vendor's own label is the name. Our ordinal counts first sights and is no name: history that is read later
-gets higher ordinals than newer versions. docs/decisions/0032-naming-versions.md says why.
+gets higher ordinals than newer versions. docs/decisions/0027-version-names.md says why.
 """
 
 from datetime import UTC, datetime

@@ -2,7 +2,7 @@
 
 Reading every posting of common words would take most of the time and change almost nothing, so each
 question may read a budget of them, strongest first. What that leaves imprecise the exact score of the
-leading candidates puts right. docs/decisions/0008-ranking.md has the measurements.
+leading candidates puts right. docs/decisions/0008-search.md has the measurements.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ Fewer tools for strangers are honest; the same version with other bytes is a fin
 
 Nothing here writes what a reading writes: no tool, version, known page, failure, circuit or state of a
 credential. One look at a time for an endpoint: claimed by compare-and-set with a lease, and `attempt` fences
-off whoever wakes up late. docs/decisions/0023-second-look.md says why.
+off whoever wakes up late. docs/decisions/0021-second-look.md says why.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 Our words about a tool are kept above the catalog, which asks for them through the one rule that is
 registered here when the product starts. What they make of the current version is written onto the tool
-in the transaction that changes either; the index follows. docs/decisions/0034-tuned-words.md says why.
+in the transaction that changes either; the index follows. docs/decisions/0029-tuned-texts.md says why.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A worker killed at any point loses nothing. docs/decisions/0015-faults.md lists the points by number."""
+"""A worker killed at any point loses nothing. docs/decisions/0015-fault-injection.md numbers the points."""
 
 import signal
 import threading

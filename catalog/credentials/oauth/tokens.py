@@ -265,7 +265,7 @@ def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secr
     """Sends the same refresh token once more when the reply to it was lost on its way.
 
     Servers that rotate take the old one again for some seconds, or for nobody any more: then the sign-in is
-    over whenever it is tried, so the sooner the better (docs/decisions/0040-lost-replies.md).
+    over whenever it is tried, so the sooner the better (docs/decisions/0035-lost-token-replies.md).
     """
     began = time.monotonic()
     try:
