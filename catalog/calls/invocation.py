@@ -21,7 +21,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from catalog.calls import refused_calls, results
-from catalog.credentials import pacing, sessions
+from catalog.credentials import circuit_breaker, sessions
 from catalog.credentials.oauth import clients
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
@@ -413,7 +413,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     _refuse_removed(endpoint)
     # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
     for asked in (tool, endpoint):
-        pacing.admit(asked, call.deadline_seconds + LAST_WORDS)
+        circuit_breaker.admit(asked, call.deadline_seconds + LAST_WORDS)
     exchanges: list[Exchange] = []
     signature = call.version.decoded()
     conversation = _Conversation(call, signature, endpoint.speak())
@@ -427,7 +427,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
             time.sleep(wait)
             speak = partial(conversation.again, session, outcome)
             outcome = _attempt(speak, attempts, exchanges, unshown, wait)
-    pacing.note_call(tool, outcome)
+    circuit_breaker.record_call(tool, outcome)
     return outcome
 
 

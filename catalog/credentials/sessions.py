@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from catalog import bounds
-from catalog.credentials import pacing
+from catalog.credentials import rate_limit
 from catalog.credentials.oauth import clients, tokens
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
@@ -251,7 +251,7 @@ def open_disguised(endpoint: Endpoint, *, agent: str, with_credential: bool) -> 
         authorized_for=endpoint.credential.origin if endpoint.credential else None,
         secrets=secrets,
         memory=copy.deepcopy(endpoint.memory),
-        turns=pacing.turns(endpoint),
+        turns=rate_limit.turns(endpoint),
         limits=bounds.limits_of(endpoint),
         authorities=endpoint.authorities,
         agent=agent,
@@ -310,7 +310,7 @@ def _session(
         memory=copy.deepcopy(endpoint.memory),
         exchanges=exchanges,
         reached=reached,
-        turns=pacing.turns(endpoint),
+        turns=rate_limit.turns(endpoint),
         limits=limits,
         authorities=endpoint.authorities,
     )

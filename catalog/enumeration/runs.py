@@ -23,7 +23,7 @@ from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Greatest, Least, Now
 
 from catalog import worker_audit
-from catalog.credentials import pacing, sessions
+from catalog.credentials import circuit_breaker, sessions
 from catalog.enumeration import kept_replies, last_reply, listing, slow_vendors, store
 from catalog.enumeration.store import EndpointMovedError, EndpointRemovedError, Harvest, LostLeaseError
 from catalog.models import Endpoint, Run
@@ -217,7 +217,7 @@ def _park(run: Run) -> None:
         "Look at the worker's log, then read again by hand. It is tried again by itself in a day."
     )
     try:
-        _fail(run, "PARKED", message, pacing.LONGEST_WAIT.total_seconds())
+        _fail(run, "PARKED", message, circuit_breaker.MAX_WAIT.total_seconds())
     except EndpointMovedError as moved:
         _start_over(run, moved)
 
@@ -289,7 +289,7 @@ def _fail_as_told(part: "_Part", exc: ProtocolError | DomainError) -> None:
     if not store.as_it_was_read(run).exists():
         raise EndpointMovedError from exc
     if isinstance(exc, ProtocolError):
-        pacing.note(run.endpoint, exc)
+        circuit_breaker.record_run(run.endpoint, exc)
     if may_resume := isinstance(exc, UnavailableError) and exc.code != "UNSTABLE":
         part.replies.store()
     wait = getattr(exc, "retry_after", None)
@@ -456,9 +456,9 @@ def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
         if reached:
             Run.objects.filter(pk=run.pk, attempt=run.attempt).update(reached=reached)
     if run.trigger == Trigger.SCHEDULE:
-        pacing.note_answer(endpoint)
+        circuit_breaker.record_answer(endpoint)
     else:
-        pacing.note_fresh_start(endpoint)
+        circuit_breaker.reset(endpoint)
     _hold_if_shrunken(run, harvest)
     return harvest
 
@@ -529,4 +529,4 @@ def _fail(
 
 
 def _wait(failures: int, retry_after: float | None) -> timedelta:
-    return max(pacing.back_off(failures), pacing.asked_wait(retry_after))
+    return max(circuit_breaker.back_off(failures), circuit_breaker.retry_after_wait(retry_after))

@@ -7,7 +7,7 @@ from catalog.models.vendors import Endpoint
 
 
 class OpenCircuit(models.Model):
-    """Nothing is sent before `open_until`; catalog/credentials/pacing.py says when.
+    """Nothing is sent before `open_until`; catalog/credentials/circuit_breaker.py says when.
 
     `failures` counts conversations in a row that found the vendor unavailable.
     """

@@ -26,7 +26,7 @@ from msgspec import structs
 
 from catalog import worker_audit
 from catalog.credentials import sessions
-from catalog.credentials.pacing import is_about_token
+from catalog.credentials.circuit_breaker import is_about_token
 from catalog.enumeration import listing
 from catalog.enumeration.store import LostLeaseError
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion

@@ -18,8 +18,8 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from catalog import bounds, protocols
+from catalog.credentials import circuit_breaker
 from catalog.credentials import operations as credential_operations
-from catalog.credentials import pacing
 from catalog.locking import check_name, locked, origin_of
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
 from catalog.models.findings import FindingState
@@ -217,7 +217,7 @@ def update_endpoint(
     if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:
         endpoint.next_due_at = Now()  # what is due is asked of the database's clock
         endpoint.memory = {}
-        pacing.note_fresh_start(endpoint)
+        circuit_breaker.reset(endpoint)
     endpoint.save(
         update_fields=[
             *("url", "name", "credential", "interval_minutes", "settings"),

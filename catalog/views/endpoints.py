@@ -13,8 +13,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from catalog import protocols
+from catalog.credentials import circuit_breaker
 from catalog.credentials import operations as credential_operations
-from catalog.credentials import pacing
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth.our_addresses import redirect_uri
 from catalog.credentials.oauth.registration import Registered
@@ -180,8 +180,8 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "only_with_changes": is_narrowed,
         "last_complete": row.runs.filter(status=RunStatus.SUCCEEDED).first(),
         "is_due": row.next_due_at <= timezone.now(),
-        "unavailable_until": pacing.unavailable_until(row),
-        "opens_after": pacing.OPENS_AFTER,
+        "unavailable_until": circuit_breaker.unavailable_until(row),
+        "opens_after": circuit_breaker.OPENS_AFTER,
         "look": second_look.of(row),
         "signs_in_at": _where_to_sign_in(row),
         "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),

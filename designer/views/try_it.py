@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 
 from catalog import protocols
 from catalog.calls import examples, invocation, results
-from catalog.credentials import pacing
+from catalog.credentials import circuit_breaker
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
 from catalog.protocols.base import Note
@@ -102,7 +102,7 @@ def _page(
         "signature": form.signature if form else None,
         "why_not_run": _why_not_run(row, form.signature) if form else None,
         "must_confirm": invocation.why_confirm(version) if version else "",
-        "unavailable_until": pacing.unavailable_until(row),
+        "unavailable_until": circuit_breaker.unavailable_until(row),
         "is_safe": form is not None and invocation.is_safe(form.signature),
         "key": uuid.uuid4(),
         "deadlines": list(DEADLINES.items()),

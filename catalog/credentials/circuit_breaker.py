@@ -1,0 +1,138 @@
+"""When an endpoint or a tool is not asked at all, because it did not answer or wants us to wait.
+
+A circuit is a row in PostgreSQL: what an enumeration run meets keeps back the endpoint, what a call meets
+keeps back its tool. docs/decisions/0014-pacing.md says why.
+"""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from catalog.models import Circuit, Endpoint, Tool, ToolCircuit
+from catalog.models.circuit import OpenCircuit
+from catalog.protocols.base import Outcome
+from core.outbound.errors import ProtocolError, UnavailableError
+from core.outbound.retry_after import DAY
+
+OPENS_AFTER = 5
+MAX_WAIT = timedelta(seconds=DAY)
+# Seconds, from and to: the first pause, the second, ...; the last one stays. Spread, so that endpoints which
+# failed together do not come back together.
+BACK_OFF = ((30, 40), (300, 375), (1_500, 1_875), (2_700, 3_600))
+# What our own rules brought about says nothing about the vendor.
+OUR_OWN_CODES = {"BUSY", "CIRCUIT_OPEN", "UNSTABLE"}
+
+
+def back_off(failures: int) -> timedelta:
+    """How long to leave an endpoint alone after so many failures in a row: 30 s to 1 h."""
+    pause = random.uniform(*BACK_OFF[min(failures, len(BACK_OFF)) - 1])  # noqa: S311 - spreads load
+    return timedelta(seconds=pause)
+
+
+def retry_after_wait(retry_after: float | None) -> timedelta:
+    """What the vendor asked for, up to a day."""
+    return min(timedelta(seconds=min(retry_after or 0.0, DAY)), MAX_WAIT)
+
+
+def admit(asked: Endpoint | Tool, seconds: float) -> None:
+    """Let a call through, or raise UnavailableError `CIRCUIT_OPEN`: then nothing was sent.
+
+    After the wait one call goes as a probe; it may take `seconds`, and meanwhile no other goes.
+    """
+    circuit = _circuit_of(asked).annotate(now=Now()).first()
+    if circuit is None or circuit.open_until is None:
+        return
+    open_until, now = circuit.open_until, circuit.now
+    if open_until <= now:
+        if circuit.failures < OPENS_AFTER:
+            return
+        mine = _circuit_of(asked).filter(open_until=open_until)
+        if mine.update(open_until=Now() + timedelta(seconds=seconds)):
+            return
+        open_until = now + timedelta(seconds=seconds)
+    raise _is_open(asked, circuit.failures, open_until, now)
+
+
+def _circuit_of(asked: Endpoint | Tool) -> QuerySet[Any]:
+    model = Circuit if isinstance(asked, Endpoint) else ToolCircuit
+    return model.objects.filter(pk=asked.pk)
+
+
+def _is_open(asked: Endpoint | Tool, failures: int, until: datetime, now: datetime) -> UnavailableError:
+    why = f"did not answer {failures} times in a row" if failures >= OPENS_AFTER else "asked us to wait"
+    moment = until.astimezone(UTC)
+    said = f"{moment:%H:%M:%S} UTC" if moment - now < timedelta(hours=12) else f"{moment:%d %b, %H:%M} UTC"
+    return UnavailableError(
+        "CIRCUIT_OPEN",
+        f"“{asked}” {why}, so nothing was sent: it is unavailable until {said}.",
+        retry_after=max(0.0, (until - now).total_seconds()),
+    )
+
+
+def unavailable_until(asked: Endpoint | Tool) -> datetime | None:
+    """Until when calls are answered without asking the vendor; None: they are sent."""
+    circuit: OpenCircuit | None = getattr(asked, "circuit", None)
+    if circuit is None or circuit.open_until is None or circuit.open_until <= timezone.now():
+        return None
+    return circuit.open_until
+
+
+def record_run(endpoint: Endpoint, error: ProtocolError | None) -> None:
+    """How an enumeration run ended; None: well. An answer of any kind closes the circuit."""
+    if error and is_about_token(error):
+        return
+    if isinstance(error, UnavailableError):
+        record_failure(endpoint, error.code, error.retry_after)
+    else:
+        record_answer(endpoint)
+
+
+def record_call(tool: Tool, outcome: Outcome) -> None:
+    """How a call ended. What it met is about the tool alone, whatever the vendor meant by it.
+
+    An answer says that the vendor is there, which is true of its endpoint too.
+    """
+    if outcome.outcome != "unavailable":
+        record_answer(tool)
+        record_answer(tool.endpoint)
+        return
+    code = (outcome.error or {}).get("code", "")
+    if not is_about_token(UnavailableError(code, "")):
+        record_failure(tool, code, outcome.retry_after)
+
+
+def record_answer(asked: Endpoint | Tool) -> None:
+    open_or_failed = _circuit_of(asked).exclude(failures=0, open_until=None)
+    open_or_failed.update(failures=0, open_until=None)
+
+
+def reset(endpoint: Endpoint) -> None:
+    """Of an endpoint and its tools: a user had it read at once, or changed how it is reached."""
+    record_answer(endpoint)
+    ToolCircuit.objects.filter(tool__endpoint=endpoint).delete()
+
+
+@transaction.atomic
+def record_failure(asked: Endpoint | Tool, code: str, retry_after: float | None) -> None:
+    """One more failure in a row: the fifth opens the circuit, and so does a vendor that asks us to wait."""
+    if code in OUR_OWN_CODES:
+        return
+    _circuit_of(asked).get_or_create(pk=asked.pk)
+    circuit = _circuit_of(asked).select_for_update().annotate(now=Now()).get()
+    circuit.failures += 1
+    wait = retry_after_wait(retry_after)
+    if circuit.failures >= OPENS_AFTER:
+        wait = max(wait, back_off(circuit.failures - OPENS_AFTER + 1))
+    if wait:
+        circuit.open_until = max(circuit.open_until or circuit.now, circuit.now + wait)
+    circuit.save(update_fields=["failures", "open_until"])
+
+
+def is_about_token(error: ProtocolError) -> bool:
+    """Whether the authorization server met it, and not the vendor."""
+    return error.code.startswith("TOKEN_") or error.code == "NEEDS_SIGN_IN"

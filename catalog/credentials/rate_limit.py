@@ -1,0 +1,156 @@
+"""How often an endpoint is asked: so many requests a second, and so many at once.
+
+All processes share the limit through the broker's server, where one script takes a turn or says how long to
+wait. While that server is away each process keeps the limit alone. docs/decisions/0014-pacing.md says why.
+"""
+
+import logging
+import random
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import redis
+
+from catalog.models import Endpoint
+from core import redis_client
+from core.outbound.errors import UnavailableError
+from core.outbound.session import Turns
+
+logger = logging.getLogger(__name__)
+
+# A request leaves a moment after its turn has come; without the margin, a vendor could count one too many.
+WINDOW = 1.05
+MAX_WAIT = 30.0
+RETRY_EVERY = (0.03, 0.1)
+TRY_SERVER_AGAIN_AFTER = 5.0
+
+# Milliseconds to wait for the turn that is taken with this; -1: too many at once; -2: it would take too long.
+# Of the last starts as many are kept as may lie within one window, so no window ever holds more. A
+# process that dies with a turn loses it when its lease is over.
+TAKE_A_TURN = """
+local busy, starts = KEYS[1], KEYS[2]
+local turn_id, per_second, at_once = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local lease, window, patience = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local now = tonumber(ARGV[7])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+redis.call('ZREMRANGEBYSCORE', busy, '-inf', now)
+if redis.call('ZCARD', busy) >= at_once then return -1 end
+local start, earlier = now, redis.call('LINDEX', starts, -per_second)
+if earlier then start = math.max(now, tonumber(earlier) + window) end
+if start - now > patience then return -2 end
+redis.call('RPUSH', starts, string.format('%.0f', start))
+redis.call('LTRIM', starts, -per_second, -1)
+redis.call('PEXPIRE', starts, start - now + 2 * window)
+redis.call('ZADD', busy, start + lease, turn_id)
+redis.call('PEXPIRE', busy, start - now + lease + window)
+return start - now
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """What an endpoint's settings allow; `key` tells endpoints apart."""
+
+    key: str
+    per_second: int
+    at_once: int
+
+
+def turns(endpoint: Endpoint) -> Turns:
+    """What a session of this endpoint waits for before each request; a draft is asked once, by a user."""
+    if endpoint.pk is None:
+        return lambda patience, longest: nullcontext()
+    limit = RateLimit(
+        f"pegboard:pace:{{{endpoint.pk}}}", endpoint.requests_per_second, endpoint.requests_at_once
+    )
+    return partial(turn, limit)
+
+
+@contextmanager
+def turn(limit: RateLimit, patience: float, longest: float) -> Iterator[None]:
+    """One request's turn, within `patience` seconds; the request itself takes up to `longest` seconds.
+
+    Raises UnavailableError `BUSY`.
+    """
+    turn_id = uuid.uuid4().hex
+    ends = time.monotonic() + min(patience, MAX_WAIT)
+    while True:
+        waited_for = _take(limit, turn_id, max(0.0, ends - time.monotonic()), longest)
+        if waited_for >= 0:
+            if waited_for:
+                time.sleep(waited_for)
+            break
+        if time.monotonic() >= ends or waited_for == -2:
+            raise UnavailableError("BUSY", _too_busy(limit, waited_for))
+        time.sleep(random.uniform(*RETRY_EVERY))  # noqa: S311 - spreads waiting, guards nothing
+    try:
+        yield
+    finally:
+        # Lost with the server, it ends by itself.
+        with suppress(redis.RedisError):
+            if not _local.is_server_away:
+                redis_client.client().zrem(f"{limit.key}:busy", turn_id)
+
+
+def _too_busy(limit: RateLimit, answer: float) -> str:
+    if answer == -2:
+        return (
+            f"More requests wait for this endpoint than its {limit.per_second} a second let through in time."
+        )
+    return f"{limit.at_once} requests to this endpoint are under way already, as many as its settings allow."
+
+
+def _take(limit: RateLimit, turn_id: str, patience: float, longest: float) -> float:
+    """Seconds to wait for the turn that was taken, or -1 or -2 as the script has them."""
+    if not _local.is_server_away:
+        try:
+            wait = take(limit, turn_id, patience, longest)
+        except redis.RedisError as exc:
+            logger.warning("the broker's server is away, so this process keeps the limit alone: %s", exc)
+            _local.server_is_away()
+        else:
+            return wait / 1000 if wait >= 0 else wait
+    return _local.wait(limit)
+
+
+def take(limit: RateLimit, turn_id: str, patience: float, longest: float, now: float | None = None) -> int:
+    """See TAKE_A_TURN. `now` in seconds stands in for the server's clock. Raises redis.RedisError."""
+    milliseconds = [round(seconds * 1000) for seconds in (longest, WINDOW, patience)]
+    clock = "" if now is None else round(now * 1000)
+    keys = (f"{limit.key}:busy", f"{limit.key}:starts")
+    given = (turn_id, limit.per_second, limit.at_once, *milliseconds, clock)
+    return int(redis_client.client().eval(TAKE_A_TURN, len(keys), *keys, *given))
+
+
+class _LocalLimit:
+    """The limit of this process while the server that shares it is away: evenly spaced requests."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next: dict[str, float] = {}
+        self._away_until = 0.0
+
+    @property
+    def is_server_away(self) -> bool:
+        return time.monotonic() < self._away_until
+
+    def server_is_away(self) -> None:
+        self._away_until = time.monotonic() + TRY_SERVER_AGAIN_AFTER
+
+    def wait(self, limit: RateLimit) -> float:
+        with self._lock:
+            now = time.monotonic()
+            start = max(now, self._next.get(limit.key, 0.0))
+            self._next[limit.key] = start + 1 / limit.per_second
+            return start - now
+
+
+_local = _LocalLimit()
