@@ -1,0 +1,32 @@
+"""Registers with catalog and people what they ask of designer, which is on a floor above them.
+
+Imported by `DesignerConfig.ready`, when all models are loaded.
+"""
+
+from collections.abc import Collection, Iterable
+
+from django.db.models import Count
+
+from catalog.review import inspector
+from catalog.tools import effective_texts, versions
+from designer import tunings
+from designer.models import Agent, Pin
+from designer.releases import proofs
+from people import audit
+from people.management.commands import database_role
+
+
+def _used_tools() -> Iterable[int]:
+    return Pin.objects.values_list("tool_id", flat=True).distinct().order_by()
+
+
+def _pinned_versions(tools: Collection[int]) -> Iterable[tuple[int, int, int]]:
+    pins = Pin.objects.live().filter(tool__in=tools).order_by()
+    return pins.values_list("tool", "version").annotate(agents=Count("agent", distinct=True))
+
+
+inspector.USED_TOOLS.append(_used_tools)
+versions.PINNED.append(_pinned_versions)
+effective_texts.words_come_from(tunings.rewrites)
+audit.agents_are_seen_by(lambda user: Agent.objects.visible_to(user).values("pk"))
+database_role.FOR_THE_ROLE.append(proofs.make_key)
