@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from cryptography.exceptions import InvalidTag
@@ -48,11 +48,6 @@ NO_KEY = (
 )
 # The one row of its table.
 FINGERPRINT_KEY = UUID("5ea1ed00-0000-4000-8000-000000000001")
-
-if TYPE_CHECKING:
-    TextColumn = models.TextField[str, str]
-else:
-    TextColumn = models.TextField
 
 
 class Secret:
@@ -205,7 +200,7 @@ def _fingerprint_key() -> Secret:
     return decrypt(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints")
 
 
-class EncryptedField(TextColumn):
+class EncryptedField(models.TextField):  # type: ignore[type-arg]
     """The text that `encrypt` returned, or "" where there is no secret. Never takes anything else.
 
     Its model has a UUID as its primary key, assigned before it is saved, and a KeyIdField for this field.
