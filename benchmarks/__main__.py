@@ -48,6 +48,8 @@ def environment(url: str, redis_url: str) -> dict[str, str]:
         "PEGBOARD_SECRET_KEY": "benchmarks have no secrets, and this is none",
         "PEGBOARD_KEYS": "k1:" + base64.b64encode(bytes(32)).decode(),
         "PEGBOARD_OUTBOUND_ALLOW": "127.0.0.0/8",
+        "PEGBOARD_CALLS_PER_MINUTE": "60000",
+        "PEGBOARD_WRITES_PER_MINUTE": "60000",
     }
 
 

@@ -1,4 +1,4 @@
-"""What people and programs are told while the database is away, busy or out of room."""
+"""What users and programs are told while the database is away, busy or out of space."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from django.db import InterfaceError, InternalError, OperationalError
 from psycopg import errors
 
 RETRY_AFTER = 5  # seconds
-# PostgreSQL says so with a class of its own only where it is the write itself that fails.
-NO_ROOM = ("No space left on device", "could not extend file", "File too large", "could not write")
+# PostgreSQL has an error class for a full disk only where the write itself fails.
+NO_SPACE = ("No space left on device", "could not extend file", "File too large", "could not write")
 
 
-class OutOfPatienceError(psycopg.OperationalError):
-    """All that one request asks the database has together taken too long."""
+class QueryDeadlineError(psycopg.OperationalError):
+    """All queries of one request together took too long: pegboard/web/query_deadline.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,20 @@ def outage(exc: BaseException | None) -> Outage | None:
     if not isinstance(exc, OperationalError | InterfaceError | InternalError):
         return None
     cause = exc.__cause__
-    if isinstance(cause, errors.DiskFull) or any(words in str(exc) for words in NO_ROOM):
+    if isinstance(cause, errors.DiskFull) or any(words in str(exc) for words in NO_SPACE):
         return FULL
     if isinstance(exc, InternalError):
         return None
-    if isinstance(cause, OutOfPatienceError):
+    if isinstance(cause, QueryDeadlineError):
         return BUSY
     return AWAY if is_database_lost(exc) else BUSY
 
 
 def is_database_lost(exc: BaseException) -> bool:
-    """Whether the connection ended under us, so that nobody knows what has become of the last words.
-
-    Not asked of the connection: by the time that somebody looks, Django may have opened another one.
-    """
+    """Whether the connection was lost, so that the outcome of the last statement is unknown."""
     if not isinstance(exc, OperationalError | InterfaceError | InternalError):
         return False
+    # The error is asked and not the connection: Django may have opened another one meanwhile.
     state = getattr(exc.__cause__, "sqlstate", None)
     # Connection lost, server shut down or started, session ended for having slept inside a transaction.
     return state is None or state[:2] == "08" or state[:3] in ("57P", "25P")

@@ -1,4 +1,4 @@
-"""Our own connection to the broker's server, for what is shared between processes and may be lost."""
+"""Our own connection to the broker's server, for data that processes share and that may be lost."""
 
 from functools import lru_cache
 
@@ -7,7 +7,7 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-PATIENCE = 1.0  # seconds; whoever asks has something better to do than to wait
+TIMEOUT = 1.0  # seconds; every caller can do without an answer
 
 
 def client() -> redis.Redis:
@@ -17,17 +17,13 @@ def client() -> redis.Redis:
 
 @lru_cache
 def _client(url: str) -> redis.Redis:
+    if url.startswith("redis+socket://"):
+        # Celery's form of a socket and its database; redis-py has another one.
+        url = url.replace("redis+socket://", "unix://", 1).replace("virtual_host=", "db=", 1)
     return redis.Redis.from_url(
-        _as_redis_py_reads_it(url),
-        socket_timeout=PATIENCE,
-        socket_connect_timeout=PATIENCE,
+        url,
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,
     )
-
-
-def _as_redis_py_reads_it(url: str) -> str:
-    """Celery names a socket and its database in words of its own."""
-    if url.startswith("redis+socket://"):
-        return url.replace("redis+socket://", "unix://", 1).replace("virtual_host=", "db=", 1)
-    return url

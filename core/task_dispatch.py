@@ -1,6 +1,6 @@
-"""Messages to workers are hints: what they speak of is in PostgreSQL, and is found without them.
+"""Messages to workers are hints: the work they name is in PostgreSQL, and is found without them.
 
-So nobody waits for a broker that is away, and no page for one that dawdles.
+So no process waits for a broker that is away, and no page for one that is slow.
 """
 
 import logging
@@ -14,16 +14,16 @@ logger = logging.getLogger(__name__)
 
 
 def give(send: Callable[[], object], what: str) -> bool:
-    """Whether `send` has handed its message over, in a page within settings.BROKER_PATIENCE seconds.
+    """Whether `send` has handed its message over; for a page within settings.BROKER_TIMEOUT seconds.
 
-    Otherwise `what`, which a log line begins with, waits until somebody looks for it.
+    Otherwise `what`, with which a log line begins, waits until a worker looks for it.
     """
-    if settings.BROKER_PATIENCE is None:
+    if settings.BROKER_TIMEOUT is None:
         return _give(send, what)
     given: list[bool] = []
-    thread = threading.Thread(target=lambda: given.append(_give(send, what)), name="hint", daemon=True)
+    thread = threading.Thread(target=lambda: given.append(_give(send, what)), name="dispatch", daemon=True)
     thread.start()
-    thread.join(settings.BROKER_PATIENCE)
+    thread.join(settings.BROKER_TIMEOUT)
     return given == [True]
 
 

@@ -20,10 +20,10 @@ def _words(name: str, default: str = "") -> list[str]:
     return os.environ.get(name, default).replace(",", " ").split()
 
 
-# Whoever waits for a page gives up sooner than a worker does. The web server sets it for itself.
+# A page waits less long than a worker does. The web server sets this for itself.
 SERVES_PAGES = os.environ.get("PEGBOARD_SERVES_PAGES") == "1"
-# Seconds that one request may spend waiting for the database.
-DATABASE_PATIENCE = 3.5 if SERVES_PAGES else None
+# Seconds that one request may wait for the database, all queries together.
+QUERY_DEADLINE = 3.5 if SERVES_PAGES else None
 
 
 def _oidc() -> dict[str, Any] | None:
@@ -61,8 +61,8 @@ def _lines(name: str) -> list[str]:
     return [entry.strip() for entry in os.environ.get(name, "").split(";") if entry.strip()]
 
 
-# And that it may wait for the broker to take a message.
-BROKER_PATIENCE = 1.0 if SERVES_PAGES else None
+# Seconds that a request may wait for the broker to take a message.
+BROKER_TIMEOUT = 1.0 if SERVES_PAGES else None
 DATABASE_GUARDS = [
     *(
         ["statement_timeout=3s", "lock_timeout=2s"]
@@ -71,7 +71,7 @@ DATABASE_GUARDS = [
     ),
     "idle_in_transaction_session_timeout=30s",
 ]
-# A machine that is gone without a word is noticed after some fifteen seconds instead of two hours.
+# A machine that is gone is noticed after some fifteen seconds instead of two hours.
 KEEPALIVE = {
     "keepalives_idle": "6",
     "keepalives_interval": "3",
@@ -153,7 +153,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "pegboard.web.tracing.TraceMiddleware",
     "pegboard.web.middleware.SecurityHeadersMiddleware",
-    "pegboard.web.query_deadline.PatienceMiddleware",
+    "pegboard.web.query_deadline.QueryDeadlineMiddleware",
     "django.middleware.security.SecurityMiddleware",
     # Takes addresses of one form and reads no body, so that it needs no bounds before it.
     "designer.middleware.UnchangedReleaseMiddleware",
@@ -193,7 +193,7 @@ TEMPLATES = [
 OIDC = _oidc()
 LOCAL_SIGN_IN = os.environ.get("PEGBOARD_LOCAL_SIGN_IN", "1") != "0"
 if not LOCAL_SIGN_IN and OIDC is None:
-    raise ImproperlyConfigured("PEGBOARD_LOCAL_SIGN_IN=0 without PEGBOARD_OIDC_ISSUER lets nobody in.")
+    raise ImproperlyConfigured("PEGBOARD_LOCAL_SIGN_IN=0 without PEGBOARD_OIDC_ISSUER lets no user sign in.")
 AUTH_USER_MODEL = "people.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -237,18 +237,19 @@ if HTTPS:
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-# Counted from the sign-in: nobody stays signed in for ever by being active.
+# Counted from the sign-in: activity does not make a session longer.
 SESSION_COOKIE_AGE = 3600 * int(os.environ.get("PEGBOARD_SESSION_HOURS", "24"))
-# How many proxies of ours stand in front, each of which appends to X-Forwarded-For whom it heard.
+# How many proxies of ours stand in front, each of which appends the address of its client to X-Forwarded-For.
 NUM_PROXIES = int(os.environ.get("PEGBOARD_PROXIES", "0"))
 X_FRAME_OPTIONS = "DENY"
 DEFAULT_EXCEPTION_REPORTER = "pegboard.web.error_reports.Reporter"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "pegboard.web.error_reports.ReportFilter"
 SECURE_REFERRER_POLICY = "same-origin"
 
-# For one key; all keys and browsers of one person together may make twice as many.
-CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "60000"))
-WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "6000"))
+# For one key; for all keys and browsers of one user together, twice as many. More than a program that polls
+# needs, and less than one that calls in a loop makes.
+CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "6000"))
+WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "600"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "people.authentication.ApiKeyAuthentication",
@@ -288,7 +289,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 1 if SERVES_PAGES else 2,
     "socket_timeout": 1 if SERVES_PAGES else 5,
     "socket_keepalive": not REDIS_URL.startswith(("redis+socket", "unix")),
-    # For whoever sends: one more try and no long wait, because `tick` sends again what did not get out.
+    # For the sender: one more try and no long wait, because `tick` sends again what was not sent.
     "max_retries": 1,
     "interval_start": 0.1,
 }
@@ -299,8 +300,8 @@ CELERY_TASK_TIME_LIMIT = 390
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "enumeration"
-# Calls of tools have workers of their own: somebody waits for each, and a reading may take minutes. A worker
-# that is given no queue takes from both.
+# Calls of tools have workers of their own: a user waits for each, and an enumeration may take minutes.
+# A worker that is given no queue takes from both.
 CALLS_QUEUE = "calls"
 CELERY_TASK_QUEUES = [
     Queue(name, Exchange(name), routing_key=name) for name in (CELERY_TASK_DEFAULT_QUEUE, CALLS_QUEUE)

@@ -51,6 +51,8 @@ def environment(servers: Embedded) -> dict[str, str]:
         "PEGBOARD_KEYS": key,
         "PEGBOARD_OUTBOUND_ALLOW": "127.0.0.0/8",
         "PEGBOARD_HOSTS": "127.0.0.1 localhost testserver",
+        "PEGBOARD_CALLS_PER_MINUTE": "60000",
+        "PEGBOARD_WRITES_PER_MINUTE": "60000",
     }
 
 

@@ -1,8 +1,9 @@
-"""No request waits for the database longer than a person waits for a page.
+"""A deadline for all database queries of one request together.
 
-The server ends a statement that takes too long, and libpq gives up on a machine that is gone. This is
-for what neither sees: many queries that are each a little slow, and a line that is open and silent. A
-thread that waits on one would be lost for good, and soon there would be none left.
+`statement_timeout` limits one statement, and the TCP timeouts notice a machine that is gone. Neither limits
+many queries that are each a little slow, or a connection that is open and silent: a stopped server or a
+stalled proxy still acknowledges packets. Eight such requests occupied all eight threads for good
+(docs/decisions/0052-limits-and-deadlines.md).
 """
 
 import threading
@@ -18,7 +19,7 @@ from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse
 from psycopg import errors
 
-from core.db_errors import OutOfPatienceError
+from core.db_errors import QueryDeadlineError
 
 
 class _Left(threading.local):
@@ -30,15 +31,15 @@ class _Left(threading.local):
 _left = _Left()
 
 
-class PatienceMiddleware:
-    """Counts the time that a request spends in the database, and nothing else of it."""
+class QueryDeadlineMiddleware:
+    """Counts the time that a request waits for the database, and nothing else of it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        if settings.DATABASE_PATIENCE is None:
+        if settings.QUERY_DEADLINE is None:
             raise MiddlewareNotUsed
         self.get_response = get_response
-        self.seconds: float = settings.DATABASE_PATIENCE
-        connection_created.connect(_be_patient)
+        self.seconds: float = settings.QUERY_DEADLINE
+        connection_created.connect(_limit_waiting)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         _left.seconds = self.seconds
@@ -48,22 +49,22 @@ class PatienceMiddleware:
             _left.seconds = None
 
 
-def _be_patient(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    """All that a connection does, from a query to a rollback, goes through its `wait`."""
-    line: psycopg.Connection = connection.connection
-    wait = line.wait
+def _limit_waiting(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    database: psycopg.Connection = connection.connection
+    # All that a connection does, from a query to a rollback, goes through its `wait`.
+    wait = database.wait
 
-    def patient(gen: Any, *args: Any, **options: Any) -> Any:
+    def limited(gen: Any, *args: Any, **options: Any) -> Any:
         if _left.seconds is None:
             return wait(gen, *args, **options)
         began = time.monotonic()
         try:
             return wait(gen, *args, **options | {"timeout": max(_left.seconds, 0.0)})
         except errors._WaitTimeout:
-            # Nobody knows what the server is at, so nothing more can be said on this line.
-            line.pgconn.finish()
-            raise OutOfPatienceError("the database is too slow for a page") from None
+            # The state of the session is unknown, so the connection cannot be used again.
+            database.pgconn.finish()
+            raise QueryDeadlineError("the database is too slow for a page") from None
         finally:
             _left.seconds -= time.monotonic() - began
 
-    line.wait = patient  # type: ignore[method-assign]
+    database.wait = limited  # type: ignore[method-assign]
