@@ -20,7 +20,7 @@ from catalog import bounds
 from catalog.enumeration import known_pages, store
 from catalog.enumeration.kept_replies import Replies
 from catalog.enumeration.known_pages import FirstPage, RememberedPages
-from catalog.enumeration.store import Assessed, Harvest, StagedTool
+from catalog.enumeration.staging import Assessed, Harvest, Stage, StagedTool, staged_tool, unstage
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
@@ -31,7 +31,6 @@ from catalog.review import breaches
 from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
 from catalog.rules.version_names import version_name
-from catalog.token_estimate import tokens_of
 from core.failpoints import crashpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 
@@ -100,7 +99,7 @@ def read(
     reader = known_pages.reader_of(run.endpoint, protocol)
     remembered = RememberedPages(run.endpoint, reader)
     while len(run.readings) < MAX_READINGS:
-        with open_session() as session, store.Stage() as stage:
+        with open_session() as session, Stage() as stage:
             reading = _Reading(run, protocol, remembered, stage)
             asked = session if protocol.lists_at_once else replies.over(session, reader)
             minutes = run.endpoint.max_minutes
@@ -154,7 +153,7 @@ class _Reading:
     That digest is "" on a remembered page, where it is the catalog's, and where an item was refused.
     """
 
-    def __init__(self, run: Run, protocol: Protocol, known: RememberedPages, stage: store.Stage) -> None:
+    def __init__(self, run: Run, protocol: Protocol, known: RememberedPages, stage: Stage) -> None:
         self.run = run
         self.protocol = protocol
         self.known = known
@@ -380,31 +379,16 @@ class _Reading:
     def _decoded(self, items: Sequence[tuple[str, Item]]) -> Iterator[tuple[str, StagedTool]]:
         """An unreadable item costs only itself."""
         for tool, item in items:
+            document, held = item.document or {}, self.current.get(tool)
             try:
-                yield tool, self._decode(item, self.current.get(tool))
+                read = self.protocol.read(document)
+                notes = self.protocol.notes(document, read)
             except UnreadableItemError as exc:
                 self._refuse(item.tool_id, exc.code, exc.reason)
-
-    def _decode(self, item: Item, held: Current | None) -> StagedTool:
-        document = item.document or {}
-        read = self.protocol.read(document)
-        encoded = signature.to_json(read)
-        for note in self.protocol.notes(document, read):
-            self._note(note)
-        return StagedTool(
-            tool_pk=held.pk if held else None,
-            tool_id=item.tool_id,
-            label=item.label,
-            label_key=list(item.label_key),
-            digest=item.digest,
-            name=read.name,
-            title=read.title,
-            description=read.description,
-            tags=list(read.tags),
-            tokens=tokens_of(read),
-            signature=encoded.decode(),
-            raw=base.canonical(document).decode(),
-        )
+                continue
+            for note in notes:
+                self._note(note)
+            yield tool, staged_tool(held.pk if held else None, item, read)
 
     def _assess(self, changed: list[tuple[str, StagedTool]]) -> None:
         """A broken promise becomes a finding; what the endpoint's policy does not let through is stopped."""
@@ -477,7 +461,7 @@ class _Reading:
 
     def _count(self, taken: set[str]) -> None:
         harvest = self.harvest
-        store.unstage([tool_id for tool, tool_id in self.staged.items() if tool in self.refused])
+        unstage([tool_id for tool, tool_id in self.staged.items() if tool in self.refused])
         staged = self.staged.keys() & taken
         harvest.changed = len(staged & self.current.keys())
         harvest.added = len(staged) - harvest.changed

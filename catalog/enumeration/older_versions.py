@@ -18,16 +18,18 @@ from django.utils import timezone
 
 from catalog import worker_audit
 from catalog.credentials import sessions
+from catalog.enumeration.merge import append_versions
+from catalog.enumeration.staging import Stage, StagedTool, staged_tool
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
-from catalog.protocols import base, signature
+from catalog.protocols import base
 from catalog.protocols.base import Item, Page, UnreadableItemError
 from catalog.protocols.paging import PageGuard
+from catalog.protocols.signature import Signature
 from catalog.review import inspector
-from catalog.token_estimate import tokens_of
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 
@@ -106,9 +108,9 @@ class _Reader:
         tools = list(_pending(self.endpoint).filter(pk__gt=after)[: BATCH + 1])
         ends = time.monotonic() + BATCH_SECONDS
         try:
-            with sessions.open_session(self.endpoint) as session:
+            with sessions.open_session(self.endpoint) as session, Stage() as stage:
                 for tool in tools[:BATCH]:
-                    self._read(session, tool)
+                    self._read(session, stage, tool)
                     if self.silent + self.failed >= SILENT_TOOLS:
                         self._give_up(tool)
                         return None
@@ -119,7 +121,7 @@ class _Reader:
             return None
         return tools[BATCH - 1].pk if len(tools) > BATCH else None
 
-    def _read(self, session: base.Session, tool: Tool) -> None:
+    def _read(self, session: base.Session, stage: Stage, tool: Tool) -> None:
         pages: list[Page] = []
         is_final = True
         try:
@@ -129,7 +131,7 @@ class _Reader:
             # Whoever answers nonsense will answer it again; whoever does not answer may do so later.
             has_told = is_final = isinstance(exc, ProtocolViolationError)
             self._fail(f"of {_named(tool)} ", exc.message, is_final=is_final)
-        self._add(tool, [item for page in pages for item in page.items], is_final=is_final)
+        self._add(stage, tool, [item for page in pages for item in page.items], is_final=is_final)
         self.failed = 0 if has_told else self.failed + (not is_final)
         self.silent = 0 if has_told else self.silent + is_final
 
@@ -148,31 +150,29 @@ class _Reader:
             guard.check(page, seen=count)
 
     @transaction.atomic
-    def _add(self, tool: Tool, items: list[Item], *, is_final: bool) -> None:
+    def _add(self, stage: Stage, tool: Tool, items: list[Item], *, is_final: bool) -> None:
         """Append the versions that we do not hold, oldest first. Known labels with other bytes are drift."""
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         held = set(tool.versions.values_list("label", "digest"))
         said = self._said(tool, [item for item in items if (item.label, item.digest) not in held])
-        labels = Counter(label for label, _ in held if label)
-        added, rewritten = [], set()
+        labels: Counter[str] = Counter()
+        staged: list[StagedTool] = []
         for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
-            version = None if (item.label, item.digest) in held else self._decoded(tool, item)
-            if version is None or (says := (item.label, self._understood(item.document or {}))) in said:
+            read = None if (item.label, item.digest) in held else self._decoded(tool, item)
+            if read is None or (says := (item.label, self._understood(item.document or {}))) in said:
                 continue
-            tool.version_count += 1
-            version.ordinal = tool.version_count
-            version.rewrite = labels[item.label]
-            version.save(force_insert=True)
+            staged.append(staged_tool(tool.pk, item, read, len(staged) + 1, labels[item.label]))
             held.add((item.label, item.digest))
             said.add(says)
-            if version.rewrite:
-                _raise_drift(tool, version)
-                rewritten.add(version.pk)
-            labels[item.label] += bool(item.label)
-            added.append(version)
+            labels[item.label] += 1
+        added = append_versions(stage, staged)
+        rewritten = [version for version in added if version.rewrite]
+        for version in rewritten:
+            _raise_drift(tool, version)
         worker_audit.tell_older_versions(tool, len(added))
-        inspector.inspect_older(tool, added, rewritten)
+        inspector.inspect_older(tool, added, {version.pk for version in rewritten})
+        tool.version_count += len(added)
         if is_final and tool.current_id == asked_for:
             tool.versions_read_at = timezone.now()
         tool.save(update_fields=["version_count", "versions_read_at"])
@@ -190,22 +190,12 @@ class _Reader:
         except UnreadableItemError:
             return ""
 
-    def _decoded(self, tool: Tool, item: Item) -> ToolVersion | None:
-        document = item.document or {}
+    def _decoded(self, tool: Tool, item: Item) -> Signature | None:
         try:
-            read = self.protocol.read(document)
+            return self.protocol.read(item.document or {})
         except UnreadableItemError as exc:
             self._reject(tool, exc.reason, item.label)
             return None
-        return ToolVersion(
-            tool=tool,
-            label=item.label,
-            label_key=list(item.label_key),
-            digest=item.digest,
-            signature=signature.to_json(read).decode(),
-            raw=base.canonical(document).decode(),
-            tokens=tokens_of(read),
-        )
 
     def _give_up(self, last: Tool) -> None:
         """A vendor that offers no history for several tools in a row offers none at all."""

@@ -25,7 +25,8 @@ from django.db.models.functions import Greatest, Least, Now
 from catalog import worker_audit
 from catalog.credentials import circuit_breaker, sessions
 from catalog.enumeration import kept_replies, last_reply, listing, slow_vendors, store
-from catalog.enumeration.store import EndpointMovedError, EndpointRemovedError, Harvest, LostLeaseError
+from catalog.enumeration.staging import Harvest
+from catalog.enumeration.store import EndpointMovedError, EndpointRemovedError, LostLeaseError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
