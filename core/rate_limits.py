@@ -2,7 +2,7 @@
 
 The counts are kept in the broker's server. While that is away, each process counts alone: a limit then holds
 for each process instead of for all together. No request waits for a server that does not answer.
-docs/decisions/0052-limits-and-deadlines.md says why neither Django's cache nor DRF's throttles count here.
+docs/decisions/0041-limits-and-deadlines.md says why neither Django's cache nor DRF's throttles count here.
 """
 
 import threading

@@ -3,7 +3,7 @@
 `statement_timeout` limits one statement, and the TCP timeouts notice a machine that is gone. Neither limits
 many queries that are each a little slow, or a connection that is open and silent: a stopped server or a
 stalled proxy still acknowledges packets. Eight such requests occupied all eight threads for good
-(docs/decisions/0052-limits-and-deadlines.md).
+(docs/decisions/0041-limits-and-deadlines.md).
 """
 
 import threading
