@@ -77,7 +77,7 @@ def update_agent(
 
 @transaction.atomic
 def remove_agent(agent: Agent, *, actor: User) -> None:
-    """Hides it with its pins. Its releases stay sealed, and its address stays its own if it has any."""
+    """Hides the agent with its pins. Its releases stay, and so does an address that it published at."""
     _lock_tree()
     agent = locked(agent)
     if agent.children.live().exists():
@@ -91,7 +91,7 @@ def remove_agent(agent: Agent, *, actor: User) -> None:
 
 @transaction.atomic
 def remove_team(team: Team, *, actor: User) -> None:
-    """Refused while agents belong to it. The releases of removed ones stay sealed."""
+    """Refused while agents belong to it. The releases of removed agents stay as they are."""
     team = teams.locked(team)
     count = Agent.objects.live().filter(team=team).count()
     if count:

@@ -1,4 +1,4 @@
-"""An agent's runtime runs tools: by the names of a release, at exactly the versions sealed in it.
+"""An agent's runtime runs tools: by the names of a release, at exactly the versions that it holds.
 
 A model knows the names of a format and sees no hidden inputs. Its arguments become the vendor's here: names
 are put back (designer/exports/wire.py), presets are added, and what the release does not show is refused.
@@ -27,7 +27,7 @@ from core.outbound.errors import printable
 from designer import exports
 from designer.exports import document as release_document
 from designer.exports import wire
-from designer.exports.document import SealedTool
+from designer.exports.document import ReleasedTool
 from designer.models import Release
 from designer.signatures.effective import Effective, Hidden, Input
 from people import audit
@@ -39,14 +39,14 @@ REFUSAL_AGAIN = timedelta(hours=1)
 MOST_REFUSALS = 50
 
 
-def find_tool(release: Release, name: str) -> SealedTool | None:
+def find_tool(release: Release, name: str) -> ReleasedTool | None:
     """The tool that a model knows by this name."""
     return next((tool for tool in _tools(release) if tool.signature.name == name), None)
 
 
 def call(
     release: Release,
-    tool: SealedTool,
+    tool: ReleasedTool,
     *,
     actor: User,
     key: ApiToken | None,
@@ -61,7 +61,7 @@ def call(
     `arguments` go by the names of the export format, or of any where none is said. Raises ArgumentsError (by
     the same names), ConfirmationError, DomainError.
     """
-    version = _sealed_version(tool)
+    version = _released_version(tool)
     theirs = for_the_vendor(tool.signature, version.decoded(), arguments, format_)
     try:
         return invocation.request_call(
@@ -81,14 +81,14 @@ def call(
 def go_on(
     earlier: Call,
     release: Release,
-    tool: SealedTool,
+    tool: ReleasedTool,
     *,
     actor: User,
     key: ApiToken | None,
     answers: Mapping[str, Any],
 ) -> Call:
     """Another call with the answers to what `earlier` asked, through the same release."""
-    _sealed_version(tool)
+    _released_version(tool)
     return invocation.continue_call(earlier, actor=actor, answers=answers, runtime=_runtime(release, key))
 
 
@@ -121,7 +121,7 @@ def for_the_caller(
     }
 
 
-def sealed_tool(release: Release, tool_pk: int) -> SealedTool | None:
+def released_tool(release: Release, tool_pk: int) -> ReleasedTool | None:
     return next((tool for tool in _tools(release) if tool.id == tool_pk), None)
 
 
@@ -139,17 +139,17 @@ def note_refusal(key: ApiToken, *, actor: User, agent: str, tool: str) -> None:
             audit.record(actor, "refuse call", key, after=asked, why=why)
 
 
-def _tools(release: Release) -> tuple[SealedTool, ...]:
+def _tools(release: Release) -> tuple[ReleasedTool, ...]:
     return release_document.decode(release.document).tools
 
 
-def _sealed_version(tool: SealedTool) -> ToolVersion:
-    """The catalog's row of what was sealed. Raises DomainError when it may not run as it was sealed."""
+def _released_version(tool: ReleasedTool) -> ToolVersion:
+    """The catalog's row of the released version. Raises DomainError when it may not run as released."""
     rows = ToolVersion.objects.select_related("tool__endpoint__vendor", "tool__stopped")
     version = rows.filter(tool=tool.id, ordinal=tool.version.ordinal).first()
     name = tool.signature.name
     if version is None or version.digest != tool.version.digest:
-        message = f"The catalog's version of “{name}” is not the one that was sealed, so it does not run."
+        message = f"The catalog's version of “{name}” is not the one that was released, so it does not run."
         raise DomainError("release_damaged", message, status=409)
     if invocation.waits_for_review(version):
         message = (

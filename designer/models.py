@@ -180,7 +180,7 @@ class Tuning(models.Model):
 
 
 class Release(models.Model):
-    """A sealed snapshot of an agent: a trigger refuses UPDATE and DELETE.
+    """A published snapshot of an agent: a trigger refuses UPDATE and DELETE.
 
     `document` is the whole release as canonical JSON, `digest` its SHA-256 in hex. `proof` says that it was
     published (designer/releases/proofs.py); it is empty in releases that are older than that.

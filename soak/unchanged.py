@@ -42,7 +42,7 @@ def storm(field: Field) -> None:
         field.expect(not changes, f"rows were written by readings of the same list: {changes}")
         field.figure("tools of the unchanged list", len(vendor.listed))
     with serving(Vendor(tools(100))) as vendor:
-        sealed(field, vendor)
+        released(field, vendor)
 
 
 def read(endpoint: Endpoint) -> Run:
@@ -64,10 +64,10 @@ def written() -> dict[str, int]:
         return dict(cursor.fetchall())
 
 
-def sealed(field: Field, vendor: Vendor) -> None:
+def released(field: Field, vendor: Vendor) -> None:
     endpoint = make_endpoint(url=vendor.url, requests_per_second=1_000, is_paused=True)
     read(endpoint)
-    agent, actor = make_agent(slug="sealed"), make_user()
+    agent, actor = make_agent(slug="released"), make_user()
     for each in Tool.objects.filter(endpoint=endpoint).order_by("pk")[:PINNED]:
         pins.pin_tool(agent, actor=actor, tool=each)
     publishing.publish(agent, actor=actor)
@@ -99,7 +99,7 @@ def fetch(actor: User, digests: Counter[tuple[str, str]], count: int) -> None:
     try:
         for number in range(count):
             name = names[number % len(names)]
-            reply = client.get("/api/v1/agents/sealed/releases/1/tools/", {"format": name})
+            reply = client.get("/api/v1/agents/released/releases/1/tools/", {"format": name})
             digests[name, hashlib.sha256(reply.content).hexdigest() if reply.status_code == 200 else ""] += 1
     finally:
         connections.close_all()

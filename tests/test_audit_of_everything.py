@@ -284,10 +284,10 @@ def designers_work(bob: User, wanted: Tool) -> None:
 def a_runtime_works(bob: User, agent: Agent) -> None:
     key, _ = agent_keys.issue(bob, actor=bob, name="runtime", scopes=["runtime", "invoke"], agents=[agent])
     release = agent.releases.get()
-    sealed = calls.find_tool(release, "ask")
-    call = calls.call(release, sealed, actor=bob, key=key, arguments={"city": "Oslo"}, is_confirmed=True)
+    held = calls.find_tool(release, "ask")
+    call = calls.call(release, held, actor=bob, key=key, arguments={"city": "Oslo"}, is_confirmed=True)
     Call.objects.filter(pk=call.pk).update(status="finished", outcome="needs_input", result=ASKS)
-    calls.go_on(Call.objects.get(pk=call.pk), release, sealed, actor=bob, key=key, answers={"q": "it"})
+    calls.go_on(Call.objects.get(pk=call.pk), release, held, actor=bob, key=key, answers={"q": "it"})
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
 
 

@@ -26,7 +26,7 @@ from designer import calls, exports
 from designer.api.agents import chosen_agent
 from designer.api.releases import NUMBER, chosen_release
 from designer.exports import wire
-from designer.exports.document import SealedTool
+from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
 from designer.releases import publishing
 from people.api.generics import GenericAPIView
@@ -82,7 +82,7 @@ def spoken(request: Request) -> str:
     return publishing.find_format(name).name if name is not None else ""
 
 
-def call_document(call: Call, tool: SealedTool, agent: Agent, request: Request) -> dict[str, Any]:
+def call_document(call: Call, tool: ReleasedTool, agent: Agent, request: Request) -> dict[str, Any]:
     result, format_ = call.decoded(), spoken(request)
     names = exports.wires(tool.signature, format_)[0]
     resume = reverse("api-agent-call-resume", kwargs={"slug": agent.slug, "call": call.pk}, request=request)
@@ -108,7 +108,7 @@ def call_document(call: Call, tool: SealedTool, agent: Agent, request: Request) 
     }
 
 
-def refused_document(error: ArgumentsError, tool: SealedTool, release: int) -> dict[str, Any]:
+def refused_document(error: ArgumentsError, tool: ReleasedTool, release: int) -> dict[str, Any]:
     """Nothing was sent, so there is no call; the answer looks as it would after one."""
     return {
         "call": None,
@@ -130,7 +130,7 @@ def refused_document(error: ArgumentsError, tool: SealedTool, release: int) -> d
     }
 
 
-def _answered(call: Call, tool: SealedTool, agent: Agent, request: Request) -> Response:
+def _answered(call: Call, tool: ReleasedTool, agent: Agent, request: Request) -> Response:
     call = waited_for(call)
     return Response(call_document(call, tool, agent, request), status=202 if call.is_active else 200)
 
@@ -141,7 +141,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
 
     `arguments` go by the names of the format that the release was read in: say which in `format`, and the
     `outputs` come back by the same. Presets and hidden inputs are added here. The call is checked against the
-    version that is sealed in the release, and made to that version. A release runs by its number or digest as
+    version that the release holds, and made to that version. A release runs by its number or digest as
     long as it is kept, so that a session ends with the tools that it began with; what review has stopped does
     not run in any. A call that takes longer than its deadline answers 202.
     """
@@ -193,7 +193,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
             calls.note_refusal(key, actor=person(request), agent=slug, tool=name)
 
 
-def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, SealedTool]:
+def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
     """With the release that it was made through. A key of a runtime finds what it called itself; who designs
     the agent finds all of its calls."""
     agent, key = chosen_agent(request, slug), key_of(request)
@@ -202,7 +202,7 @@ def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, Sea
         rows = rows.filter(token=key)
     call = get_object_or_404(rows, pk=pk)
     release = get_object_or_404(agent.releases.select_related("agent"), number=call.release)
-    tool = calls.sealed_tool(release, call.tool_id)
+    tool = calls.released_tool(release, call.tool_id)
     if tool is None:
         raise Http404
     return call, release, tool

@@ -28,7 +28,7 @@ NUMBER = OpenApiParameter(
     OpenApiParameter.PATH,
     description="A number, `sha256:` with a release's digest, or `live` for the newest release.",
 )
-SEALED_HEADERS = [
+DOCUMENT_HEADERS = [
     OpenApiParameter(
         "If-None-Match",
         str,
@@ -99,7 +99,7 @@ class FormatOutput(serializers.Serializer[Any]):
 
 
 class ReleaseDetailOutput(ReleaseOutput):
-    """`problems` is empty while all is as it was sealed."""
+    """`problems` is empty while all is as it was published."""
 
     formats = serializers.SerializerMethodField()
     problems = serializers.SerializerMethodField()
@@ -247,7 +247,7 @@ class AsStored(BaseContentNegotiation):
         return parsers[0]
 
 
-class SealedView(GenericAPIView[Release]):
+class ReleaseBytesView(GenericAPIView[Release]):
     """Answers 304 out of one indexed query on the release."""
 
     runtime = True
@@ -275,7 +275,7 @@ class SealedView(GenericAPIView[Release]):
 
 
 @extend_schema(tags=["releases"])
-class ReleaseTools(SealedView):
+class ReleaseTools(ReleaseBytesView):
     @extend_schema(
         operation_id="agents_releases_tools_retrieve",
         parameters=[
@@ -290,7 +290,7 @@ class ReleaseTools(SealedView):
                 description="1 leaves out the tools that the format cannot carry, which the release names in "
                 "`formats`; the document then has an ETag of its own.",
             ),
-            *SEALED_HEADERS,
+            *DOCUMENT_HEADERS,
         ],
         responses={
             200: OpenApiResponse(OpenApiTypes.ANY, description="The release in this format."),
@@ -319,12 +319,12 @@ class ReleaseTools(SealedView):
 
 
 @extend_schema(tags=["releases"])
-class ReleaseBundle(SealedView):
+class ReleaseBundle(ReleaseBytesView):
     @extend_schema(
         operation_id="agents_releases_bundle_retrieve",
-        parameters=[NUMBER, *SEALED_HEADERS],
+        parameters=[NUMBER, *DOCUMENT_HEADERS],
         responses={
-            200: OpenApiResponse(OpenApiTypes.OBJECT, description="The whole sealed release."),
+            200: OpenApiResponse(OpenApiTypes.OBJECT, description="The whole release document."),
             304: UNCHANGED,
         },
     )

@@ -15,7 +15,7 @@ from msgspec import structs
 from catalog.protocols.signature import Parameter
 from designer.exports import schema
 from designer.exports.base import CannotCarryError, Format, Limits, blocking, lists_values
-from designer.exports.document import Sealed, SealedTool
+from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.wire import Wire, by_vendors_name
 from designer.signatures.effective import Effective
 
@@ -36,7 +36,7 @@ RESULT = "result"
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
-def write(release: Sealed) -> object:
+def write(release: ReleaseDocument) -> object:
     if remarks := blocking(release, LIMITS):
         raise CannotCarryError(remarks)
     seen = Counter(tool.tool_id.lower() for tool in release.tools)
@@ -46,7 +46,7 @@ def write(release: Sealed) -> object:
     }
 
 
-def _signature(tool: SealedTool, *, is_shared: bool) -> dict[str, Any]:
+def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     signature = tool.signature
     version = _version(tool)
     written: dict[str, Any] = {
@@ -67,7 +67,7 @@ def _signature(tool: SealedTool, *, is_shared: bool) -> dict[str, Any]:
     return written
 
 
-def _identity(tool: SealedTool, *, is_shared: bool) -> str:
+def _identity(tool: ReleasedTool, *, is_shared: bool) -> str:
     """The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address."""
     if _UUID.fullmatch(tool.tool_id) and not is_shared:
         return tool.tool_id
@@ -75,7 +75,7 @@ def _identity(tool: SealedTool, *, is_shared: bool) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{address}#{tool.id}" if is_shared else address))
 
 
-def _version(tool: SealedTool) -> int:
+def _version(tool: ReleasedTool) -> int:
     """The vendor's number; where the vendor has none, ours."""
     label = tool.version.label
     return int(label) if label.isascii() and label.isdigit() and int(label) > 0 else tool.version.ordinal

@@ -4,7 +4,7 @@ from typing import Any
 
 from designer.exports import schema
 from designer.exports.base import Format, Limits
-from designer.exports.document import Sealed
+from designer.exports.document import ReleaseDocument
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(
@@ -16,7 +16,7 @@ LIMITS = Limits(
 )
 
 
-def write(release: Sealed) -> object:
+def write(release: ReleaseDocument) -> object:
     return [_tool(tool.signature) for tool in release.tools]
 
 

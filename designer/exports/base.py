@@ -1,7 +1,7 @@
 """What an export format is: one function and its target's limits as data.
 
-How to add one: docs/exports.md. A format knows no Django and no database; it sees a sealed release
-and returns a document.
+How to add one: docs/exports.md. A format knows no Django and no database; it gets a release
+document and returns one of its own.
 """
 
 import math
@@ -15,7 +15,7 @@ import msgspec
 from catalog.protocols.json import validation
 from catalog.protocols.signature import Parameter, ParameterType
 from designer.exports import schema
-from designer.exports.document import Sealed, SealedTool
+from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
@@ -66,7 +66,7 @@ class Format:
     name: str
     label: str
     limits: Limits
-    write: Callable[[Sealed], object]
+    write: Callable[[ReleaseDocument], object]
     wire: Callable[[Effective], Wire] = by_alias
 
 
@@ -106,7 +106,7 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
 }
 
 
-def remarks(release: Sealed, limits: Limits) -> list[Remark]:
+def remarks(release: ReleaseDocument, limits: Limits) -> list[Remark]:
     found = [remark for tool in release.tools for remark in _about(tool, limits)]
     if limits.advised_tools is not None and len(release.tools) > limits.advised_tools:
         message = f"{len(release.tools)} tools; at most {limits.advised_tools} may be sent in one request."
@@ -114,7 +114,7 @@ def remarks(release: Sealed, limits: Limits) -> list[Remark]:
     return found
 
 
-def blocking(release: Sealed, limits: Limits) -> list[Remark]:
+def blocking(release: ReleaseDocument, limits: Limits) -> list[Remark]:
     return [remark for remark in remarks(release, limits) if remark.level == "blocks"]
 
 
@@ -122,7 +122,7 @@ def blocking(release: Sealed, limits: Limits) -> list[Remark]:
 class Carried:
     """What a format makes of a release: the tools that it can carry, and the names of those left out."""
 
-    fitting: Sealed
+    fitting: ReleaseDocument
     left_out: list[str]
     remarks: list[Remark]
 
@@ -140,7 +140,7 @@ class Carried:
         return [remark for remark in self.remarks if remark.level == "blocks"]
 
 
-def carried(release: Sealed, limits: Limits) -> Carried:
+def carried(release: ReleaseDocument, limits: Limits) -> Carried:
     """One judgement for every format: what blocks a tool leaves that tool out, and no other."""
     found = remarks(release, limits)
     blocked = {remark.tool for remark in found if remark.level == "blocks"}
@@ -149,7 +149,7 @@ def carried(release: Sealed, limits: Limits) -> Carried:
     return Carried(msgspec.structs.replace(release, tools=fitting), left_out, found)
 
 
-def _about(tool: SealedTool, limits: Limits) -> Iterator[Remark]:
+def _about(tool: ReleasedTool, limits: Limits) -> Iterator[Remark]:
     signature = tool.signature
     name = signature.name
     yield from _about_description(signature, limits)

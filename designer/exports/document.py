@@ -11,13 +11,13 @@ from designer.signatures.effective import Effective, Words
 SCHEMA = "pegboard.release/1"
 
 
-class SealedAgent(msgspec.Struct, frozen=True, kw_only=True):
+class ReleasedAgent(msgspec.Struct, frozen=True, kw_only=True):
     slug: str
     name: str
     description: str
 
 
-class SealedVersion(msgspec.Struct, frozen=True, kw_only=True):
+class ReleasedVersion(msgspec.Struct, frozen=True, kw_only=True):
     """`digest` is that of the vendor's own document, as the catalog computed it."""
 
     ordinal: int
@@ -25,7 +25,7 @@ class SealedVersion(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
-class SealedTool(msgspec.Struct, frozen=True, kw_only=True):
+class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True):
     """`id` is the catalog's, `tool_id` the vendor's; `tuning` keeps the words by where they came from."""
 
     id: int
@@ -33,26 +33,26 @@ class SealedTool(msgspec.Struct, frozen=True, kw_only=True):
     vendor: str
     endpoint: str
     protocol: str
-    version: SealedVersion
+    version: ReleasedVersion
     signature: Effective
     tuning: Mapping[str, Words]
 
 
-class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True):
     schema: str
-    agent: SealedAgent
+    agent: ReleasedAgent
     number: int
-    tools: tuple[SealedTool, ...]
+    tools: tuple[ReleasedTool, ...]
 
 
-_decoder = msgspec.json.Decoder(Sealed)
+_decoder = msgspec.json.Decoder(ReleaseDocument)
 
 
-def encode(release: Sealed) -> bytes:
+def encode(release: ReleaseDocument) -> bytes:
     return canonical(release)
 
 
-def decode(document: str | bytes) -> Sealed:
+def decode(document: str | bytes) -> ReleaseDocument:
     return _decoder.decode(document)
 
 

@@ -6,7 +6,7 @@ from msgspec import UNSET, structs
 
 from designer.exports import schema
 from designer.exports.base import MEMBERS, Format, Limits
-from designer.exports.document import Sealed, SealedTool
+from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
@@ -17,7 +17,7 @@ LIMITS = Limits(
 )
 
 
-def write(release: Sealed) -> object:
+def write(release: ReleaseDocument) -> object:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "agent": release.agent.slug,
@@ -26,7 +26,7 @@ def write(release: Sealed) -> object:
     }
 
 
-def _tool(tool: SealedTool) -> dict[str, Any]:
+def _tool(tool: ReleasedTool) -> dict[str, Any]:
     signature = tool.signature
     names = wire(signature)
     written: dict[str, Any] = {

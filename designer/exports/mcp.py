@@ -9,7 +9,7 @@ from msgspec import structs
 
 from designer.exports import schema
 from designer.exports.base import Format, Limits
-from designer.exports.document import Sealed
+from designer.exports.document import ReleaseDocument
 from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.signatures.effective import Effective
 
@@ -21,7 +21,7 @@ LIMITS = Limits(
 )
 
 
-def write(release: Sealed) -> object:
+def write(release: ReleaseDocument) -> object:
     # A client may keep nothing: which release is live is ours to say at any moment.
     return {
         "resultType": "complete",

@@ -4,7 +4,7 @@ from typing import Any
 
 from designer.exports import schema
 from designer.exports.base import Format, Limits
-from designer.exports.document import Sealed
+from designer.exports.document import ReleaseDocument
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(
@@ -20,7 +20,7 @@ STRICT_ENUM_VALUES = 1000
 STRICT_LONG_ENUM = (250, 15_000)
 
 
-def write(release: Sealed) -> object:
+def write(release: ReleaseDocument) -> object:
     return [{"type": "function", "function": _function(tool.signature)} for tool in release.tools]
 
 

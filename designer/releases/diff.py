@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from designer.exports.document import Sealed, SealedTool
+from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.signatures.effective import as_document
 
 Mark = Literal["added", "removed", "changed"]
@@ -33,7 +33,7 @@ class ToolChange:
     members: list[Member] = field(default_factory=list)
 
 
-def between(before: Sealed, after: Sealed) -> list[ToolChange]:
+def between(before: ReleaseDocument, after: ReleaseDocument) -> list[ToolChange]:
     """First what is gone, then what came, then what is another than it was; each by name."""
     old = {tool.id: tool for tool in before.tools}
     new = {tool.id: tool for tool in after.tools}
@@ -43,7 +43,7 @@ def between(before: Sealed, after: Sealed) -> list[ToolChange]:
     return [*gone, *came, *kept]
 
 
-def about_agent(before: Sealed, after: Sealed) -> list[Member]:
+def about_agent(before: ReleaseDocument, after: ReleaseDocument) -> list[Member]:
     """The agent's own name, address and description."""
     old, new = before.agent, after.agent
     return [
@@ -53,12 +53,12 @@ def about_agent(before: Sealed, after: Sealed) -> list[Member]:
     ]
 
 
-def _changed(old: SealedTool, new: SealedTool) -> ToolChange:
+def _changed(old: ReleasedTool, new: ReleasedTool) -> ToolChange:
     members = list(_members("", as_document(old.signature), as_document(new.signature)))
     return ToolChange("changed", new.id, new.signature.name, list(_sentences(old, new, members)), members)
 
 
-def _sentences(old: SealedTool, new: SealedTool, members: list[Member]) -> Iterator[str]:
+def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> Iterator[str]:
     was, now = old.version, new.version
     if was.label != now.label and was.label and now.label:
         yield f"Version {was.label} became version {now.label}."

@@ -12,7 +12,7 @@ from designer.models import Agent
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """One step of somebody, and the entry of the audit trail that tells of it."""
+    """A step that a user took, and its entry in the audit trail."""
 
     by: str
     at: datetime
@@ -22,8 +22,8 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One tool as it was sealed. `accepted` is None where nobody was asked: the endpoint's policy let the
-    version through. `worded` is whoever wrote our words last, where there are any.
+    """One tool as it was released. `accepted` is None where the endpoint's policy let the version through
+    without asking. `worded` says who wrote our words last, where there are any.
     """
 
     tool: int
@@ -48,16 +48,16 @@ class Answer:
 
 # A release never changes and entries only come, so that the same question is answered the same for ever.
 QUERY = """
-WITH sealed AS (
+WITH released AS (
     SELECT r.id, r.agent_id, r.number, r.digest, r.created_at, r.document::jsonb AS document
     FROM designer_release r
     WHERE r.agent_id = %(agent)s AND r.created_at <= %(at)s
         AND (%(number)s::int IS NULL OR r.number = %(number)s)
     ORDER BY r.number DESC LIMIT 1
 ), entry AS NOT MATERIALIZED (
-    SELECT e.* FROM people_auditentry e, sealed WHERE e.at <= sealed.created_at
+    SELECT e.* FROM people_auditentry e, released WHERE e.at <= released.created_at
 )
-SELECT sealed.number, sealed.digest,
+SELECT released.number, released.digest,
     published.actor_name, published.at, published.id, published.why,
     (held ->> 'id')::bigint, held -> 'signature' ->> 'name', held ->> 'vendor',
     (held -> 'version' ->> 'ordinal')::int, held -> 'version' ->> 'label', held -> 'version' ->> 'digest',
@@ -65,17 +65,17 @@ SELECT sealed.number, sealed.digest,
     pinned.actor_name, pinned.at, pinned.id, pinned.why,
     accepted.actor_name, accepted.at, accepted.id, accepted.why,
     worded.actor_name, worded.at, worded.id, worded.why
-FROM sealed
+FROM released
 JOIN people_auditentry published
-    ON published.kind = 'release' AND published.object_id = sealed.id::text AND published.action = 'publish'
-CROSS JOIN LATERAL jsonb_array_elements(sealed.document -> 'tools') held
+    ON published.kind = 'release' AND published.object_id = released.id::text AND published.action = 'publish'
+CROSS JOIN LATERAL jsonb_array_elements(released.document -> 'tools') held
 LEFT JOIN catalog_toolversion version
     ON version.tool_id = (held ->> 'id')::bigint
     AND version.ordinal = (held -> 'version' ->> 'ordinal')::int
 LEFT JOIN LATERAL (
     SELECT e.* FROM designer_pin p
     JOIN entry e ON e.kind = 'pin' AND e.object_id = p.id::text AND e.action IN ('pin', 'move')
-    WHERE p.agent_id = sealed.agent_id AND p.tool_id = (held ->> 'id')::bigint
+    WHERE p.agent_id = released.agent_id AND p.tool_id = (held ->> 'id')::bigint
         -- Entries from before versions went by their labels hold the ordinal as the version.
         AND coalesce(e.after ->> 'ordinal', e.after ->> 'version')::int
             = (held -> 'version' ->> 'ordinal')::int
@@ -95,7 +95,7 @@ LEFT JOIN LATERAL (
         UNION ALL
         SELECT e.* FROM designer_pin p
         JOIN entry e ON e.kind = 'pin' AND e.object_id = p.id::text AND e.action = 'tune'
-        WHERE p.agent_id = sealed.agent_id AND p.tool_id = (held ->> 'id')::bigint
+        WHERE p.agent_id = released.agent_id AND p.tool_id = (held ->> 'id')::bigint
             AND held -> 'tuning' -> 'agent' <> '{}'
     ) told
     ORDER BY told.id DESC LIMIT 1

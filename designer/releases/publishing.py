@@ -1,4 +1,4 @@
-"""Publishing: an agent as it stands, sealed under a number and a digest, in every format at once.
+"""Publishing: an agent as it is now becomes a release with a number and a digest, in every format at once.
 
 A release holds the agent's own pins; a sub-agent is published by itself. Everything an export
 needs is inside the document, so it can be written when the vendor is long gone.
@@ -23,7 +23,7 @@ from designer import agent_addresses, exports
 from designer.agents import locked
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
-from designer.exports.document import Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.models import NAMED_FOR, Agent, Export, Pin, Release
 from designer.releases import proofs
 from designer.signatures import model_names
@@ -56,7 +56,7 @@ _NAMED = f"AND agent.id IN ({NAMED_FOR})"
 
 @transaction.atomic
 def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Release:
-    """Seals the agent as it stands. Raises DomainError when there is nothing (new) to publish.
+    """Makes a release of the agent as it is now. Raises DomainError when there is nothing (new) to publish.
 
     `seen` is the digest of the draft that the person looked at; another draft by now is not published.
     """
@@ -96,13 +96,13 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
     return release
 
 
-def draft(agent: Agent) -> Sealed:
-    """What `publish` would seal now."""
+def draft(agent: Agent) -> ReleaseDocument:
+    """What `publish` would write now."""
     last = agent.releases.order_by("-number").first()
     return _draft(agent, pinned([agent]), number=last.number + 1 if last else 1)
 
 
-def drafts(agents: Sequence[Agent]) -> dict[int, Sealed]:
+def drafts(agents: Sequence[Agent]) -> dict[int, ReleaseDocument]:
     """The same for several agents in one query, by their primary keys. All are numbered 0."""
     pins: defaultdict[int, list[Pin]] = defaultdict(list)
     for pin in pinned(agents):
@@ -110,7 +110,7 @@ def drafts(agents: Sequence[Agent]) -> dict[int, Sealed]:
     return {agent.pk: _draft(agent, pins[agent.pk], number=0) for agent in agents}
 
 
-def carried_by_format(release: Sealed) -> list[tuple[Format, Carried]]:
+def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
     """What each format can carry of it, and what it remarks: what blocks, may be refused or gets lost."""
     return [(format_, carried(release, format_.limits)) for format_ in exports.FORMATS]
 
@@ -218,7 +218,7 @@ def find_format(name: str) -> Format:
 
 
 def verify(release: Release) -> list[str]:
-    """Sentences about what is not as it was sealed; empty when all is."""
+    """A sentence for each thing that is not as it was published; empty when all is."""
     document = release.document.encode()
     wrong = []
     if release_document.digest(document) != release.digest:
@@ -298,37 +298,37 @@ def kept_out(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:
     return found
 
 
-def _draft(agent: Agent, pins: Iterable[Pin], *, number: int) -> Sealed:
-    tools = sorted((_sealed_tool(pin) for pin in pins), key=lambda tool: tool.signature.name)
-    return Sealed(
+def _draft(agent: Agent, pins: Iterable[Pin], *, number: int) -> ReleaseDocument:
+    tools = sorted((_released_tool(pin) for pin in pins), key=lambda tool: tool.signature.name)
+    return ReleaseDocument(
         schema=release_document.SCHEMA,
-        agent=SealedAgent(slug=agent.slug, name=agent.name, description=agent.description),
+        agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
         number=number,
         tools=tuple(tools),
     )
 
 
-def _sealed_tool(pin: Pin) -> SealedTool:
+def _released_tool(pin: Pin) -> ReleasedTool:
     endpoint: Endpoint = pin.tool.endpoint
     version = pin.version
-    return SealedTool(
+    return ReleasedTool(
         id=pin.tool_id,
         tool_id=pin.tool.tool_id,
         vendor=endpoint.vendor.slug,
         endpoint=endpoint.url,
         protocol=endpoint.protocol,
-        version=SealedVersion(ordinal=version.ordinal, label=version.label, digest=version.digest),
+        version=ReleasedVersion(ordinal=version.ordinal, label=version.label, digest=version.digest),
         signature=effective_of(pin),
         tuning={"catalog": _tuning(pin.tool), "agent": _tuning(pin)},
     )
 
 
-def is_same(one: Sealed, other: Sealed) -> bool:
+def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
     """Apart from the number."""
     return canonical([one.agent, one.tools]) == canonical([other.agent, other.tools])
 
 
-def _all_written(release: Release, document: Sealed, key: bytes) -> list[Export]:
+def _all_written(release: Release, document: ReleaseDocument, key: bytes) -> list[Export]:
     """One for each format that can carry the release or some of it; `carried` tells the designer the rest."""
     judged = carried_by_format(document)
     return [_written(release, format_, each, key) for format_, each in judged if each.fitting.tools]

@@ -14,7 +14,7 @@ from core.pagination import Keyset
 from designer import pending_work, token_budget, upgrades
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, Remark
-from designer.exports.document import Sealed
+from designer.exports.document import ReleaseDocument
 from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
 from designer.releases import diff, provenance, publishing
@@ -62,7 +62,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/releases.html", context)
 
 
-def _remarks(draft: Sealed) -> list[tuple[str, list[Remark]]]:
+def _remarks(draft: ReleaseDocument) -> list[tuple[str, list[Remark]]]:
     """What each format would refuse of what is about to be published, the worst first; nothing is well."""
     serious = {
         format_.label: sorted((r for r in judged.remarks if r.level != "loses"), key=lambda r: r.level)
@@ -164,7 +164,7 @@ class Fetch:
     query: str
 
 
-def _fetches(document: Sealed) -> list[Fetch]:
+def _fetches(document: ReleaseDocument) -> list[Fetch]:
     return [
         Fetch(
             format_,

@@ -13,7 +13,7 @@ from catalog.protocols.mcp import MCP
 from demo.mcp_server import McpApi
 from demo.museum import TOOLS
 from designer.exports import FORMATS
-from designer.exports.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures.effective import effective
 from tests import one_door
 from tests.demo.test_demo_museum import museum
@@ -68,10 +68,10 @@ def test_the_official_client_of_old_does_too(museum):
 
 def exported():
     """All of the museum's tools as an agent's release would publish them."""
-    version = SealedVersion(ordinal=1, label="", digest="0" * 64)
+    version = ReleasedVersion(ordinal=1, label="", digest="0" * 64)
     signatures = [MCP().read(json.loads(json.dumps(tool.document()))) for tool in TOOLS]
     tools = [
-        SealedTool(
+        ReleasedTool(
             id=number,
             tool_id=signature.name,
             vendor="tiderow",
@@ -83,8 +83,8 @@ def exported():
         )
         for number, signature in enumerate(signatures, start=1)
     ]
-    agent = SealedAgent(slug="desk", name="Desk", description="")
-    release = Sealed(schema=SCHEMA, agent=agent, number=1, tools=tuple(tools))
+    agent = ReleasedAgent(slug="desk", name="Desk", description="")
+    release = ReleaseDocument(schema=SCHEMA, agent=agent, number=1, tools=tuple(tools))
     format_ = next(format_ for format_ in FORMATS if format_.name == "mcp")
     return json.loads(msgspec.json.encode(format_.write(release)))
 

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
-from designer.exports.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures import model_names
 from designer.signatures.effective import ParameterWords, Words, effective
 
@@ -138,7 +138,7 @@ def tunings(draw: Any, signature: Signature) -> Words:
 
 
 @st.composite
-def releases(draw: Any) -> Sealed:
+def releases(draw: Any) -> ReleaseDocument:
     tools, taken = [], set()
     listed = draw(st.lists(any_signatures, min_size=1, max_size=4))
     for number, signature in enumerate(listed, start=1):
@@ -146,18 +146,18 @@ def releases(draw: Any) -> Sealed:
         taken.add(name)
         words = draw(tunings(signature))
         tools.append(
-            SealedTool(
+            ReleasedTool(
                 id=number,
                 tool_id=draw(st.uuids().map(str) | wire_names),
                 vendor="vendor",
                 endpoint="https://tools.example/v1",
                 protocol="a2t",
-                version=SealedVersion(
+                version=ReleasedVersion(
                     ordinal=number, label=draw(st.sampled_from(["", "7", "0", "1.2"])), digest="0"
                 ),
                 signature=effective(signature, name=name, agent_tuning=words),
                 tuning={"agent": words},
             )
         )
-    agent = SealedAgent(slug="agent", name="Agent", description="")
-    return Sealed(schema=SCHEMA, agent=agent, number=1, tools=tuple(tools))
+    agent = ReleasedAgent(slug="agent", name="Agent", description="")
+    return ReleaseDocument(schema=SCHEMA, agent=agent, number=1, tools=tuple(tools))

@@ -1,4 +1,4 @@
-"""A runtime runs the tools of its agent's live release, at the versions sealed there, and no others."""
+"""A runtime runs the tools of its agent's live release, at the versions it holds, and no others."""
 
 import threading
 import uuid
@@ -329,12 +329,12 @@ def test_an_id_that_one_person_has_used_answers_nobody_else(owner, vendor, desk)
     assert (refused.status_code, refused.json()["code"]) == (409, "key_taken")
 
 
-def test_a_tool_whose_version_is_not_the_sealed_one_does_not_run(owner, vendor, desk):
+def test_a_tool_whose_version_is_not_the_released_one_does_not_run(owner, vendor, desk):
     release = Release.objects.get()
     (tool,) = release_document.decode(release.document).tools
     for version in ({"digest": "0" * 64}, {"ordinal": 7}):
         other = replace(tool, version=replace(tool.version, **version))
-        with pytest.raises(DomainError, match="not the one that was sealed") as refused:
+        with pytest.raises(DomainError, match="not the one that was released") as refused:
             calls.call(release, other, actor=owner, key=None, arguments={"Zip_code": "0150"})
         assert (refused.value.code, refused.value.status) == ("release_damaged", 409)
     assert Call.objects.count() == 0

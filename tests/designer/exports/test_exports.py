@@ -9,7 +9,7 @@ from catalog.protocols.signature import AllowedValue, Annotations
 from designer import exports
 from designer.exports import document as release_document
 from designer.exports.base import CannotCarryError, remarks
-from designer.exports.document import SCHEMA, Sealed, SealedAgent, SealedTool, SealedVersion
+from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures.effective import ParameterWords, Words, effective
 from tests.designer.exports.formats import FORMATS, PROVED, RULES, SCHEMA_FORMATS
 from tests.designer.strategies import releases
@@ -33,20 +33,20 @@ def written(name, release):
 def make_release(*signatures, tool_id="7d2fb3c1-5c3e-4d0b-9a64-6c6d1a1f3c11", label="3", **words):
     tuning = Words(parameters={name: ParameterWords(**given) for name, given in words.items()})
     tools = [
-        SealedTool(
+        ReleasedTool(
             id=number,
             tool_id=tool_id,
             vendor="acme",
             endpoint="https://tools.example/v1/",
             protocol="a2t",
-            version=SealedVersion(ordinal=number, label=label, digest="0" * 64),
+            version=ReleasedVersion(ordinal=number, label=label, digest="0" * 64),
             signature=effective(signature, name=f"tool_{number}", agent_tuning=tuning),
             tuning={},
         )
         for number, signature in enumerate(signatures, start=1)
     ]
-    agent = SealedAgent(slug="desk", name="Desk", description="")
-    return Sealed(schema=SCHEMA, agent=agent, number=1, tools=tuple(tools))
+    agent = ReleasedAgent(slug="desk", name="Desk", description="")
+    return ReleaseDocument(schema=SCHEMA, agent=agent, number=1, tools=tuple(tools))
 
 
 def schema_in(name, release):
@@ -87,7 +87,7 @@ def test_schemas_are_schemas_and_presets_fit_them(name, release):
 @pytest.mark.parametrize("name", SCHEMA_FORMATS)
 @FEW
 @given(release=releases())
-def test_the_sealed_document_gives_the_same_export(name, release):
+def test_the_stored_document_gives_the_same_export(name, release):
     assert written(name, release_document.decode(release_document.encode(release))) == written(name, release)
 
 

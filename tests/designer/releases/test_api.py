@@ -43,7 +43,7 @@ def release(api, pin):
     return api.post(URL, {"note": "First"}).json()
 
 
-def test_publishing_seals_a_numbered_release(api, pin, alice):
+def test_publishing_makes_a_numbered_release(api, pin, alice):
     reply = api.post(URL, {"note": "First"})
 
     assert reply.status_code == 201
@@ -90,16 +90,16 @@ def test_bundle_holds_words_names_and_origin(api, desk):
     api.put(f"/api/v1/tools/{tool.pk}/tuning/", {"parameters": {"Zip code": {"description": "Catalog"}}})
     api.post(URL)
 
-    (sealed,) = api.get(f"{URL}1/bundle/").json()["tools"]
+    (held,) = api.get(f"{URL}1/bundle/").json()["tools"]
 
-    assert sealed["tool_id"] == tool.tool_id
-    assert sealed["endpoint"] == tool.endpoint.url
-    assert sealed["version"] == {"ordinal": 1, "label": "1", "digest": tool.current.digest}
-    assert (sealed["signature"]["name"], sealed["signature"]["wire_name"]) == ("look_up", "Look up")
-    (zip_code,) = sealed["signature"]["inputs"]
+    assert held["tool_id"] == tool.tool_id
+    assert held["endpoint"] == tool.endpoint.url
+    assert held["version"] == {"ordinal": 1, "label": "1", "digest": tool.current.digest}
+    assert (held["signature"]["name"], held["signature"]["wire_name"]) == ("look_up", "Look up")
+    (zip_code,) = held["signature"]["inputs"]
     assert (zip_code["alias"], zip_code["parameter"]["name"]) == ("Zip_code", "Zip code")
-    assert sealed["tuning"]["agent"] == {"description": "Ours"}
-    assert sealed["tuning"]["catalog"] == {"parameters": {"Zip code": {"description": "Catalog"}}}
+    assert held["tuning"]["agent"] == {"description": "Ours"}
+    assert held["tuning"]["catalog"] == {"parameters": {"Zip code": {"description": "Catalog"}}}
 
 
 @pytest.mark.parametrize("name", PROVED)
@@ -316,7 +316,7 @@ def test_a_release_from_before_partial_documents_has_one_on_first_request(api, m
         name="later",
         label="Later",
         limits=Limits(source="here", date="2026-11-21", carries=frozenset(), tool_description=100),
-        write=lambda sealed: [tool.signature.name for tool in sealed.tools],
+        write=lambda release: [tool.signature.name for tool in release.tools],
     )
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, added))
     asked = {"format": "later", "partial": "1"}
@@ -348,7 +348,7 @@ def test_agent_without_release_has_no_live_one(api, desk):
     assert api.get(f"{URL}live/tools/?format=mcp").status_code == 404
 
 
-def test_any_accept_header_gets_the_sealed_bytes(api, release):
+def test_any_accept_header_gets_the_stored_bytes(api, release):
     assert api.get(f"{URL}1/bundle/", headers={"Accept": "text/html"}).status_code == 200
 
 
@@ -370,7 +370,7 @@ def test_format_added_later_is_written_on_first_request_and_kept(api, release, m
         name="added-later",
         label="Added later",
         limits=Limits(source="here", date="2026-11-21", carries=frozenset()),
-        write=lambda sealed: [tool.signature.name for tool in sealed.tools],
+        write=lambda release: [tool.signature.name for tool in release.tools],
     )
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, added))
 
@@ -381,21 +381,21 @@ def test_format_added_later_is_written_on_first_request_and_kept(api, release, m
     assert "added-later" in [row["name"] for row in api.get(f"{URL}1/").json()["formats"]]
 
 
-def test_verify_finds_what_is_not_as_it_was_sealed(release):
-    sealed = Release.objects.get()
-    assert publishing.verify(sealed) == []
+def test_verify_finds_what_is_not_as_it_was_published(release):
+    stored = Release.objects.get()
+    assert publishing.verify(stored) == []
 
-    sealed.document = sealed.document.replace("Tomorrow", "Yesterday")
+    stored.document = stored.document.replace("Tomorrow", "Yesterday")
 
-    assert publishing.verify(sealed) == ["The document does not match its digest."]
+    assert publishing.verify(stored) == ["The document does not match its digest."]
 
 
 def test_verify_compares_each_version_with_the_catalog(release):
-    sealed = Release.objects.get()
-    digest = sealed.document.split('"digest":"')[1][:64]
-    sealed.document = sealed.document.replace(digest, "0" * 64)
+    stored = Release.objects.get()
+    digest = stored.document.split('"digest":"')[1][:64]
+    stored.document = stored.document.replace(digest, "0" * 64)
 
-    assert len(publishing.verify(sealed)) == 2
+    assert len(publishing.verify(stored)) == 2
 
 
 def test_list_costs_the_same_whatever_its_length(api, desk, django_assert_max_num_queries):
@@ -441,7 +441,7 @@ def test_two_first_requests_for_a_new_format_get_the_same_bytes(monkeypatch):
         name="late",
         label="Late",
         limits=Limits(source="here", date="2026-11-21", carries=frozenset()),
-        write=lambda sealed: [together.wait(timeout=10) * 0],
+        write=lambda release: [together.wait(timeout=10) * 0],
     )
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, late))
     bodies = []

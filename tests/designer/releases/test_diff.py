@@ -71,13 +71,15 @@ def test_the_first_release_has_nothing_to_be_compared_with(api, alice, db):
 def document(*inputs, name="t", label="1", digest="d", **changes):
     signature = {each: changes.pop(each) for each in ("tags", "description") if each in changes}
     facts = {"id": 1, "tool_id": "t", "vendor": "v", "endpoint": "e", "protocol": "a2t", "tuning": {}}
-    tool = release_document.SealedTool(
+    tool = release_document.ReleasedTool(
         **facts | changes,
-        version=release_document.SealedVersion(ordinal=1, label=label, digest=digest),
+        version=release_document.ReleasedVersion(ordinal=1, label=label, digest=digest),
         signature=effective.effective(make_signature(inputs=inputs, **signature), name=name),
     )
-    agent = release_document.SealedAgent(slug="desk", name="Desk", description="")
-    return release_document.Sealed(schema=release_document.SCHEMA, agent=agent, number=1, tools=(tool,))
+    agent = release_document.ReleasedAgent(slug="desk", name="Desk", description="")
+    return release_document.ReleaseDocument(
+        schema=release_document.SCHEMA, agent=agent, number=1, tools=(tool,)
+    )
 
 
 def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():

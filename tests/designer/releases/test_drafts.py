@@ -128,11 +128,11 @@ CHANGES = {
 
 
 def test_every_member_of_a_release_is_listed():
-    members = {f"agent.{name}" for name in release_document.SealedAgent.__struct_fields__}
-    members |= {f"tool.{name}" for name in release_document.SealedTool.__struct_fields__}
+    members = {f"agent.{name}" for name in release_document.ReleasedAgent.__struct_fields__}
+    members |= {f"tool.{name}" for name in release_document.ReleasedTool.__struct_fields__}
 
     assert members == CHANGES.keys()
-    assert set(release_document.Sealed.__struct_fields__) == {"schema", "agent", "number", "tools"}
+    assert set(release_document.ReleaseDocument.__struct_fields__) == {"schema", "agent", "number", "tools"}
 
 
 @pytest.mark.parametrize("member", CHANGES)

@@ -109,7 +109,7 @@ def test_a_removed_agent_is_gone(designer, desk):
     assert designer.get("/agents/desk/").status_code == 404
 
 
-def test_publishing_leads_to_the_sealed_release(designer, alice, desk):
+def test_publishing_leads_to_the_release(designer, alice, desk):
     pins.pin_tool(desk, actor=alice, tool=make_tool())
 
     response = designer.post("/agents/desk/releases/", {"note": "The first"}, follow=True)
