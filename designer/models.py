@@ -25,13 +25,21 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         return self.filter(removed_at=None)
 
     def visible_to(self, user: User, key: ApiToken | None = None) -> "AgentQuerySet":
-        """Those of somebody's teams; an administrator sees all. Of these, those that are named for their key
-        if it is narrowed. Nothing else decides who sees an agent.
+        """Those of the user's teams; an administrator sees all. With a key that is narrowed, only the agents
+        named for it. Nothing else decides who sees an agent.
         """
         rows = self if user.can_administer else self.filter(team__in=teams_of(user))
         if key is None or not key.is_narrowed:
             return rows
         return rows.filter(pk__in=RawSQL(NAMED_FOR, [key.pk]))  # noqa: S611 - constant text
+
+    def with_counts(self) -> "AgentQuerySet":
+        """Each with `pin_count`, and `last_release`: the number of its newest one, None before the first."""
+        newest = Release.objects.filter(agent=models.OuterRef("pk")).order_by("-number")
+        return self.annotate(
+            pin_count=models.Count("pins", filter=models.Q(pins__removed_at=None)),
+            last_release=models.Subquery(newest.values("number")[:1]),
+        )
 
 
 class Agent(models.Model):
@@ -50,7 +58,7 @@ class Agent(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
 
-    # Whether publishing now would write something else than the newest release holds; noted by `drafts`.
+    # Whether publishing now would write something else than the newest release; set by `releases.drafts`.
     is_changed: bool
 
     objects = AgentQuerySet.as_manager()

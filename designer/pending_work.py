@@ -15,8 +15,7 @@ from core.compiled_queries import CompiledQuery, given
 from core.outbound.errors import printable
 from designer.models import Agent, Pin, PinQuerySet, Release
 from designer.releases import drafts, publishing
-from people.models import ApiToken, Role, Scope, User
-from people.permissions import any_user
+from people.models import ApiToken, Scope, User
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
@@ -111,36 +110,9 @@ def pins_under_review(user: User) -> QuerySet[Pin]:
     return pins.select_related("agent", "version")
 
 
-def used_by_others(tool: Tool, user: User) -> int:
-    """How many agents use a tool of which somebody may not know more than that."""
-    if user.can_administer:
-        return 0
-    return Pin.objects.live().filter(tool=tool).exclude(agent__in=Agent.objects.visible_to(user)).count()
-
-
-def agents_with_state(user: User) -> QuerySet[Agent]:
-    """The live agents that somebody may see, with `pin_count` and `last_number`."""
-    newest = Release.objects.filter(agent=OuterRef("pk")).order_by("-number")
-    agents = Agent.objects.live().visible_to(user)
-    return agents.annotate(
-        pin_count=Count("pins", filter=Q(pins__removed_at=None)),
-        last_number=Subquery(newest.values("number")[:1]),
-    )
-
-
 def agents_to_publish(user: User) -> list[Agent]:
     """Those that differ from their newest release, or have pins and none."""
-    return [agent for agent in agents_seen(user) if agent.is_changed]
-
-
-def agents_seen(user: User) -> list[Agent]:
-    """All that somebody may see, with their state, whether they have changed, and their teams."""
-    return drafts.noted(_agents_with_state(user.role).rows(user=user.pk))
-
-
-@cache
-def _agents_with_state(role: Role) -> CompiledQuery[Agent]:
-    return CompiledQuery(agents_with_state(any_user(role)).select_related("team"))
+    return [agent for agent in drafts.agents_visible_to(user) if agent.is_changed]
 
 
 def first_steps(user: User) -> Steps:

@@ -1,4 +1,4 @@
-"""Who would notice if a vendor or an endpoint were removed; for administrators, who see every team."""
+"""Who uses what a vendor offers: the agents and releases that lose something if it is removed."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from catalog.models import Credential, Endpoint
+from catalog.models import Credential, Endpoint, Tool
 from designer.models import Agent, Pin
+from people.models import User
 
 AGENTS_SHOWN = 50
 # A release names its tools by their ids in its document, which never changes.
@@ -43,7 +44,7 @@ class Use:
 
 
 def use_of(endpoints: Iterable[Endpoint]) -> Use:
-    """`credentials` are those that nothing else uses."""
+    """For administrators, who see every team. `credentials` are those that nothing else uses."""
     pks = [endpoint.pk for endpoint in endpoints]
     pins = (
         Pin.objects.live()
@@ -59,3 +60,10 @@ def use_of(endpoints: Iterable[Endpoint]) -> Use:
     spare = Credential.objects.filter(removed_at=None, endpoints__in=pks)
     spare = spare.exclude(pk__in=elsewhere.values("credential")).distinct()
     return Use(list(agents.items()), sum(agents.values()), releases, live, list(spare))
+
+
+def used_by_others(tool: Tool, user: User) -> int:
+    """How many agents pin the tool that the user may not see: of those, only their number is told."""
+    if user.can_administer:
+        return 0
+    return Pin.objects.live().filter(tool=tool).exclude(agent__in=Agent.objects.visible_to(user)).count()

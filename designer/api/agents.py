@@ -1,6 +1,6 @@
 from typing import Any
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from core import slugs
 from core.serializers import Input
 from designer import agent_addresses, agents
-from designer.models import Agent, Release
+from designer.models import Agent
 from designer.releases import drafts
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -85,16 +85,7 @@ class AgentOutput(serializers.ModelSerializer[Agent]):
 
 
 def agents_with_counts(user: User) -> QuerySet[Agent]:
-    newest = Release.objects.filter(agent=OuterRef("pk")).order_by("-number")
-    return (
-        Agent.objects.live()
-        .visible_to(user)
-        .select_related("parent", "team")
-        .annotate(
-            pin_count=Count("pins", filter=Q(pins__removed_at=None)),
-            last_release=Subquery(newest.values("number")[:1]),
-        )
-    )
+    return Agent.objects.live().visible_to(user).with_counts().select_related("parent", "team")
 
 
 def chosen_agent(request: Request, slug: str) -> Agent:
@@ -130,14 +121,14 @@ class AgentList(ListAPIView[Agent]):
 
     def paginate_queryset(self, queryset: Any) -> Any:
         page = super().paginate_queryset(queryset)
-        return page if page is None else drafts.noted(page)
+        return page if page is None else drafts.with_is_changed(page)
 
     @extend_schema(request=AgentInput, responses={201: AgentOutput})
     def post(self, request: Request) -> Response:
         given = AgentInput(data=request.data, context={"user": person(request)})
         given.is_valid(raise_exception=True)
         agent = agents.create_agent(actor=person(request), **given.validated_data)
-        (made,) = drafts.noted(self.get_queryset().filter(pk=agent.pk))
+        (made,) = drafts.with_is_changed(self.get_queryset().filter(pk=agent.pk))
         return Response(AgentOutput(made).data, status=201)
 
 
@@ -167,5 +158,5 @@ class AgentDetail(GenericAPIView[Agent]):
 
 
 def _answer(agent: Agent) -> Response:
-    drafts.noted([agent])
+    drafts.with_is_changed([agent])
     return Response(AgentOutput(agent).data, headers=etag_of(agents.facts(agent)))

@@ -13,7 +13,7 @@ from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
 from catalog.review.holds import with_review_state
-from designer import pending_work
+from designer import vendor_usage
 from designer.models import Pin
 from designer.releases import publishing
 from designer.signatures.effective import as_document
@@ -124,7 +124,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
         return UsedByOutput(users[:USERS], many=True).data
 
     def get_used_by_others(self, tool: Tool) -> int:
-        return pending_work.used_by_others(tool, self.context["user"])
+        return vendor_usage.used_by_others(tool, self.context["user"])
 
 
 class ToolDetail(GenericAPIView[Tool]):

@@ -9,16 +9,20 @@ to be told that an agent has changed, and no answer is ever out of date.
 import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from django.db import connection
 
 from catalog.protocols import base, signature
+from core.compiled_queries import CompiledQuery
 from core.consistent_read import one_moment
 from designer.exports import document as release_document
 from designer.models import Agent, Draft, Release
 from designer.releases import publishing
 from designer.signatures import effective, model_names
+from people.models import Role, User
+from people.permissions import any_user
 
 AT_ONCE = 100
 # Other code may write another document from the same rows, so its answers do not count.
@@ -35,13 +39,24 @@ def changed(agents: Sequence[Agent]) -> dict[int, bool]:
     return {agent: bool(answer) for agent, answer in answers.items()}
 
 
-def noted(agents: Iterable[Agent]) -> list[Agent]:
+def with_is_changed(agents: Iterable[Agent]) -> list[Agent]:
     """The same agents, each with its `is_changed`."""
     rows = list(agents)
     answers = changed(rows)
     for agent in rows:
         agent.is_changed = answers[agent.pk]
     return rows
+
+
+def agents_visible_to(user: User) -> list[Agent]:
+    """The live agents of the user's teams, with their counts, whether they have changed, and their teams."""
+    return with_is_changed(_visible_agents(user.role).rows(user=user.pk))
+
+
+@cache
+def _visible_agents(role: Role) -> CompiledQuery[Agent]:
+    agents = Agent.objects.live().visible_to(any_user(role)).with_counts()
+    return CompiledQuery(agents.select_related("team"))
 
 
 class _Known(NamedTuple):

@@ -36,7 +36,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = tree(pending_work.agents_seen(person(request)))
+    rows = tree(drafts.agents_visible_to(person(request)))
     context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
     return render(request, "designer/agents.html", context)
 
@@ -58,10 +58,9 @@ def tree(rows: list[Agent]) -> list[tuple[int, Agent]]:
 
 @requires(Role.VIEWER)
 def agent(request: HttpRequest, slug: str) -> HttpResponse:
-    row = get_object_or_404(
-        pending_work.agents_with_state(person(request)).select_related("parent", "team"), slug=slug
-    )
-    drafts.noted([row])
+    rows = Agent.objects.live().visible_to(person(request)).with_counts()
+    row = get_object_or_404(rows.select_related("parent", "team"), slug=slug)
+    drafts.with_is_changed([row])
     pins = list(
         pending_work.with_newer(publishing.pinned([row])).select_related("tool__current", "tool__stopped")
     )

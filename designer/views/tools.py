@@ -16,7 +16,7 @@ from catalog.tools import effective_texts, versions
 from catalog.tools.effective_texts import ShownInput
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import agents, pending_work, pins, tunings
+from designer import agents, pending_work, pins, tunings, vendor_usage
 from designer.forms import PinForm, WordsForm, version_words
 from designer.models import Agent, Pin
 from designer.signatures.effective import NOTHING
@@ -133,7 +133,7 @@ def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
     users = pending_work.with_newer(Pin.objects.live().visible_to(person(request)).filter(tool=row))
     context = {
         "pins": users.select_related("agent", "version", "created_by").order_by("agent__name"),
-        "others": pending_work.used_by_others(row, person(request)),
+        "others": vendor_usage.used_by_others(row, person(request)),
     }
     return render(request, "designer/tool_usage.html", {**context, **header(row)})
 
