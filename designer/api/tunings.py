@@ -81,45 +81,42 @@ class TuningChange(serializers.ModelSerializer[AuditEntry]):
         read_only_fields = fields
 
 
-class TuningView(GenericAPIView[Tuning]):
-    """One view for both kinds of target; `target` says which."""
+class PinTuning(GenericAPIView[Tuning]):
+    """Our words for one pin. They go before those for all agents."""
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
     pagination_class = None
 
-    def target(self) -> Pin | Tool:
-        raise NotImplementedError
+    def get(self, request: Request, slug: str, pk: int) -> Response:
+        return _answer(tunings.of(chosen_pin(request, slug, pk)))
 
-    @extend_schema(responses=TuningOutput)
-    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        return _answer(tunings.of(self.target()))
-
-    @extend_schema(parameters=[IF_MATCH], request=TuningInput, responses=TuningOutput)
-    def put(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        target = self.target()
-        given = TuningInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        words = given.validated_data
-        tuning = tunings.tune(target, actor=person(request), expected=expected(request), **words)
-        return _answer(tuning)
+    @extend_schema(parameters=[IF_MATCH], request=TuningInput)
+    def put(self, request: Request, slug: str, pk: int) -> Response:
+        return _tuned(chosen_pin(request, slug, pk), request)
 
     @extend_schema(parameters=[IF_MATCH], responses={204: None})
-    def delete(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        tunings.revert(self.target(), actor=person(request), expected=expected(request))
-        return Response(status=204)
+    def delete(self, request: Request, slug: str, pk: int) -> Response:
+        return _reverted(chosen_pin(request, slug, pk), request)
 
 
-class PinTuning(TuningView):
-    def target(self) -> Pin:
-        return chosen_pin(self.request, self.kwargs["slug"], self.kwargs["pk"])
+class ToolTuning(GenericAPIView[Tuning]):
+    """Our words for a tool wherever it is pinned. Those of an agent's own tuning go before them."""
 
+    write_role = Role.DESIGNER
+    serializer_class = TuningOutput
+    pagination_class = None
 
-class ToolTuning(TuningView):
-    """Holds wherever the tool is pinned, beneath the words of the agent's own tuning."""
+    def get(self, request: Request, pk: int) -> Response:
+        return _answer(tunings.of(get_object_or_404(Tool, pk=pk)))
 
-    def target(self) -> Tool:
-        return get_object_or_404(Tool, pk=self.kwargs["pk"])
+    @extend_schema(parameters=[IF_MATCH], request=TuningInput)
+    def put(self, request: Request, pk: int) -> Response:
+        return _tuned(get_object_or_404(Tool, pk=pk), request)
+
+    @extend_schema(parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        return _reverted(get_object_or_404(Tool, pk=pk), request)
 
 
 class PinTuningHistory(ListAPIView[AuditEntry]):
@@ -136,6 +133,18 @@ class ToolTuningHistory(ListAPIView[AuditEntry]):
 
     def get_queryset(self) -> QuerySet[AuditEntry]:
         return tunings.history(get_object_or_404(Tool, pk=self.kwargs["pk"]))
+
+
+def _tuned(target: Pin | Tool, request: Request) -> Response:
+    given = TuningInput(data=request.data)
+    given.is_valid(raise_exception=True)
+    words = given.validated_data
+    return _answer(tunings.tune(target, actor=person(request), expected=expected(request), **words))
+
+
+def _reverted(target: Pin | Tool, request: Request) -> Response:
+    tunings.revert(target, actor=person(request), expected=expected(request))
+    return Response(status=204)
 
 
 def _answer(tuning: Tuning | None) -> Response:
