@@ -1,10 +1,55 @@
-"""The formats whose target's rules stand in tests/fixtures/exports, which all of ours do."""
+"""The export formats, and what the rules of their targets (tests/fixtures/exports) say about a document.
 
+`x-tools` of such a file leads to the tools in a document and, within a tool, to its name, its inputs and its
+outputs, as JSON Pointers. Inputs and outputs are JSON Schemas, or arrays of parameters with names.
+"""
+
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import jsonschema_rs
 
 from designer import exports
 
 RULES = Path(__file__).parents[2] / "fixtures/exports"
 FORMATS = {format_.name: format_ for format_ in exports.FORMATS}
-PROVED = [name for name in FORMATS if (RULES / f"{name}.schema.json").exists()]
-SCHEMA_FORMATS = ["openai-chat", "anthropic", "mcp", "json-schema"]
+TARGETS = {
+    name: json.loads(path.read_text()) for name in FORMATS if (path := RULES / f"{name}.schema.json").exists()
+}
+PROVED = list(TARGETS)
+VALIDATORS = {
+    name: jsonschema_rs.validator_for(rules, validate_formats=True) for name, rules in TARGETS.items()
+}
+SCHEMA_FORMATS = [name for name in PROVED if "schemas" in FORMATS[name].limits.carries]
+REFUSING = [name for name in PROVED if FORMATS[name].limits.refuses_root_rules]
+
+
+class Listed(NamedTuple):
+    """A tool as a document lists it."""
+
+    name: str
+    inputs: Any
+    outputs: Any
+
+
+def listed(format_: str, document: Any) -> Iterator[Listed]:
+    places = TARGETS[format_]["x-tools"]
+    for tool in pointed(document, places["at"]):
+        outputs = pointed(tool, places["outputs"]) if "outputs" in places else None
+        yield Listed(pointed(tool, places["name"]), pointed(tool, places["inputs"]), outputs)
+
+
+def pointed(document: Any, pointer: str) -> Any:
+    """None for a member that is not there."""
+    for member in pointer.split("/")[1:]:
+        document = document.get(member) if document else None
+    return document
+
+
+def names(parameters: Any) -> list[str]:
+    """Of a schema's properties, or of parameters. Two parameters of one name take one value."""
+    if isinstance(parameters, list):
+        return list(dict.fromkeys(each["name"] for each in parameters))
+    return list((parameters or {}).get("properties", {}))

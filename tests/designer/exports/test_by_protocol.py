@@ -5,8 +5,8 @@ import pytest
 from catalog import protocols
 from designer.exports.base import CannotCarryError, blocking
 from tests.catalog.protocols.test_contract import Scene
-from tests.designer.exports.formats import FORMATS, PROVED
-from tests.designer.exports.test_exports import VALIDATORS, make_release, written
+from tests.designer.exports.formats import FORMATS, PROVED, VALIDATORS
+from tests.designer.exports.test_exports import make_release, written
 
 
 @pytest.fixture(params=protocols.PROTOCOLS, ids=lambda protocol: protocol.name)

@@ -11,19 +11,12 @@ from designer.exports import document as release_document
 from designer.exports.base import CannotCarryError, remarks
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures.effective import ParameterWords, Words, effective
-from tests.designer.exports.formats import FORMATS, PROVED, RULES, SCHEMA_FORMATS
+from tests.designer.exports.formats import FORMATS, PROVED, SCHEMA_FORMATS, VALIDATORS, listed
 from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature
 
-
-def rules_of(name):
-    schema = json.loads((RULES / f"{name}.schema.json").read_text())
-    return jsonschema_rs.validator_for(schema, validate_formats=True)
-
-
 # Whole releases are large; each holds several signatures.
 FEW = settings(max_examples=30)
-VALIDATORS = {name: rules_of(name) for name in PROVED}
 
 
 def written(name, release):
@@ -51,16 +44,7 @@ def make_release(*signatures, tool_id="7d2fb3c1-5c3e-4d0b-9a64-6c6d1a1f3c11", la
 
 def schema_in(name, release):
     """The input schema of the first tool, wherever the format keeps it."""
-    document = written(name, release)
-    match name:
-        case "openai-chat":
-            return document[0]["function"]["parameters"]
-        case "anthropic":
-            return document[0]["input_schema"]
-        case "mcp":
-            return document["tools"][0]["inputSchema"]
-        case "json-schema":
-            return document["tools"][0]["inputs"]
+    return next(listed(name, written(name, release))).inputs
 
 
 @pytest.mark.parametrize("name", PROVED)
@@ -315,16 +299,11 @@ def test_losses_are_listed_and_not_dropped_in_silence():
     )
     release = make_release(signature, city={"hidden": True, "preset": "Oslo"})
 
-    lost = {name: {r.code for r in remarks(release, FORMATS[name].limits)} for name in PROVED}
-
-    everything = {"no_title", "no_tags", "no_outputs", "no_annotations", "no_presets"}
-    assert lost == {
-        "a2t": everything - {"no_tags", "no_outputs"},
-        "openai-chat": everything,
-        "anthropic": everything,
-        "mcp": {"no_tags", "no_presets"},
-        "json-schema": set(),
-    }
+    there = {"title", "tags", "outputs", "annotations", "presets"}
+    for format_ in exports.FORMATS:
+        lost = {remark.code for remark in remarks(release, format_.limits) if remark.level == "loses"}
+        assert lost == {f"no_{member}" for member in there - format_.limits.carries}
+    assert {r.code for r in remarks(release, FORMATS["mcp"].limits)} == {"no_tags", "no_presets"}
 
 
 def test_too_many_tools_for_one_request_is_a_warning():

@@ -15,8 +15,8 @@ from designer.exports import root_rules, schema
 from designer.exports.base import CannotCarryError, remarks
 from designer.signatures.effective import ParameterWords, Words, effective, misfits
 from tests.catalog.protocols.json import schemas
-from tests.designer.exports.formats import FORMATS, SCHEMA_FORMATS
-from tests.designer.exports.test_exports import VALIDATORS, make_release, schema_in, written
+from tests.designer.exports.formats import FORMATS, REFUSING, SCHEMA_FORMATS, VALIDATORS
+from tests.designer.exports.test_exports import make_release, schema_in, written
 from tests.designer.strategies import SCHEMAS
 
 DEFINED = {"$defs": {"unit": {"enum": ["C", "F"]}}}
@@ -347,7 +347,6 @@ def test_agents_are_exported_as_tools():
 
 
 A, B = {"type": "string"}, {"type": "integer"}
-REFUSING = ["openai-chat", "anthropic"]
 
 
 @pytest.mark.parametrize("name", REFUSING)
