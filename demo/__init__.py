@@ -6,6 +6,8 @@ only. `python -m demo` starts them; `VENDORS` says who they are and where they l
 
 from dataclasses import dataclass
 
+from demo.worlds import FOLDER, world
+
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
@@ -24,62 +26,9 @@ class Vendor:
         return f"http://127.0.0.1:{port_base + self.port_offset}{self.path}"
 
 
-VENDORS = (
-    Vendor(
-        slug="bramble-pharmacy",
-        name="Bramble Pharmacy",
-        homepage="https://bramble-pharmacy.example/",
-        blurb="A family of pharmacies in Nebraska and Iowa: prescriptions, vaccinations, clinic visits.",
-        port_offset=0,
-        publishes=True,
-    ),
-    Vendor(
-        slug="fairweather",
-        name="Fairweather",
-        homepage="https://fairweather.example/",
-        blurb="Observations, forecasts and warnings for any town, coast or slope.",
-        port_offset=1,
-        has_members=True,
-    ),
-    Vendor(
-        slug="northwind",
-        name="Northwind Air & Stay",
-        homepage="https://northwind.example/",
-        blurb="An airline and its hotels: flights, seats, bags, claims, rooms, rates and folios.",
-        port_offset=2,
-    ),
-    Vendor(
-        slug="quillmoor",
-        name="Quillmoor Bank",
-        homepage="https://quillmoor-bank.example/",
-        blurb="Accounts, payments, cards and rates, some of which a customer has to allow first.",
-        port_offset=3,
-        protocol="oxp",
-    ),
-    Vendor(
-        slug="bellwether",
-        name="Bellwether",
-        homepage="https://bellwether.example/",
-        blurb="Two agents: one writes letters and posts them when told to, one plans journeys by train.",
-        port_offset=4,
-        protocol="acp",
-    ),
-    Vendor(
-        slug="tiderow",
-        name="Tiderow Museum",
-        homepage="https://tiderow-museum.example/",
-        blurb="A museum by the sea: ships, clocks, toys and maps, tickets and visits.",
-        port_offset=5,
-        protocol="mcp",
-        path="/mcp",
-    ),
-    Vendor(
-        slug="hubwright",
-        name="Hubwright Cycles",
-        homepage="https://hubwright-cycles.example/",
-        blurb="A workshop that lends, mends and builds bicycles.",
-        port_offset=6,
-        protocol="openapi",
-        path="/openapi.json",
-    ),
+VENDORS = tuple(
+    sorted(
+        (Vendor(**world(path.stem)["vendor"]) for path in FOLDER.glob("*.json")),
+        key=lambda vendor: vendor.port_offset,
+    )
 )

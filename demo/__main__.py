@@ -16,21 +16,23 @@ from demo.museum import TOOLS, Museum
 from demo.openapi_server import OpenApiServer
 from demo.oxp_server import OxpServer
 from demo.pharmacy import BramblePharmacy
-from demo.pharmacy_news import STEPS
 from demo.shelf import Shelf, StateFileError
+from demo.signatures import Backend
 from demo.travel import Northwind
 from demo.weather import Fairweather
 from demo.web import Server
-from demo.workshop import Workshop
-from demo.workshop_document import DOCUMENT
+from demo.workshop import DOCUMENT, Workshop
 
-DESKS = {"bramble-pharmacy": BramblePharmacy, "fairweather": Fairweather, "northwind": Northwind}
+DESKS: dict[str, type[Backend]] = {
+    "bramble-pharmacy": BramblePharmacy,
+    "fairweather": Fairweather,
+    "northwind": Northwind,
+}
 
 
 def shelf_of(vendor: Vendor, state: Path | None) -> Shelf:
-    if not vendor.publishes:
-        return Shelf(DESKS[vendor.slug])
-    return Shelf(DESKS[vendor.slug], steps=STEPS, state=state / f"{vendor.slug}.json" if state else None)
+    keeps = vendor.publishes and state is not None
+    return Shelf(DESKS[vendor.slug], state=state / f"{vendor.slug}.json" if keeps and state else None)
 
 
 def a2t_server(port: int, vendor: Vendor, state: Path | None) -> Server:

@@ -1,7 +1,7 @@
 """Bellwether: two agents, one that writes letters and one that plans journeys.
 
 An agent takes an input and a configuration and answers with a result, a question or a failure. What
-it needs to go on after a question is kept by whoever runs it.
+it needs to go on after a question is kept by its caller.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,10 @@ from datetime import timedelta
 from typing import Any
 
 from demo.invented import number, pick, today
+from demo.worlds import world
+
+WORLD = world("bellwether")
+TOWNS: list[str] = WORLD["records"]["towns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,74 +37,23 @@ Step = Result | Question | Failure
 Values = dict[str, Any]
 
 
-def text(description: str, *values: str) -> dict[str, Any]:
-    return {"type": "string", "description": description, **({"enum": list(values)} if values else {})}
+class Described:
+    """What an agent says of itself."""
+
+    about: dict[str, Any]
+    id: str
+    name: str
+    version: str
+    description: str
+    specs: dict[str, Any]
+
+    def __init_subclass__(cls) -> None:
+        cls.id, cls.name, cls.version = (cls.about[member] for member in ("id", "name", "version"))
+        cls.description, cls.specs = cls.about["description"], cls.about["specs"]
 
 
-class LetterWriter:
-    id = "6f4b1f0c-0a6e-4a0f-8a0e-6f2b6f1f2a01"
-    name = "bellwether.letters"
-    version = "2.1.0"
-    description = (
-        "Writes a letter from a few notes, shows it, and posts it once somebody has approved it. "
-        "Changes may be asked for as often as needed."
-    )
-    specs: dict[str, Any] = {
-        "capabilities": {
-            "threads": False,
-            "interrupts": True,
-            "callbacks": False,
-            "streaming": {"values": True, "custom": False},
-        },
-        "input": {
-            "type": "object",
-            "properties": {
-                "to": text("Who gets the letter."),
-                "about": text("What it should say, as notes."),
-                "length": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 5,
-                    "description": "Paragraphs; 2 if left out.",
-                },
-            },
-            "required": ["to", "about"],
-            "additionalProperties": False,
-        },
-        "output": {
-            "type": "object",
-            "properties": {
-                "letter": {"type": "string"},
-                "posted": {"type": "boolean"},
-                "arrives_on": {"type": "string", "format": "date"},
-            },
-        },
-        "config": {
-            "type": "object",
-            "description": "How letters are written.",
-            "properties": {
-                "tone": text("PLAIN if left out.", "WARM", "PLAIN", "FORMAL"),
-                "signed": text("The name under the letter."),
-            },
-        },
-        "interrupts": [
-            {
-                "interrupt_type": "approval",
-                "interrupt_payload": {
-                    "type": "object",
-                    "properties": {"message": {"type": "string"}, "letter": {"type": "string"}},
-                },
-                "resume_payload": {
-                    "type": "object",
-                    "properties": {
-                        "approved": {"type": "boolean", "description": "Whether it may be posted."},
-                        "changes": text("What to write otherwise, if it was not approved."),
-                    },
-                    "required": ["approved"],
-                },
-            }
-        ],
-    }
+class LetterWriter(Described):
+    about = WORLD["agents"]["letters"]
 
     def start(self, given: Values, config: Values) -> Step:
         return self._shown(given, config)
@@ -133,60 +86,15 @@ class LetterWriter:
         return "\n\n".join([hello, *body, f"{bye}, {config.get('signed', 'the Bellwether desk')}"])
 
 
-class JourneyPlanner:
-    id = "6f4b1f0c-0a6e-4a0f-8a0e-6f2b6f1f2a02"
-    name = "bellwether.journeys"
-    version = "0.9.3"
-    description = "Plans a journey by train, day by day. Asks for a choice where a wish leaves several."
-    places = ("Bergen", "Ghent", "Porto", "Ljubljana", "Turku")
-    specs: dict[str, Any] = {
-        "capabilities": {"threads": False, "interrupts": True, "callbacks": False},
-        "input": {
-            "type": "object",
-            "properties": {
-                "start": text("The town where the journey begins."),
-                "wish": text("A town, or what it should be like there: warm, by the sea, quiet."),
-                "nights": {"type": "integer", "minimum": 1, "maximum": 60},
-            },
-            "required": ["start", "wish", "nights"],
-        },
-        "output": {
-            "type": "object",
-            "properties": {
-                "days": {"type": "array", "items": {"type": "string"}},
-                "total_cents": {"type": "integer", "minimum": 0},
-            },
-            "required": ["days"],
-        },
-        "config": {
-            "type": "object",
-            "properties": {"pace": text("EASY if left out.", "EASY", "BRISK")},
-        },
-        "interrupts": [
-            {
-                "interrupt_type": "choice",
-                "interrupt_payload": {
-                    "type": "object",
-                    "properties": {
-                        "question": {"type": "string"},
-                        "towns": {"type": "array", "items": {"type": "string"}},
-                    },
-                },
-                "resume_payload": {
-                    "type": "object",
-                    "properties": {"town": text("One of the towns.")},
-                    "required": ["town"],
-                },
-            }
-        ],
-    }
+class JourneyPlanner(Described):
+    about = WORLD["agents"]["journeys"]
 
     def start(self, given: Values, config: Values) -> Step:
         if given["nights"] > 21:
             return Failure(21, "Journeys of more than 21 nights are planned by people, not by this agent.")
-        if given["wish"].title() in self.places:
+        if given["wish"].title() in TOWNS:
             return self._planned(given, config)
-        towns = [town for town in self.places if number(0, 2, given["wish"], town)] or list(self.places)
+        towns = [town for town in TOWNS if number(0, 2, given["wish"], town)] or TOWNS
         question = f"Which of these shall it be for “{given['wish']}”?"
         return Question("choice", {"question": question, "towns": towns})
 
@@ -200,7 +108,7 @@ class JourneyPlanner:
     def _planned(self, given: Values, config: Values) -> Step:
         town = given["wish"].title()
         stops = 2 if config.get("pace") == "BRISK" else 1
-        sights = ("the harbour", "the old market", "a museum", "the hills", "a long lunch")
+        sights = WORLD["records"]["sights"]
         stay = [
             f"{town}: " + ", then ".join(pick(sights, town, night, stop) for stop in range(stops))
             for night in range(given["nights"])

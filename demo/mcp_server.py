@@ -125,7 +125,7 @@ class McpApi:
             raise RpcError(-32602, "This cursor is not one that this server gave out.")
         end = int(start) + PAGE_SIZE
         more = {"nextCursor": f"after:{end}"} if end < len(tools) else {}
-        return {"tools": [tool.document() for tool in tools[int(start) : end]], **more}
+        return {"tools": [tool.document for tool in tools[int(start) : end]], **more}
 
     def _called(self, request: Request, message: Mapping[str, Any], *, is_modern: bool) -> Response:
         params = message["params"]
@@ -159,7 +159,8 @@ class McpApi:
 
     def _page(self) -> Response:
         tools = "".join(
-            f"<li><code>{escape(tool.name)}</code> {escape(tool.title)}</li>" for tool in self.tools.values()
+            f"<li><code>{escape(tool.name)}</code> {escape(tool.document['title'])}</li>"
+            for tool in self.tools.values()
         )
         page = PAGE.format(
             name=escape(self.vendor.name),

@@ -1,54 +1,18 @@
-"""Tiderow Museum: what is on show, tickets and visits. Written down as MCP tools."""
+"""Tiderow Museum: what is on show, tickets and visits, as MCP tools."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
 from demo.calls import CannotDoError
 from demo.invented import number, pick, today
+from demo.worlds import world
 
-Schema = dict[str, Any]
+WORLD = world("tiderow")
+RECORDS = WORLD["records"]
+
 Arguments = Mapping[str, Any]
-
-GALLERIES = {
-    "SHIPS": "Models and instruments, ground floor.",
-    "CLOCKS": "Clocks that still go, first floor.",
-    "TOYS": "Tin and wood, first floor.",
-    "MAPS": "Charts of the coast, second floor; dim, for the paper's sake.",
-}
-THINGS = ("barometer", "brig in a bottle", "carriage clock", "tin steamer", "harbour chart", "sextant")
-MAKERS = ("Aldous Penrose", "the Brothers Finch", "Wilhelmina Orr", "an unknown hand")
-CONDITIONS = {"GOOD": "Nothing to do.", "WORN": "Look again in a year.", "AT_RISK": "Take it off show."}
-LARGEST_GROUP = 8
-LANGUAGES = ("English", "Dutch", "Portuguese")
-ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'/%3E"
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """`run` gets arguments that fit `inputs`, and the answers to what it asked before."""
-
-    name: str
-    title: str
-    description: str
-    inputs: Schema
-    run: Callable[["Museum", Arguments, Arguments], "Result"]
-    outputs: Schema | None = None
-    hints: Mapping[str, bool] = field(default_factory=dict)
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    takes_time: bool = False
-
-    def document(self) -> dict[str, Any]:
-        beside = {"outputSchema": self.outputs, "annotations": dict(self.hints), "_meta": dict(self.meta)}
-        return {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "inputSchema": self.inputs,
-            "icons": [{"src": ICON, "mimeType": "image/svg+xml", "sizes": ["any"]}],
-            **{member: value for member, value in beside.items() if value},
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,51 +21,19 @@ class Question:
 
     name: str
     message: str
-    form: Schema
+    form: dict[str, Any]
 
 
 Result = Mapping[str, Any] | list[dict[str, Any]] | Question
-
-READS = {"readOnlyHint": True, "openWorldHint": False}
-WRITES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
-REMOVES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
-
-OBJECT_ID = {"type": "string", "description": "Such as TM-1042.", "pattern": "^TM-[0-9]{4}$"}
-DAY = {"type": "string", "description": "YYYY-MM-DD", "format": "date"}
-GALLERY = {"type": "string", "enum": list(GALLERIES), "description": "Which gallery."}
-OBJECT = {
-    "type": "object",
-    "properties": {
-        "object_id": OBJECT_ID,
-        "what": {"type": "string"},
-        "maker": {"type": "string"},
-        "year": {"type": "integer"},
-        "gallery": GALLERY,
-    },
-    "required": ["object_id", "what", "gallery"],
-}
-
-
-def takes(*required: str, **properties: Schema) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        **({"required": list(required)} if required else {}),
-        "additionalProperties": False,
-    }
-
-
-def gives(**properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def object_of(number_of_it: int) -> dict[str, Any]:
     return {
         "object_id": f"TM-{number_of_it:04}",
-        "what": pick(THINGS, number_of_it, "what"),
-        "maker": pick(MAKERS, number_of_it, "maker"),
+        "what": pick(RECORDS["things"], number_of_it, "what"),
+        "maker": pick(RECORDS["makers"], number_of_it, "maker"),
         "year": number(1690, 1935, number_of_it),
-        "gallery": pick(tuple(GALLERIES), number_of_it),
+        "gallery": pick(RECORDS["galleries"], number_of_it),
     }
 
 
@@ -142,8 +74,9 @@ class Museum:
 
     def list_exhibitions(self, given: Arguments, answers: Arguments) -> Result:
         day = given.get("date") or str(today())
-        names = ("Small Boats, Long Voyages", "Ticking", "Drawn from the Mast")
-        shown = [{"name": name, "gallery": pick(tuple(GALLERIES), name)} for name in names]
+        shown = [
+            {"name": name, "gallery": pick(RECORDS["galleries"], name)} for name in RECORDS["exhibitions"]
+        ]
         return {"date": day, "exhibitions": shown[: number(1, 3, day)]}
 
     def get_opening_hours(self, given: Arguments, answers: Arguments) -> Result:
@@ -153,18 +86,23 @@ class Museum:
         return {"is_open": True, "opens": "10:00", "closes": "20:00" if day.weekday() == 3 else "17:30"}
 
     def price_tickets(self, given: Arguments, answers: Arguments) -> Result:
-        fares = {"ADULT": 1400, "CHILD": 0, "STUDENT": 900, "MEMBER": 0}
+        fares = RECORDS["fare_cents"]
         lines = [{**each, "cents": fares[each["fare"]] * each["count"]} for each in given["visitors"]]
         return {"lines": lines, "total_cents": sum(line["cents"] for line in lines)}
 
     def book_visit(self, given: Arguments, answers: Arguments) -> Result:
         language = "English"
-        if given["people"] > LARGEST_GROUP:
+        if given["people"] > RECORDS["largest_group"]:
             if "guide" not in answers:
                 return Question(
                     "guide",
-                    f"Groups of more than {LARGEST_GROUP} get a guide. In which language?",
-                    takes("language", language={"type": "string", "enum": list(LANGUAGES)}),
+                    f"Groups of more than {RECORDS['largest_group']} get a guide. In which language?",
+                    {
+                        "type": "object",
+                        "properties": {"language": {"type": "string", "enum": RECORDS["languages"]}},
+                        "required": ["language"],
+                        "additionalProperties": False,
+                    },
                 )
             language = str(answers["guide"].get("language", language))
         day = day_of(given["date"])
@@ -195,148 +133,24 @@ def day_of(text: str) -> date:
         raise CannotDoError("bad_date", f"{text} is no date such as 2027-03-09.") from exc
 
 
-FARE = {
-    "type": "object",
-    "properties": {
-        "fare": {"type": "string", "enum": ["ADULT", "CHILD", "STUDENT", "MEMBER"]},
-        "count": {"type": "integer", "minimum": 1, "maximum": 60},
-    },
-    "required": ["fare", "count"],
-    "additionalProperties": False,
-}
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`run` gets arguments that fit `inputs`, and the answers to what it asked before."""
 
-TOOLS = (
-    Tool(
-        "search_objects",
-        "Search the collection",
-        "Finds objects by words in what they are and who made them.",
-        takes(
-            "query",
-            query={"type": "string", "minLength": 1, "maxLength": 200},
-            gallery=GALLERY,
-            limit={"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
-        ),
-        Museum.search_objects,
-        gives(total={"type": "integer"}, objects={"type": "array", "items": OBJECT}),
-        READS,
-        takes_time=True,
-    ),
-    Tool(
-        "get_object",
-        "Show an object",
-        "All that the museum knows about one object.",
-        takes("object_id", object_id=OBJECT_ID),
-        Museum.get_object,
-        OBJECT,
-        READS,
-    ),
-    Tool(
-        "read_label",
-        "Read a label",
-        "The text beside an object, and where it can be printed from.",
-        takes("object_id", object_id=OBJECT_ID),
-        Museum.read_label,
-        hints=READS,
-    ),
-    Tool(
-        "list_exhibitions",
-        "List exhibitions",
-        "Exhibitions on a day; today if no day is given.",
-        takes(date=DAY),
-        Museum.list_exhibitions,
-        gives(
-            date=DAY, exhibitions={"type": "array", "items": gives(name={"type": "string"}, gallery=GALLERY)}
-        ),
-        READS,
-    ),
-    Tool(
-        "get_opening_hours",
-        "Opening hours",
-        "Whether the museum is open on a day, and when. Closed on Mondays.",
-        takes("date", date=DAY),
-        Museum.get_opening_hours,
-        {
-            "type": "object",
-            "properties": {
-                "is_open": {"type": "boolean"},
-                "opens": {"type": "string"},
-                "closes": {"type": "string"},
-            },
-            "required": ["is_open"],
-        },
-        READS,
-    ),
-    Tool(
-        "price_tickets",
-        "Price tickets",
-        "What a party pays. Children and members come in free.",
-        takes("visitors", visitors={"type": "array", "items": FARE, "minItems": 1, "maxItems": 10}),
-        Museum.price_tickets,
-        gives(lines={"type": "array", "items": {"type": "object"}}, total_cents={"type": "integer"}),
-        READS,
-    ),
-    Tool(
-        "book_visit",
-        "Book a visit",
-        f"Books a time for a party. Asks for a guide's language when more than {LARGEST_GROUP} people come.",
-        takes("date", "people", date=DAY, people={"type": "integer", "minimum": 1, "maximum": 60}),
-        Museum.book_visit,
-        gives(
-            visit_id={"type": "string"},
-            date=DAY,
-            people={"type": "integer"},
-            guide_language={"type": "string"},
-        ),
-        WRITES,
-    ),
-    Tool(
-        "cancel_visit",
-        "Cancel a visit",
-        "Cancels a booking. Doing it twice does no harm.",
-        takes("visit_id", visit_id={"type": "string", "pattern": "^V-[0-9]{5}$"}),
-        Museum.cancel_visit,
-        gives(was_booked={"type": "boolean"}),
-        REMOVES,
-    ),
-    Tool(
-        "plan_route",
-        "Plan a route",
-        "Shares out the time of a visit among galleries.",
-        takes(
-            "galleries",
-            galleries={"type": "array", "items": GALLERY, "minItems": 1, "uniqueItems": True},
-            minutes={"type": "integer", "minimum": 15, "maximum": 480, "default": 90},
-        ),
-        Museum.plan_route,
-        gives(stops={"type": "array", "items": {"type": "object"}}),
-        READS,
-    ),
-    Tool(
-        "report_condition",
-        "Report an object's condition",
-        "Tells the conservators how an object looks.",
-        takes(
-            "object_id",
-            "condition",
-            object_id=OBJECT_ID | {"x-mcp-header": "Object"},
-            condition={
-                "type": "string",
-                "oneOf": [{"const": name, "description": text} for name, text in CONDITIONS.items()],
-            },
-            note={"type": "string", "maxLength": 500},
-        ),
-        Museum.report_condition,
-        gives(report_id={"type": "string"}),
-        WRITES,
-        meta={"tiderow-museum.example/desk": "conservation"},
-    ),
-    Tool(
-        "count_visitors",
-        "Count visitors",
-        "How many people came, by day.",
-        takes(days={"type": "integer", "minimum": 1, "maximum": 31, "default": 7}),
-        Museum.count_visitors,
-        gives(by_day={"type": "object", "additionalProperties": {"type": "integer"}}),
-        READS,
-    ),
-)
+    document: dict[str, Any]
+    run: Callable[[Museum, Arguments, Arguments], Result]
+    takes_time: bool
+
+    @property
+    def name(self) -> str:
+        return str(self.document["name"])
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        inputs: dict[str, Any] = self.document["inputSchema"]
+        return inputs
+
+
+TOOLS = [
+    Tool(spec, getattr(Museum, spec["name"]), spec["name"] in WORLD["slow_tools"]) for spec in WORLD["tools"]
+]

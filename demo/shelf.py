@@ -1,25 +1,14 @@
-"""What a vendor offers at this moment, and how that moves on when somebody asks for news."""
+"""The tools that a vendor offers at this moment, and the news that it publishes on request, step by step."""
 
 import json
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from demo.calls import call
-from demo.signatures import Tool, tools_of
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing that a vendor publishes on request; `change` gives None when the tool is withdrawn.
-
-    `news` is for people; {version} in it stands for the tool's current version after the step.
-    """
-
-    tool: str
-    news: str
-    change: Callable[[Tool], Tool | None]
+from demo.signatures import Backend, Choice, Parameter, Tool, parameter_of, tools_of
 
 
 class StateFileError(Exception):
@@ -27,29 +16,31 @@ class StateFileError(Exception):
 
 
 class Shelf:
-    """The tools of one vendor by id, and the desk where they are answered.
+    """The tools of one vendor by id, and the backend that answers them.
 
     With a state file the steps published so far survive a restart, so that no version ever goes
     backwards by accident. Bookings and refills live in memory only.
     """
 
-    def __init__(self, desk: type, *, steps: Sequence[Step] = (), state: Path | None = None) -> None:
-        self.steps = tuple(steps)
-        self._desk_class = desk
+    def __init__(self, backend: type[Backend], *, state: Path | None = None) -> None:
+        self.steps: list[dict[str, Any]] = backend.world.get("news", [])
+        self._backend_class = backend
         self._state = state
         self._lock = threading.RLock()
         self._open(_read_published(state, len(self.steps)))
 
     def _open(self, published: int) -> None:
         self.published = published
-        self._desk = self._desk_class()
-        self.tools = _tools_after(tools_of(self._desk_class), self.steps[:published])
+        self._backend = self._backend_class()
+        self.tools = _tools_after(self._backend_class, self.steps[:published])
 
     @property
     def news(self) -> list[str]:
         """What the steps published so far have changed, for people."""
         versions = {t.name: t.current_version for t in self.tools.values()}
-        return [s.news.format(version=versions.get(s.tool)) for s in self.steps[: self.published]]
+        return [
+            step["says"].format(version=versions.get(step["tool"])) for step in self.steps[: self.published]
+        ]
 
     def find(self, tool_id: str) -> Tool | None:
         return self.tools.get(tool_id.lower())
@@ -60,7 +51,7 @@ class Shelf:
             if self.published == len(self.steps):
                 return None
             self.published += 1
-            self.tools = _tools_after(tools_of(self._desk_class), self.steps[: self.published])
+            self.tools = _tools_after(self._backend_class, self.steps[: self.published])
             self._remember()
             return self.news[-1]
 
@@ -74,7 +65,7 @@ class Shelf:
     ) -> dict[str, object]:
         edition = tool.editions[(version or tool.current_version) - 1]
         with self._lock:
-            return call(tool, edition, self._desk, given)
+            return call(tool, edition, self._backend, given)
 
     def _remember(self) -> None:
         if self._state is not None:
@@ -83,13 +74,31 @@ class Shelf:
             fresh.replace(self._state)
 
 
-def _tools_after(tools: Sequence[Tool], steps: Sequence[Step]) -> dict[str, Tool]:
-    offered = {t.name: t for t in tools}
+def _tools_after(backend: type[Backend], steps: Sequence[Mapping[str, Any]]) -> dict[str, Tool]:
+    offered = {tool.name: tool for tool in tools_of(backend)}
     for step in steps:
-        changed = step.change(offered.pop(step.tool))
-        if changed is not None:
-            offered[step.tool] = changed
-    return {t.id: t for t in sorted(offered.values(), key=lambda t: t.id)}
+        before = offered.pop(step["tool"])
+        if not step.get("is_withdrawn"):
+            offered[step["tool"]] = _changed(before, step, backend)
+    return {tool.id: tool for tool in sorted(offered.values(), key=lambda tool: tool.id)}
+
+
+def _changed(tool: Tool, step: Mapping[str, Any], backend: type[Backend]) -> Tool:
+    """With one more version, or changed inside the current one, which the protocol forbids."""
+    current, renamed = tool.editions[-1], step.get("renames", {})
+
+    def widened(parameter: Parameter) -> Parameter:
+        more = step.get("adds_choices", {}).get(parameter.key, {})
+        choices = (*parameter.choices, *(Choice(name, text) for name, text in more.items()))
+        return replace(parameter, name=renamed.get(parameter.key, parameter.name), choices=choices)
+
+    added = [parameter_of(each, backend.world) for each in step.get("adds_inputs", [])]
+    changes = {
+        "description": step.get("description", current.description),
+        "inputs": (*map(widened, current.inputs), *added),
+        "outputs": tuple(map(widened, current.outputs)),
+    }
+    return tool.overwritten(**changes) if step.get("is_in_place") else tool.revised(**changes)
 
 
 def _read_published(state: Path | None, steps: int) -> int:

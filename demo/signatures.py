@@ -1,15 +1,22 @@
-"""How a demo vendor writes its tools down.
+"""The tools of a demo vendor, out of the file of its world (demo/worlds).
 
-A tool is written once, beside the function that answers it. What came later carries the version
-it came with (`since`, `widened`, `reworded`), so older versions follow from the newest text.
+A tool is written there once. What came later carries the version it came with (`since`, `widened`,
+`reworded`), so older versions follow from the newest text.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 Outputs = dict[str, object]
+World = dict[str, Any]
+
+
+class Backend(Protocol):
+    """What answers a vendor's calls: a method for each tool of its world."""
+
+    world: World
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Edition:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`run` takes the vendor's desk and arguments by key; it gives the newest version's outputs by key."""
+    """`run` takes the vendor's backend and arguments by key; it gives the newest version's outputs by key."""
 
     id: str
     name: str
@@ -80,59 +87,38 @@ def key_of(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).lower()
 
 
-def text(
-    name: str, description: str = "", *, optional: bool = False, longest: int | None = None, since: int = 1
-) -> Parameter:
-    return Parameter(key_of(name), name, "string", description, not optional, longest=longest, since=since)
+def parameter_of(given: str | dict[str, Any], world: World) -> Parameter:
+    """As a world's file has it. A text in its place names one of the world's `parameters`, as a text in the
+    place of choices names some of its `choices`.
+    """
+    spec = world["parameters"][given] if isinstance(given, str) else given
+    choices = spec.get("choices", {})
+    editions = {"1": world["choices"][choices] if isinstance(choices, str) else choices}
+    editions |= spec.get("widened", {})
+    return Parameter(
+        key=key_of(spec["name"]),
+        name=spec["name"],
+        type=spec["type"],
+        description=spec.get("description", ""),
+        required=not spec.get("optional", False),
+        choices=tuple(
+            Choice(name, text, int(version))
+            for version, more in editions.items()
+            for name, text in more.items()
+        ),
+        low=spec.get("low"),
+        high=spec.get("high"),
+        longest=spec.get("longest"),
+        since=spec.get("since", 1),
+    )
 
 
-def whole(
-    name: str,
-    description: str = "",
-    *,
-    low: int | None = None,
-    high: int | None = None,
-    optional: bool = False,
-    since: int = 1,
-) -> Parameter:
-    return Parameter(key_of(name), name, "int", description, not optional, low=low, high=high, since=since)
-
-
-def flag(name: str, description: str = "", *, optional: bool = False, since: int = 1) -> Parameter:
-    return Parameter(key_of(name), name, "boolean", description, not optional, since=since)
-
-
-def choice(
-    name: str,
-    description: str,
-    choices: Mapping[str, str],
-    *,
-    widened: Mapping[int, Mapping[str, str]] | None = None,
-    optional: bool = False,
-    since: int = 1,
-) -> Parameter:
-    editions = {1: choices, **(widened or {})}
-    offered = tuple(Choice(n, d, version) for version, more in editions.items() for n, d in more.items())
-    return Parameter(key_of(name), name, "enum", description, not optional, choices=offered, since=since)
-
-
-def data(name: str, description: str = "", *, since: int = 1) -> Parameter:
-    return Parameter(key_of(name), name, "json", description, since=since)
-
-
-def tool(
-    tool_id: str,
-    description: str,
-    *,
-    tags: Sequence[str] = (),
-    inputs: Sequence[Parameter] = (),
-    outputs: Sequence[Parameter],
-    reworded: Mapping[int, str] | None = None,
-) -> Callable[[Callable[..., Outputs]], Tool]:
-    """Turns the method under it into the tool of the same name."""
-    texts = {1: description, **(reworded or {})}
-    parameters = (*inputs, *outputs)
-    newest = max(*texts, *(p.since for p in parameters), *(c.since for p in parameters for c in p.choices), 1)
+def tool_of(name: str, world: World, run: Callable[..., Outputs]) -> Tool:
+    spec = world["tools"][name]
+    inputs = [parameter_of(each, world) for each in spec["inputs"]]
+    outputs = [parameter_of(each, world) for each in spec["outputs"]]
+    texts = {1: spec["description"]} | {int(v): text for v, text in spec.get("reworded", {}).items()}
+    since = [p.since for p in (*inputs, *outputs)] + [c.since for p in (*inputs, *outputs) for c in p.choices]
 
     def edition(version: int) -> Edition:
         return Edition(
@@ -141,15 +127,13 @@ def tool(
             tuple(p.as_of(version) for p in outputs if p.since <= version),
         )
 
-    def offer(run: Callable[..., Outputs]) -> Tool:
-        return Tool(tool_id, run.__name__, tuple(tags), tuple(map(edition, range(1, newest + 1))), run)
-
-    return offer
+    editions = tuple(map(edition, range(1, max(*texts, *since, 1) + 1)))
+    return Tool(spec["id"], name, tuple(spec["tags"]), editions, run)
 
 
-def tools_of(desk: type) -> tuple[Tool, ...]:
-    """All tools written in a class and the classes it is made of."""
-    return tuple(t for part in desk.__mro__ for t in vars(part).values() if isinstance(t, Tool))
+def tools_of(backend: type[Backend]) -> list[Tool]:
+    """Each tool of the vendor's world, answered by the method of its name."""
+    return [tool_of(name, backend.world, getattr(backend, name)) for name in backend.world["tools"]]
 
 
 def wire(tool: Tool, version: int) -> dict[str, object]:

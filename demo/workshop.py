@@ -6,10 +6,15 @@ from typing import Any
 
 from demo.calls import CannotDoError, day
 from demo.invented import number, pick, today
+from demo.worlds import world
 
-KINDS = ("city", "cargo", "road", "tandem")
-FAULTS = {"brakes": 3_400, "gears": 4_200, "puncture": 1_500, "wheel": 2_900}
-STATES = ("booked", "on_stand", "waiting_for_approval", "done")
+WORLD = world("hubwright")
+RECORDS = WORLD["records"]
+KINDS: list[str] = RECORDS["kinds"]
+FAULTS: dict[str, int] = RECORDS["fault_cents"]
+PARTS: list[str] = RECORDS["parts"]
+DOCUMENT: dict[str, Any] = WORLD["document"]
+
 KEY = "spanner-and-chain"
 
 
@@ -32,10 +37,9 @@ class Bike:
 
 
 BIKES = tuple(
-    Bike(f"HC-{n}", KINDS[n % 4], number(0, 2, n, "electric") == 0, number(46, 62, n, "frame"))
+    Bike(f"HC-{n}", KINDS[n % len(KINDS)], number(0, 2, n, "electric") == 0, number(46, 62, n, "frame"))
     for n in range(101, 125)
 )
-PARTS = ("bell", "brake pad", "chain 10-speed", "chain 11-speed", "inner tube 28", "rear light", "saddle")
 
 
 class Workshop:
@@ -111,7 +115,12 @@ class Workshop:
     def book_repair(self, body: dict[str, Any]) -> dict[str, Any]:
         fault = body.get("fault") or pick(tuple(FAULTS), body.get("says", ""))
         ticket = f"T-{len(self.repairs) + 1}"
-        repair = {"ticket": ticket, "fault": fault, "price_cents": FAULTS[fault], "state": STATES[2]}
+        repair = {
+            "ticket": ticket,
+            "fault": fault,
+            "price_cents": FAULTS[fault],
+            "state": "waiting_for_approval",
+        }
         return self.repairs.setdefault(ticket, repair)
 
     def approve_repair(self, ticket: str, approved: bool, limit_cents: int | None = None) -> dict[str, Any]:
@@ -119,7 +128,7 @@ class Workshop:
         if repair is None:
             raise CannotDoError("no_repair", f"There is no repair {ticket}.")
         is_dear = limit_cents is not None and repair["price_cents"] > limit_cents
-        repair["state"] = STATES[1] if approved and not is_dear else STATES[3]
+        repair["state"] = "on_stand" if approved and not is_dear else "done"
         return repair
 
     def find_parts(self, words: list[str]) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ from core.outbound.addresses import Policy
 from core.outbound.session import Session
 from demo import VENDORS
 from demo.openapi_server import DOCUMENT_PATH, OpenApiServer
-from demo.workshop import KEY, Workshop
-from demo.workshop_document import DOCUMENT
+from demo.workshop import DOCUMENT, KEY, Workshop
 
 VENDOR = next(vendor for vendor in VENDORS if vendor.slug == "hubwright")
 

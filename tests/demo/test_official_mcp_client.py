@@ -69,7 +69,7 @@ def test_the_official_client_of_old_does_too(museum):
 def exported():
     """All of the museum's tools as an agent's release would publish them."""
     version = ReleasedVersion(ordinal=1, label="", digest="0" * 64)
-    signatures = [MCP().read(json.loads(json.dumps(tool.document()))) for tool in TOOLS]
+    signatures = [MCP().read(json.loads(json.dumps(tool.document))) for tool in TOOLS]
     tools = [
         ReleasedTool(
             id=number,
