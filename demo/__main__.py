@@ -16,31 +16,33 @@ from demo.museum import TOOLS, Museum
 from demo.openapi_server import OpenApiServer
 from demo.oxp_server import OxpServer
 from demo.pharmacy import BramblePharmacy
-from demo.shelf import Shelf, StateFileError
+from demo.published_tools import PublishedTools, StateFileError
 from demo.signatures import Backend
 from demo.travel import Northwind
 from demo.weather import Fairweather
 from demo.web import Server
 from demo.workshop import DOCUMENT, Workshop
 
-DESKS: dict[str, type[Backend]] = {
+BACKENDS: dict[str, type[Backend]] = {
     "bramble-pharmacy": BramblePharmacy,
     "fairweather": Fairweather,
     "northwind": Northwind,
 }
 
 
-def shelf_of(vendor: Vendor, state: Path | None) -> Shelf:
+def published_tools_of(vendor: Vendor, state: Path | None) -> PublishedTools:
     keeps = vendor.publishes and state is not None
-    return Shelf(DESKS[vendor.slug], state=state / f"{vendor.slug}.json" if keeps and state else None)
+    return PublishedTools(
+        BACKENDS[vendor.slug], state=state / f"{vendor.slug}.json" if keeps and state else None
+    )
 
 
 def a2t_server(port: int, vendor: Vendor, state: Path | None) -> Server:
-    return A2tServer(port, vendor, shelf_of(vendor, state))
+    return A2tServer(port, vendor, published_tools_of(vendor, state))
 
 
 def oxp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
-    return OxpServer(port, vendor, Shelf(QuillmoorBank), REQUIREMENTS)
+    return OxpServer(port, vendor, PublishedTools(QuillmoorBank), REQUIREMENTS)
 
 
 def mcp_server(port: int, vendor: Vendor, state: Path | None) -> Server:

@@ -1,4 +1,4 @@
-"""The A2T wire protocol in front of a shelf: four calls that list tools and two that run them."""
+"""The A2T wire protocol in front of the published tools: four calls that list tools and two that run them."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from demo import Vendor, page
 from demo.calls import CannotDoError, InvalidArgumentsError
 from demo.membership import Membership
-from demo.shelf import Shelf
+from demo.published_tools import PublishedTools
 from demo.signatures import Tool, wire
 from demo.web import HTML, Request, Response, Server, as_json, if_changed, whole_number
 
@@ -32,9 +32,9 @@ class RequestError(Exception):
 class A2tApi:
     """Answers requests to one vendor; knows nothing of sockets."""
 
-    def __init__(self, vendor: Vendor, shelf: Shelf) -> None:
+    def __init__(self, vendor: Vendor, published_tools: PublishedTools) -> None:
         self.vendor = vendor
-        self.shelf = shelf
+        self.published_tools = published_tools
 
     def answer(self, request: Request) -> Response:
         try:
@@ -54,7 +54,7 @@ class A2tApi:
 
     def list_tools(self, request: Request) -> Response:
         cursor = request.query.get("pageCursor", "").lower()
-        rest = [t for t in self.shelf.tools.values() if t.id > cursor]
+        rest = [t for t in self.published_tools.tools.values() if t.id > cursor]
         items, paging = page_of(rest, request, lambda t: t.id)
         return as_json({"items": [wire(t, t.current_version) for t in items], "paging": paging})
 
@@ -79,7 +79,7 @@ class A2tApi:
         tool = self._tool(tool_id)
         number = version_of(tool, version) if version else None
         try:
-            outputs = self.shelf.invoke(tool, number, arguments_in(request.body, tool))
+            outputs = self.published_tools.invoke(tool, number, arguments_in(request.body, tool))
         except InvalidArgumentsError as exc:
             raise RequestError(400, "invalid_arguments", "Some inputs cannot be used.", exc.fields) from exc
         except CannotDoError as exc:
@@ -87,25 +87,33 @@ class A2tApi:
         return as_json({"output_parameters": [{"name": n, "value": v} for n, v in outputs.items()]})
 
     def show_page(self, request: Request) -> Response:
-        return Response(HTTPStatus.OK, page.render(self.vendor, self.shelf).encode(), HTML, page.HEADERS)
+        return Response(
+            HTTPStatus.OK, page.render(self.vendor, self.published_tools).encode(), HTML, page.HEADERS
+        )
 
     def publish(self, request: Request) -> Response:
         self._refuse_other_sites(request)
-        news = self.shelf.publish() or "Everything has been published. POST /demo/reset starts over."
+        news = (
+            self.published_tools.publish() or "Everything has been published. POST /demo/reset starts over."
+        )
         return self._after_news(request, news)
 
     def reset(self, request: Request) -> Response:
         self._refuse_other_sites(request)
-        self.shelf.start_over()
+        self.published_tools.start_over()
         return self._after_news(request, "Started over: the tools are as they were at first.")
 
     def _after_news(self, request: Request, news: str) -> Response:
         """Browsers go back to the page; scripts get the state."""
         if "text/html" in request.headers.get("accept", ""):
             return Response(HTTPStatus.SEE_OTHER, headers={"Location": "/"})
-        shelf = self.shelf
+        published = self.published_tools
         return as_json(
-            {"news": news, "published": shelf.published, "remaining": len(shelf.steps) - shelf.published}
+            {
+                "news": news,
+                "published": published.steps_taken,
+                "remaining": len(published.steps) - published.steps_taken,
+            }
         )
 
     def _refuse_other_sites(self, request: Request) -> None:
@@ -116,7 +124,7 @@ class A2tApi:
             raise RequestError(403, "other_site", "Only this server's own page may press this button.")
 
     def _tool(self, tool_id: str) -> Tool:
-        found = self.shelf.find(tool_id)
+        found = self.published_tools.find(tool_id)
         if found is None:
             raise RequestError(
                 404, "tool_not_found", "There is no tool with this id, or it is no longer offered."
@@ -170,6 +178,6 @@ def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
 
 
 class A2tServer(Server):
-    def __init__(self, port: int, vendor: Vendor, shelf: Shelf) -> None:
-        api = A2tApi(vendor, shelf)
+    def __init__(self, port: int, vendor: Vendor, published_tools: PublishedTools) -> None:
+        api = A2tApi(vendor, published_tools)
         super().__init__(port, Membership(api) if vendor.has_members else api)

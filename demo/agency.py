@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from demo.invented import number, pick, today
+from demo.fake_data import number, pick, today
 from demo.worlds import world
 
 WORLD = world("bellwether")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from demo.calls import CannotDoError, UnusableValueError, day
-from demo.invented import number, pick, today
+from demo.fake_data import number, pick, today
 from demo.signatures import Outputs
 from demo.worlds import world
 

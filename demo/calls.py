@@ -42,11 +42,11 @@ class CannotDoError(Exception):
 
 
 def call(
-    tool: Tool, edition: Edition, desk: object, given: Sequence[tuple[str, object]]
+    tool: Tool, edition: Edition, backend: object, given: Sequence[tuple[str, object]]
 ) -> dict[str, object]:
     """Outputs by wire name, only those that this edition declares."""
     try:
-        outputs = tool.run(desk, **checked(edition, given))
+        outputs = tool.run(backend, **checked(edition, given))
     except UnusableValueError as exc:
         name = next(p.name for p in edition.inputs if p.key == exc.key)
         raise InvalidArgumentsError({name: exc.why}) from exc

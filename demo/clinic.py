@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from demo.calls import CannotDoError, UnusableValueError, clock, day
-from demo.invented import number, pick, today
+from demo.fake_data import number, pick, today
 from demo.signatures import Outputs
 from demo.stores import WORLD, store_with
 

@@ -1,4 +1,4 @@
-"""A second entrance to a vendor, for members: the same tools under /members, for whoever has an access token.
+"""A second entrance to a vendor, for members: the same tools under /members, with an access token.
 
 The authorization server beside it is as small as one can be: RFC 6749 with PKCE (RFC 7636), described as
 RFC 8414 and 9728 say. Tokens live for two minutes, so that one can watch them being renewed. A refresh token
@@ -172,7 +172,7 @@ class Membership:
         return form
 
     def _registered(self, request: Request) -> Response:
-        """A client of its own for whoever is on this machine. Forgotten when this stops, like everything."""
+        """Any program on this machine gets a client of its own, which is forgotten when this stops."""
         try:
             asked = json.loads(request.body)
             addresses = [urlsplit(str(address)) for address in asked["redirect_uris"]]
@@ -199,7 +199,7 @@ class Membership:
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         answer = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         if code is None or code.ends < time.monotonic() or code.challenge != answer:
-            raise OAuthError("invalid_grant", "The code is over, or belongs to somebody else.")
+            raise OAuthError("invalid_grant", "The code is over, or belongs to another client.")
         if (code.redirect_uri, code.resource) != (form.get("redirect_uri"), form.get("resource", "")):
             raise OAuthError("invalid_grant", "The code was given for another address.")
         sign_in = SignIn(code.scope)

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from demo.calls import CannotDoError
-from demo.invented import number, pick, today
+from demo.fake_data import number, pick, today
 from demo.worlds import world
 
 WORLD = world("tiderow")

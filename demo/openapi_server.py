@@ -35,10 +35,10 @@ class BadRequestError(Exception):
 
 
 class OpenApiApi:
-    def __init__(self, vendor: Vendor, document: dict[str, Any], desk: Workshop) -> None:
+    def __init__(self, vendor: Vendor, document: dict[str, Any], backend: Workshop) -> None:
         self.vendor = vendor
         self.document = document
-        self.desk = desk
+        self.backend = backend
         self.base = document["servers"][0]["url"]
         self.routes = list(self._routes())
 
@@ -72,7 +72,7 @@ class OpenApiApi:
             return _said(HTTPStatus.UNAUTHORIZED, "no_key", "Send the workshop's key in X-Workshop-Key.")
         try:
             given = arguments(operation, request, in_path) | body_of(operation, request, self.document)
-            result = getattr(self.desk, operation.get("operationId", "show_bike"))(**given)
+            result = getattr(self.backend, operation.get("operationId", "show_bike"))(**given)
         except BadRequestError as exc:
             return as_json(exc.document, HTTPStatus.BAD_REQUEST)
         except UnusableValueError as exc:
@@ -105,7 +105,7 @@ def _said(status: int, code: str, message: str) -> Response:
 
 
 def arguments(operation: Operation, request: Request, in_path: Mapping[str, str]) -> dict[str, Any]:
-    """What is given in path, query and headers, by the names of the desk's own arguments."""
+    """What is given in path, query and headers, by the names of the backend's own arguments."""
     query = parse_qsl(request.query_string, keep_blank_values=True)
     given: dict[str, Any] = {}
     for parameter in operation["parameters"]:
@@ -199,5 +199,5 @@ def followed(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[
 
 
 class OpenApiServer(Server):
-    def __init__(self, port: int, vendor: Vendor, document: dict[str, Any], desk: Workshop) -> None:
-        super().__init__(port, OpenApiApi(vendor, document, desk))
+    def __init__(self, port: int, vendor: Vendor, document: dict[str, Any], backend: Workshop) -> None:
+        super().__init__(port, OpenApiApi(vendor, document, backend))

@@ -1,4 +1,4 @@
-"""The OXP wire protocol in front of a shelf, in either of its two revisions."""
+"""The OXP wire protocol in front of the published tools, in either of its two revisions."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from demo import Vendor, page
 from demo.calls import CannotDoError, InvalidArgumentsError
-from demo.shelf import Shelf
+from demo.published_tools import PublishedTools
 from demo.signatures import Edition, Parameter, Tool
 from demo.web import HTML, Request, Response, Server, as_json, if_changed
 
@@ -40,13 +40,13 @@ class OxpApi:
     def __init__(
         self,
         vendor: Vendor,
-        shelf: Shelf,
+        published_tools: PublishedTools,
         requirements: Mapping[str, Mapping[str, Any]],
         *,
         wraps: bool = False,
     ) -> None:
         self.vendor = vendor
-        self.shelf = shelf
+        self.published_tools = published_tools
         self.requirements = requirements
         self.wraps = wraps
         self.granted: set[str] = set()
@@ -71,7 +71,9 @@ class OxpApi:
 
     def list_tools(self, request: Request) -> Response:
         items = [
-            definition(t, v, self.requirements) for t in self.shelf.tools.values() for v in versions_of(t)
+            definition(t, v, self.requirements)
+            for t in self.published_tools.tools.values()
+            for v in versions_of(t)
         ]
         marked = {"$schema": "urn:oxp:1.0"} if self.wraps else {}
         return if_changed(request, as_json({**marked, "items": items}))
@@ -115,7 +117,7 @@ class OxpApi:
 
     def _tool(self, wanted: str) -> tuple[Tool, int]:
         name, at, _ = wanted.partition("@")
-        tool, asked = self.shelf.tools.get(name), VERSION.fullmatch(at and wanted[len(name) :])
+        tool, asked = self.published_tools.tools.get(name), VERSION.fullmatch(at and wanted[len(name) :])
         if tool is None or asked is None:
             raise NotRunError(f"Tool {wanted} was not found.")
         if not at:
@@ -144,7 +146,7 @@ class OxpApi:
     def _run(self, tool: Tool, version: int, given: Mapping[str, Any]) -> dict[str, Any]:
         started = time.monotonic()
         try:
-            outputs = self.shelf.invoke(tool, version, list(given.items()))
+            outputs = self.published_tools.invoke(tool, version, list(given.items()))
             said: dict[str, Any] = {"success": True, **value_of(outputs, tool.editions[version - 1])}
         except CannotDoError as exc:
             said = {"success": False, "error": tool_error(exc)}
@@ -164,7 +166,9 @@ class OxpApi:
         return as_json({"status": "completed" if provider in self.granted else "pending"})
 
     def show_page(self, request: Request) -> Response:
-        return Response(HTTPStatus.OK, page.render(self.vendor, self.shelf).encode(), HTML, page.HEADERS)
+        return Response(
+            HTTPStatus.OK, page.render(self.vendor, self.published_tools).encode(), HTML, page.HEADERS
+        )
 
 
 Route = tuple[str, re.Pattern[str], Callable[..., Response]]
@@ -249,6 +253,10 @@ def challenge(provider: str, host: str) -> dict[str, str]:
 
 class OxpServer(Server):
     def __init__(
-        self, port: int, vendor: Vendor, shelf: Shelf, requirements: Mapping[str, Mapping[str, Any]]
+        self,
+        port: int,
+        vendor: Vendor,
+        published_tools: PublishedTools,
+        requirements: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        super().__init__(port, OxpApi(vendor, shelf, requirements))
+        super().__init__(port, OxpApi(vendor, published_tools, requirements))

@@ -3,7 +3,7 @@
 from html import escape
 
 from demo import Vendor
-from demo.shelf import Shelf
+from demo.published_tools import PublishedTools
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -49,7 +49,7 @@ PAGE = """<!doctype html>
 """
 
 MEMBERS = """<h2>For members</h2>
-<p>The same tools are at <code>/members</code>, for whoever has an access token (OAuth 2). The client
+<p>The same tools are at <code>/members</code>, for members with an access token (OAuth 2). The client
 is called <code>pegboard</code> and its secret is <code>fair-weather-friends</code>; it may ask for itself,
 or send you here to sign in.</p>"""
 
@@ -59,24 +59,24 @@ PUBLISHING = """<h2>Publish something</h2>
 {news}"""
 
 
-def render(vendor: Vendor, shelf: Shelf) -> str:
-    tools = sorted(shelf.tools.values(), key=lambda t: t.name)
+def render(vendor: Vendor, published_tools: PublishedTools) -> str:
+    tools = sorted(published_tools.tools.values(), key=lambda t: t.name)
     rows = [f"<tr><td><code>{escape(t.name)}</code></td><td>{t.current_version}</td></tr>" for t in tools]
     return PAGE.format(
         name=escape(vendor.name),
         blurb=escape(vendor.blurb),
         count=len(tools),
-        publishing=_publishing(shelf) if vendor.publishes else "",
+        publishing=_publishing(published_tools) if vendor.publishes else "",
         members=MEMBERS if vendor.has_members else "",
         rows="\n".join(rows),
     )
 
 
-def _publishing(shelf: Shelf) -> str:
-    remaining = len(shelf.steps) - shelf.published
+def _publishing(published_tools: PublishedTools) -> str:
+    remaining = len(published_tools.steps) - published_tools.steps_taken
     if remaining:
         invitation = (
-            f"See how a change arrives: {remaining} of {len(shelf.steps)} steps are left. "
+            f"See how a change arrives: {remaining} of {len(published_tools.steps)} steps are left. "
             "Publish one, then enumerate this vendor again."
         )
         action, label = "/demo/publish", "Publish the next version"
@@ -86,6 +86,6 @@ def _publishing(shelf: Shelf) -> str:
             "which a catalog that has seen the newer ones will refuse to follow."
         )
         action, label = "/demo/reset", "Start over"
-    items = "\n".join(f"<li>{escape(n)}</li>" for n in shelf.news)
+    items = "\n".join(f"<li>{escape(n)}</li>" for n in published_tools.news)
     news = f"<ol>\n{items}\n</ol>" if items else ""
     return PUBLISHING.format(invitation=invitation, action=action, label=label, news=news)

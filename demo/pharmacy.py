@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 from demo.calls import CannotDoError, UnusableValueError
 from demo.clinic import Clinic
-from demo.invented import number, pick, today
+from demo.fake_data import number, pick, today
 from demo.signatures import Outputs
 from demo.stores import WORLD, Stores, store_with
 

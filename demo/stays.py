@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from demo.calls import CannotDoError, UnusableValueError, day
-from demo.invented import number, pick
+from demo.fake_data import number, pick
 from demo.signatures import Outputs
 from demo.worlds import world
 

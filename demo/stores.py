@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from demo.calls import CannotDoError, day
-from demo.invented import number, pick, today
+from demo.fake_data import number, pick, today
 from demo.signatures import Outputs
 from demo.worlds import world
 

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from math import cos, pi
 
 from demo.calls import CannotDoError, UnusableValueError, clock, day
-from demo.invented import number, pick, today
+from demo.fake_data import number, pick, today
 from demo.signatures import Outputs
 from demo.worlds import world
 

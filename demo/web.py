@@ -56,7 +56,7 @@ def whole_number(text: str) -> int | None:
 
 
 def if_changed(request: Request, response: Response) -> Response:
-    """304 for somebody who has this very body already."""
+    """304 for a caller that has this very body already."""
     etag = f'"{hashlib.sha256(response.body).hexdigest()[:32]}"'
     headers = {**response.headers, "ETag": etag, "Cache-Control": "no-cache"}
     held = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
@@ -143,4 +143,4 @@ class Connection(BaseHTTPRequestHandler):
         return "demo"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: the terminal belongs to whoever started us."""
+        """Says nothing: the terminal belongs to the process that started us."""

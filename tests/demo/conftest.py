@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from demo import VENDORS
-from demo.__main__ import shelf_of
+from demo.__main__ import published_tools_of
 from demo.a2t_server import A2tServer
 
 
@@ -63,7 +63,7 @@ class Client:
 
 
 def running(vendor, state=None) -> Iterator[Client]:
-    server = A2tServer(0, vendor, shelf_of(vendor, state))
+    server = A2tServer(0, vendor, published_tools_of(vendor, state))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield Client(server.server_address[1])

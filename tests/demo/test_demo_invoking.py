@@ -4,9 +4,9 @@ from datetime import timedelta
 import pytest
 
 from demo import VENDORS
-from demo.__main__ import shelf_of
+from demo.__main__ import published_tools_of
 from demo.a2t_server import A2tApi, Request
-from demo.invented import today
+from demo.fake_data import today
 
 COMING = "2031-03-11"
 WORDS = {
@@ -51,8 +51,8 @@ class Visit:
     """A fresh vendor with one refill, appointment, flight and stay already made."""
 
     def __init__(self, vendor):
-        self.api = A2tApi(vendor, shelf_of(vendor, None))
-        self.tools = {t.name: t for t in self.api.shelf.tools.values()}
+        self.api = A2tApi(vendor, published_tools_of(vendor, None))
+        self.tools = {t.name: t for t in self.api.published_tools.tools.values()}
         self.words = dict(WORDS)
         for name in ("refill_prescription", "find_appointment_slots", "search_flights", "book_room"):
             if name in self.tools:
@@ -91,7 +91,7 @@ class Visit:
 
 
 def calls(vendor):
-    names = {t.name: t.current_version for t in shelf_of(vendor, None).tools.values()}
+    names = {t.name: t.current_version for t in published_tools_of(vendor, None).tools.values()}
     return [
         (name, v, optional)
         for name, n in names.items()

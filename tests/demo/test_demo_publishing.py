@@ -3,8 +3,8 @@ import json
 import pytest
 
 from demo import VENDORS
-from demo.__main__ import shelf_of
-from demo.shelf import StateFileError
+from demo.__main__ import published_tools_of
+from demo.published_tools import StateFileError
 
 REFILL = {"prescription_number": "7043118", "store_id": "OMA-1"}
 
@@ -124,17 +124,17 @@ def test_a_vendor_without_news_has_no_button(travel):
 
 
 def test_what_was_published_survives_a_restart(tmp_path):
-    shelf_of(VENDORS[0], tmp_path).publish()
-    again = shelf_of(VENDORS[0], tmp_path)
+    published_tools_of(VENDORS[0], tmp_path).publish()
+    again = published_tools_of(VENDORS[0], tmp_path)
     assert again.published == 1
     assert again.publish().startswith("Version 3 of book_appointment")
 
 
 def test_starting_over_survives_a_restart(tmp_path):
-    shelf = shelf_of(VENDORS[0], tmp_path)
-    shelf.publish()
-    shelf.start_over()
-    assert shelf_of(VENDORS[0], tmp_path).published == 0
+    published = published_tools_of(VENDORS[0], tmp_path)
+    published.publish()
+    published.start_over()
+    assert published_tools_of(VENDORS[0], tmp_path).published == 0
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_starting_over_survives_a_restart(tmp_path):
 def test_a_damaged_state_file_is_named(tmp_path, content):
     (tmp_path / "bramble-pharmacy.json").write_text(content)
     with pytest.raises(StateFileError, match=r"bramble-pharmacy\.json.*delete it to start over"):
-        shelf_of(VENDORS[0], tmp_path)
+        published_tools_of(VENDORS[0], tmp_path)

@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from demo import VENDORS
-from demo.__main__ import DESKS
+from demo.__main__ import BACKENDS
 from demo.signatures import tools_of
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "fixtures/a2t/strict.schema.json").read_text())
@@ -65,22 +65,22 @@ def test_names_and_ids_are_unique(histories):
 
 
 def test_tool_ids_are_unique_over_all_vendors():
-    ids = [t.id for desk in DESKS.values() for t in tools_of(desk)]
+    ids = [t.id for backend in BACKENDS.values() for t in tools_of(backend)]
     assert len(ids) == len(set(ids)) >= 48
 
 
 def test_several_tools_have_come_to_their_third_version():
-    ages = [t.current_version for desk in DESKS.values() for t in tools_of(desk)]
+    ages = [t.current_version for backend in BACKENDS.values() for t in tools_of(backend)]
     assert sum(age >= 2 for age in ages) >= 8
     assert sum(age >= 3 for age in ages) >= 3
 
 
-def test_every_vendor_has_a_desk():
-    assert {v.slug for v in VENDORS if v.protocol == "a2t"} == DESKS.keys()
+def test_every_a2t_vendor_has_a_backend():
+    assert {v.slug for v in VENDORS if v.protocol == "a2t"} == BACKENDS.keys()
 
 
 def test_the_answering_function_takes_what_the_tool_asks_for(vendor):
-    for tool in tools_of(DESKS[vendor.slug]):
+    for tool in tools_of(BACKENDS[vendor.slug]):
         takes = list(inspect.signature(tool.run).parameters.values())[1:]
         required = {p.name for p in takes if p.default is p.empty}
         assert {p.key for p in tool.editions[-1].inputs} <= {p.name for p in takes}, tool.name

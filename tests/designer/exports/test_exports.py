@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import jsonschema_rs
 import msgspec
@@ -327,3 +328,9 @@ def test_rules_of_the_input_object_go_along_until_an_input_is_renamed():
 def test_every_format_says_where_and_when_its_limits_were_read(format_):
     assert format_.limits.source
     assert format_.limits.date >= "2026"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_has_a_row_in_the_documentation(name):
+    told = (Path(__file__).parents[2] / "docs/exports.md").read_text()
+    assert f"| `{name}` |" in told

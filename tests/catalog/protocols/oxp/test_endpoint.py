@@ -16,7 +16,7 @@ from catalog.models.runs import Trigger
 from demo import VENDORS
 from demo.bank import REQUIREMENTS, QuillmoorBank
 from demo.oxp_server import OxpApi, definition
-from demo.shelf import Shelf
+from demo.published_tools import PublishedTools
 from demo.web import Server
 from people.models import Role
 from tests.factories import make_endpoint, make_user
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Bank(OxpApi):
-    """May list more than the shelf holds."""
+    """May list more than is published."""
 
     extra = ()
 
@@ -54,7 +54,7 @@ def serving(api):
 
 @pytest.fixture(params=[False, True], ids=["bare", "wrapped"])
 def bank(request):
-    api = Bank(BANK, Shelf(QuillmoorBank), REQUIREMENTS, wraps=request.param)
+    api = Bank(BANK, PublishedTools(QuillmoorBank), REQUIREMENTS, wraps=request.param)
     with serving(api) as server:
         yield server
 
@@ -89,7 +89,7 @@ def test_latest_versions_are_listed_and_older_ones_are_history(endpoint):
 
 def test_older_version_that_comes_later_is_read_too(endpoint, bank):
     older_versions.read_all(endpoint.pk)
-    rate = bank.api.shelf.tools["Rates.ExchangeRate"]
+    rate = bank.api.published_tools.tools["Rates.ExchangeRate"]
     tool = Tool.objects.get(endpoint=endpoint, tool_id=rate.id)
     bank.api.extra = [definition(rate, 1, {}) | {"id": rate.id, "version": "0.9.0"}]
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
@@ -158,6 +158,6 @@ def test_words_for_the_banks_own_people_are_kept_nowhere(endpoint):
 
 
 def test_version_that_is_gone_is_said_so(endpoint, bank):
-    bank.api.shelf.tools.pop("Rates.ExchangeRate")
+    bank.api.published_tools.tools.pop("Rates.ExchangeRate")
     gone = call(endpoint, "Rates.ExchangeRate", {"sold": "EUR", "bought": "GBP"})
     assert (gone.outcome, gone.error["code"]) == ("refused", "NOT_FOUND")

@@ -12,10 +12,10 @@ from demo.signatures import Backend, Choice, Parameter, Tool, parameter_of, tool
 
 
 class StateFileError(Exception):
-    """The state file holds something else than what a shelf writes."""
+    """The state file holds something else than what this writes."""
 
 
-class Shelf:
+class PublishedTools:
     """The tools of one vendor by id, and the backend that answers them.
 
     With a state file the steps published so far survive a restart, so that no version ever goes
@@ -30,7 +30,7 @@ class Shelf:
         self._open(_read_published(state, len(self.steps)))
 
     def _open(self, published: int) -> None:
-        self.published = published
+        self.steps_taken = published
         self._backend = self._backend_class()
         self.tools = _tools_after(self._backend_class, self.steps[:published])
 
@@ -39,7 +39,7 @@ class Shelf:
         """What the steps published so far have changed, for people."""
         versions = {t.name: t.current_version for t in self.tools.values()}
         return [
-            step["says"].format(version=versions.get(step["tool"])) for step in self.steps[: self.published]
+            step["says"].format(version=versions.get(step["tool"])) for step in self.steps[: self.steps_taken]
         ]
 
     def find(self, tool_id: str) -> Tool | None:
@@ -48,10 +48,10 @@ class Shelf:
     def publish(self) -> str | None:
         """Takes the next step and says what it was; None when there is none left."""
         with self._lock:
-            if self.published == len(self.steps):
+            if self.steps_taken == len(self.steps):
                 return None
-            self.published += 1
-            self.tools = _tools_after(self._backend_class, self.steps[: self.published])
+            self.steps_taken += 1
+            self.tools = _tools_after(self._backend_class, self.steps[: self.steps_taken])
             self._remember()
             return self.news[-1]
 
@@ -70,7 +70,7 @@ class Shelf:
     def _remember(self) -> None:
         if self._state is not None:
             fresh = self._state.with_suffix(".new")
-            fresh.write_text(json.dumps({"published": self.published}), encoding="utf-8")
+            fresh.write_text(json.dumps({"published": self.steps_taken}), encoding="utf-8")
             fresh.replace(self._state)
 
 
