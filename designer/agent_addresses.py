@@ -1,8 +1,8 @@
-"""Addresses of agents. One that something was published at is never given to another agent.
+"""Addresses of agents. One that an agent has published at is never given to another agent.
 
-A runtime knows an agent by its address. If that became free, whoever took it would answer the runtimes of the
-agent before. So an address is held from the first publishing on. Every address an agent had leads to it after
-a new name, for those who have its pages open: one that was never published, until another agent takes it.
+A runtime knows an agent by its address. If that became free, another agent that took it would answer the
+runtimes of the first. So an address is held from the first publishing on. Every earlier address of an agent
+leads to its new one, for pages that are still open; one never published at, until another agent takes it.
 """
 
 from datetime import datetime
@@ -14,19 +14,19 @@ from designer.models import Agent, AgentAddress
 from people.models import ApiToken, User
 
 
-class Moved(NamedTuple):
+class MovedAgent(NamedTuple):
     agent: Agent
     since: datetime
 
 
 def hold(agent: Agent) -> None:
-    """In the transaction that publishes. Safe to call again."""
+    """Called in the transaction that publishes. Safe to call again."""
     AgentAddress.objects.filter(slug=agent.slug, is_held=False).delete()
     AgentAddress.objects.bulk_create([AgentAddress(slug=agent.slug, agent=agent)], ignore_conflicts=True)
 
 
 def move(agent: Agent, *, before: str) -> None:
-    """In the transaction that gave the agent another address than `before`."""
+    """Called in the transaction that gave the agent another address than `before`."""
     rows = AgentAddress.objects.filter(agent=agent)
     if rows.filter(is_held=True).exists():
         hold(agent)
@@ -36,8 +36,8 @@ def move(agent: Agent, *, before: str) -> None:
     rows.exclude(slug=agent.slug).filter(left_at=None).update(left_at=timezone.now())
 
 
-def take(agent: Agent) -> bool:
-    """In the transaction that gave the agent its address, after that: whether no other agent holds it."""
+def claim(agent: Agent) -> bool:
+    """Called after the agent got its address, in that transaction. False if another agent holds it."""
     others = AgentAddress.objects.filter(slug=agent.slug).exclude(agent=agent.pk)
     others.filter(is_held=False).delete()
     return not others.exists()
@@ -55,9 +55,9 @@ def agent_at(slug: str, reader: User) -> Agent | None:
     return left.agent if left else found
 
 
-def moved_from(slug: str, reader: User, key: ApiToken | None = None) -> Moved | None:
+def moved_from(slug: str, reader: User, key: ApiToken | None = None) -> MovedAgent | None:
     """The agent that was there, if it has another address now and `reader` may see it with this key."""
     agents = Agent.objects.live().visible_to(reader, key)
     left = AgentAddress.objects.filter(slug=slug, agent__in=agents).exclude(left_at=None)
     row = left.select_related("agent").first()
-    return Moved(row.agent, row.left_at) if row and row.left_at else None
+    return MovedAgent(row.agent, row.left_at) if row and row.left_at else None

@@ -102,7 +102,7 @@ def remove_team(team: Team, *, actor: User) -> None:
 
 
 def locked(agent: Agent) -> Agent:
-    """The agent as it is now, and ours until the transaction ends: whoever edits its pins waits here."""
+    """The agent as it is now, locked until the transaction ends: other edits of it or its pins wait here."""
     rows = Agent.objects.live().select_related("team", "parent__team")
     found = rows.select_for_update(of=("self",), no_key=True).filter(pk=agent.pk).first()
     if found is None:
@@ -203,8 +203,8 @@ def _save(agent: Agent) -> None:
         if not unique_violations.is_taken(exc):
             raise
         raise _taken(f"There is an agent at “{agent.slug}” already.") from exc
-    # After the write, which waits for whoever gives this address up at the moment.
-    if not agent_addresses.take(agent):
+    # After the write, which waits for a transaction that gives this address up at the moment.
+    if not agent_addresses.claim(agent):
         raise _taken(
             f"Another agent was published at “{agent.slug}”, and runtimes know it by that. Choose another."
         )

@@ -126,7 +126,7 @@ class MovedAgentForm(OperationForm):
 
 
 class RemovalForm(OperationForm):
-    """What is in use asks for its name, so that nobody removes it by one press too many."""
+    """What is in use asks for its name, so that it is not removed by one press too many."""
 
     name = forms.CharField(max_length=2_048)
     with_credentials = forms.BooleanField(required=False)

@@ -1,4 +1,4 @@
-"""What waits for a person: pins behind newer versions, agents with unpublished work, first steps."""
+"""What waits for a user: pins behind newer versions or under review, unpublished changes, first steps."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     PinWithNewer = WithAnnotations[Pin, Newer]
 
 
-class Steps(TypedDict):
+class FirstSteps(TypedDict):
     connected: bool
     read: bool
     pinned: bool
@@ -51,7 +51,7 @@ def pins_behind(user: User) -> "QuerySet[PinWithNewer]":
 
 
 def pins_gone(user: User) -> PinQuerySet:
-    """Pins that somebody may see whose tools nobody offers any more: calls of them may fail at any time."""
+    """Pins that the user may see of tools no longer offered: their calls may fail at any time."""
     return _pins_gone().visible_to(user)
 
 
@@ -115,13 +115,13 @@ def agents_to_publish(user: User) -> list[Agent]:
     return [agent for agent in drafts.agents_visible_to(user) if agent.is_changed]
 
 
-def first_steps(user: User) -> Steps:
+def first_steps(user: User) -> FirstSteps:
     """What this installation has done at least once, in one query."""
     return _first_steps().rows(user=user.pk)[0]
 
 
 @cache
-def _first_steps() -> "CompiledQuery[Steps]":
+def _first_steps() -> "CompiledQuery[FirstSteps]":
     fetched = ApiToken.objects.filter(scopes__contains=[Scope.RUNTIME]).exclude(last_used_at=None)
     steps = User.objects.filter(pk=given("user")).values(
         connected=Exists(Vendor.objects.live()),

@@ -174,7 +174,7 @@ def _version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
 
 
 def _check_review_state(tool: Tool, version: ToolVersion) -> None:
-    """Of a version that a run has brought this moment, too: it is inspected here if nobody was sooner."""
+    # A run may have brought the version this moment, so it may not have been inspected yet.
     inspector.inspect_version(version)
     match holds.review_state(version):
         case None:

@@ -1,7 +1,7 @@
 """Our words in place of the vendor's, for one pin or for a tool wherever it is pinned.
 
 A tuning keeps only what differs from the text below it, so that a vendor's better words come
-through wherever nobody chose others. Each change is audited on its pin or tool.
+through wherever no designer chose others. Each change is audited on its pin or tool.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -74,7 +74,7 @@ def revert(target: Pin | Tool, *, actor: User, expected: str = edit_conflicts.AN
 
 
 def history(target: Pin | Tool) -> QuerySet[AuditEntry]:
-    """Who changed which words when, newest first."""
+    """The changes of our words, newest first."""
     kind = target._meta.model_name or ""
     return AuditEntry.objects.filter(kind=kind, object_id=str(target.pk), action__in=["tune", "revert"])
 

@@ -78,7 +78,7 @@ class NewKeyOutput(KeyOutput):
 
 
 class KeyList(ListAPIView[ApiToken]):
-    """Your own keys; an administrator's list holds everybody's."""
+    """Your own keys; an administrator's list holds those of all users."""
 
     write_role = Role.VIEWER
     serializer_class = KeyOutput

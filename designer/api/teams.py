@@ -1,4 +1,4 @@
-"""Teams over REST. Everybody reads those they are in; administrators see all and change them.
+"""Teams over REST. A user reads those they are in; administrators see all and change them.
 
 An agent is moved by `PATCH agents/{slug}/` with another `team`.
 """

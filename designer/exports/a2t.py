@@ -14,7 +14,7 @@ from msgspec import structs
 
 from catalog.protocols.signature import Parameter
 from designer.exports import schema
-from designer.exports.base import CannotCarryError, Format, Limits, blocking, lists_values
+from designer.exports.base import Format, Limits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.wire import Wire, by_vendors_name
 from designer.signatures.effective import Effective
@@ -37,8 +37,6 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 def write(release: ReleaseDocument) -> object:
-    if remarks := blocking(release, LIMITS):
-        raise CannotCarryError(remarks)
     seen = Counter(tool.tool_id.lower() for tool in release.tools)
     return {
         "items": [_signature(tool, is_shared=seen[tool.tool_id.lower()] > 1) for tool in release.tools],

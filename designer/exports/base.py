@@ -60,22 +60,15 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """`name` is what a URL says. `write` returns anything that JSON can hold. `wire` is the way back from the
-    names that it writes; a model's aliases unless it says otherwise."""
+    """`name` is what a URL says. `write` gets the tools that fit the limits and returns anything that JSON
+    can hold. `wire` is the way back from the names that it writes, by default a model's aliases.
+    """
 
     name: str
     label: str
     limits: Limits
     write: Callable[[ReleaseDocument], object]
     wire: Callable[[Effective], Wire] = by_alias
-
-
-class CannotCarryError(Exception):
-    """The release holds a tool that the format has no place for; `remarks` says which and why."""
-
-    def __init__(self, remarks: list[Remark]) -> None:
-        super().__init__("; ".join(remark.message for remark in remarks))
-        self.remarks = remarks
 
 
 # Members that a format may have no place for: how to see one, and what is lost with it.
@@ -112,10 +105,6 @@ def remarks(release: ReleaseDocument, limits: Limits) -> list[Remark]:
         message = f"{len(release.tools)} tools; at most {limits.advised_tools} may be sent in one request."
         found.append(Remark("warns", "too_many_tools", "", message))
     return found
-
-
-def blocking(release: ReleaseDocument, limits: Limits) -> list[Remark]:
-    return [remark for remark in remarks(release, limits) if remark.level == "blocks"]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A row carries an HMAC-SHA256 under a key of this installation. A trigger computes it again and refuses a row
 of the product's own role without it. So two places hold the key: a column that is encrypted like every
-secret, for the processes that publish, and a table that nobody but the owner of the tables reads, for the
+secret, for the processes that publish, and a table that only the owner of the tables reads, for the
 trigger. docs/decisions/0036-proof-of-publishing.md.
 """
 

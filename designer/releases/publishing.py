@@ -185,7 +185,7 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
     judged = carried(release_document.decode(release.document), format_.limits)
     if not judged.is_whole and not (is_partial and judged.is_partial):
         raise DomainError("format_cannot_carry", _refusal(name, judged), status=409)
-    # Two first requests write the same bytes; the row of whoever came first is what both answer.
+    # Two first requests write the same bytes; both answer the row of the first.
     row = _written(release, format_, judged, proofs.key())
     kept, _ = Export.objects.get_or_create(
         release=release, format=row.format, defaults={"body": row.body, "proof": row.proof}
@@ -194,7 +194,7 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
 
 
 def _refusal(name: str, judged: Carried) -> str:
-    """The first reasons, and the way on: a list of hundreds helps nobody."""
+    """The first reasons, because a list of hundreds helps no reader, and what to do."""
     reasons = [remark.message for remark in judged.blocking]
     said = " ".join(reasons[:MOST_REASONS])
     if len(reasons) > MOST_REASONS:
@@ -272,7 +272,7 @@ def _tuning(target: Pin | Tool) -> Words:
 
 
 def _check_fit(pins: list[Pin]) -> None:
-    """Refuses to show a model an input that somebody hid, or to send a version that review keeps out."""
+    """Refuses to show a model an input that a designer hid, or to send a version that review keeps out."""
     for pin in pins:
         for misfit in misfits_of(pin):
             if misfit.exposes:

@@ -45,7 +45,7 @@ LABELS = {
 
 @requires(Role.VIEWER)
 def tool_list(request: HttpRequest) -> HttpResponse:
-    """The whole page, or only its results while somebody types."""
+    """The whole page, or only its results while a question is typed."""
     asked = request.GET
     seen = Agent.objects.live().visible_to(person(request))
     agent = _chosen_agent(request, asked["agent"]) if asked.get("agent") else None
@@ -200,7 +200,7 @@ def _endpoint(asked: QueryDict) -> Endpoint | None:
 
 
 def _address(asked: QueryDict) -> str:
-    """Without what was left empty, so that it can be sent to somebody."""
+    """Without what was left empty, so that the address can be passed on."""
     kept = QueryDict(mutable=True)
     for name in (*NARROWING, "sort", "agent"):
         kept.setlist(name, [value for value in asked.getlist(name) if value])

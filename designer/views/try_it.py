@@ -93,7 +93,7 @@ def _page(
     call: Call | None,
     **more: Any,
 ) -> HttpResponse:
-    # Before the history, which nobody asks for again once the call shows as over.
+    # Before the history: the page asks for neither again once the call shows as over.
     told = _told(call) if call else {}
     context = {
         "version": version,

@@ -126,7 +126,7 @@ def test_a_vendor_without_news_has_no_button(travel):
 def test_what_was_published_survives_a_restart(tmp_path):
     published_tools_of(VENDORS[0], tmp_path).publish()
     again = published_tools_of(VENDORS[0], tmp_path)
-    assert again.published == 1
+    assert again.steps_taken == 1
     assert again.publish().startswith("Version 3 of book_appointment")
 
 
@@ -134,7 +134,7 @@ def test_starting_over_survives_a_restart(tmp_path):
     published = published_tools_of(VENDORS[0], tmp_path)
     published.publish()
     published.start_over()
-    assert published_tools_of(VENDORS[0], tmp_path).published == 0
+    assert published_tools_of(VENDORS[0], tmp_path).steps_taken == 0
 
 
 @pytest.mark.parametrize(

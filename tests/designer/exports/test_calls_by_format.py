@@ -14,7 +14,7 @@ from catalog.protocols.signature import Parameter, Signature
 from designer import agents, exports, pins, tunings
 from designer.exports import document as release_document
 from designer.exports import root_rules, wire
-from designer.exports.base import blocking
+from designer.exports.base import carried
 from designer.releases import publishing
 from designer.signatures.effective import Effective, ParameterWords, Words, effective
 from people.models import Role
@@ -41,7 +41,7 @@ def test_every_format_is_understood_by_its_own_names_whether_it_is_said_or_not(r
     for name in PROVED:
         format_ = FORMATS[name]
         for tool in release.tools:
-            if not is_plain(tool.signature) or blocking(one(release, tool), format_.limits):
+            if not is_plain(tool.signature) or not carried(one(release, tool), format_.limits).is_whole:
                 continue
             (shown,) = listed(name, written(name, one(release, tool)))
             ins, outs = names(shown.inputs), names(shown.outputs)
@@ -175,7 +175,7 @@ def test_five_hundred_real_tools_are_called_by_the_names_of_every_format(api, ow
     for path in schemas.shared("vendors/*.nact.json"):
         items = json.loads(path.read_text(encoding="utf-8"))["items"]
         found += [reader.read(item) for item in items[:: max(1, len(items) // 45)]]
-    fitting = [each for each in found if not blocking(make_release(each), FORMATS["a2t"].limits)]
+    fitting = [each for each in found if carried(make_release(each), FORMATS["a2t"].limits).is_whole]
     if fitting:  # nothing is tried where there are none
         assert len(fitting) >= 500
         for start in range(0, 500, 25):
