@@ -15,10 +15,10 @@ from catalog.api.vendors import Address
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.credentials import status as credential_status
-from catalog.credentials.oauth import clients, discovery, registering, sign_in
+from catalog.credentials.oauth import client_registration, clients, discovery, sign_in
+from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
 from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
-from catalog.credentials.oauth.our_addresses import document_url, redirect_uri
-from catalog.credentials.oauth.replies import words_of
+from catalog.credentials.oauth.token_replies import words_of
 from catalog.credentials.sessions import LONGEST_LIFE
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.vendors import CredentialKind
@@ -310,7 +310,7 @@ class CredentialList(ListAPIView[Credential]):
         if at:
             _check_registered(details, client)
             row = save(
-                registered=registering.registered(
+                registered=client_registration.register_at(
                     client | {"registration_url": at},
                     redirect_uri=redirect_uri(request),
                     save=lambda tried: save(registered=tried),

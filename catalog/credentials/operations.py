@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from catalog.credentials import sessions
 from catalog.credentials.oauth import clients, revocation, tokens
-from catalog.credentials.oauth.registration import Registered
+from catalog.credentials.oauth.clients import Registered
 from catalog.credentials.oauth.revocation import Farewell
 from catalog.locking import check_name, locked, origin_of
 from catalog.models import Credential, Grant

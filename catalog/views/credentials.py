@@ -15,8 +15,8 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.credentials import status as credential_status
-from catalog.credentials.oauth import clients, registration, sign_in
-from catalog.credentials.oauth.our_addresses import redirect_uri
+from catalog.credentials.oauth import client_metadata, clients, sign_in
+from catalog.credentials.oauth.client_metadata import redirect_uri
 from catalog.credentials.oauth.revocation import Farewell
 from catalog.forms import CredentialChangeForm, CredentialForm, SecretForm
 from catalog.forms.client_fields import ClientChangeForm, ClientForm
@@ -260,7 +260,7 @@ def _where_it_began(row: Credential) -> str:
 def client_document(request: HttpRequest) -> HttpResponse:
     """Who we are, for servers where a client id is the address of such a document. No secret is in it."""
     address = public_url(reverse("client-document"), request)
-    described = registration.about_us(redirect_uri(request), authentication=ClientAuthentication.NONE)
+    described = client_metadata.described(redirect_uri(request), authentication=ClientAuthentication.NONE)
     return JsonResponse({"client_id": address, "client_uri": public_url("/", request), **described})
 
 

@@ -16,8 +16,8 @@ from catalog import protocols
 from catalog.credentials import circuit_breaker
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import clients
-from catalog.credentials.oauth.our_addresses import redirect_uri
-from catalog.credentials.oauth.registration import Registered
+from catalog.credentials.oauth.client_metadata import redirect_uri
+from catalog.credentials.oauth.clients import Registered
 from catalog.enumeration import runs as enumeration_runs
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.forms.client_fields import ClientForm

@@ -10,10 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from catalog import protocols
-from catalog.credentials.oauth import discovery, registering, sign_in
-from catalog.credentials.oauth.findings import Discovery, Server
-from catalog.credentials.oauth.our_addresses import document_url, redirect_uri
-from catalog.credentials.oauth.registration import Registered
+from catalog.credentials.oauth import client_registration, discovery, sign_in
+from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
+from catalog.credentials.oauth.clients import Registered
+from catalog.credentials.oauth.discovery import Discovery
+from catalog.credentials.oauth.server_metadata import Server
 from catalog.models import Credential
 from core import strict_json
 from core.errors import DomainError
@@ -101,7 +102,7 @@ def registered(
     """What the chosen server made of us, if that button was pressed."""
     if REGISTER not in request.POST:
         return None
-    return registering.registered(chosen, redirect_uri=redirect_uri(request), save=save)
+    return client_registration.register_at(chosen, redirect_uri=redirect_uri(request), save=save)
 
 
 def to_sign_in(request: HttpRequest, row: Credential, *, otherwise: str) -> HttpResponse:

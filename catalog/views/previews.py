@@ -7,7 +7,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from catalog.credentials import operations as credential_operations
-from catalog.credentials.oauth.our_addresses import redirect_uri
+from catalog.credentials.oauth.client_metadata import redirect_uri
 from catalog.forms import NEW, EndpointForm, PreviewForm
 from catalog.forms.client_fields import ClientForm
 from catalog.models import Endpoint

@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings as product
 from django.test import RequestFactory
 
-from catalog.credentials.oauth.our_addresses import document_url, redirect_uri
+from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
 from core.public_url import is_open_elsewhere, public_url
 from people.models import Role
 from tests.factories import make_user, make_vendor

@@ -8,7 +8,7 @@ import pytest
 from django.db.models.functions import Now
 
 from catalog.credentials import operations as credential_operations
-from catalog.credentials.oauth import discovery, registration, revocation, sign_in
+from catalog.credentials.oauth import client_registration, discovery, revocation, sign_in
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Grant
 from catalog.models.runs import Trigger
@@ -134,7 +134,7 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
     found = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
     [server] = found.servers
     asked = {"redirect_uri": BACK, "authentication": server.client_authentication, "scope": found.scope}
-    ours = registration.register(server.registration_url, **asked)
+    ours = client_registration.register(server.registration_url, **asked)
     ada = make_user(Role.ADMIN)
     credential = credential_operations.create_credential(
         actor=ada,
@@ -157,4 +157,4 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
     assert read(endpoint).error_code == "NEEDS_SIGN_IN", "what was ended there is over here too"
     asked["redirect_uri"] = "https://evil.example/"
     with pytest.raises(ProtocolError, match="does not let Pegboard come back"):
-        registration.register(server.registration_url, **asked)
+        client_registration.register(server.registration_url, **asked)

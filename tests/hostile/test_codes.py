@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from catalog.credentials.oauth.replies import SENTENCES
+from catalog.credentials.oauth.token_replies import SENTENCES
 
 ROOT = Path(settings.BASE_DIR)
 CODE = re.compile(r"[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*_?")
@@ -26,7 +26,7 @@ def given(path: Path) -> set[str]:
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             told = node.args[:1] if GIVERS.fullmatch(name) else []
             told += [each.value for each in node.keywords if each.arg in ("code", "error_code")]
-            is_registering = name == "_odd" and path.name == "registration.py"
+            is_registering = name == "_odd" and path.name == "client_registration.py"
             before = "REGISTRATION_" if is_registering else ""
             found |= {before + code for each in told for code in _constants(each)}
     return found

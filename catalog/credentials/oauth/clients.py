@@ -1,23 +1,26 @@
 """What an administrator says about an OAuth client, and what a change of it does to the tokens.
 
-Each operation is one change by one person; `custody` writes the audit row in the same transaction.
+Each operation is one change by one user; credentials/operations.py writes the audit row in the same
+transaction.
 """
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.credentials.oauth import asking
-from catalog.credentials.oauth.metadata import origin
-from catalog.credentials.oauth.registration import Registered
+from catalog.credentials.oauth import grant_requests
+from catalog.credentials.oauth.server_metadata import origin
 from catalog.credentials.oauth.tokens import LONGEST_SCOPE, NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
+from core.encryption import Secret
 from core.errors import invalid
 from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import check_url
@@ -25,7 +28,7 @@ from core.outbound.errors import RefusedError
 from core.outbound.policy import origin_of, outbound_policy
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
-# What `custody.create_credential` and `update_credential` take for these kinds.
+# What `operations.create_credential` and `update_credential` take for these kinds.
 DETAILS = (
     *("token_url", "authorization_url", "revocation_url", "issuer", "states_issuer"),
     *("client_id", "client_authentication", "scope", "resource", "audience", "parameters"),
@@ -40,6 +43,16 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")
 _RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21\x22\x24-\x7e]+")  # absolute, no fragment: RFC 8707
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What the server made of us. `secret` is None for a public client."""
+
+    client_id: str
+    client_authentication: str
+    secret: Secret | None
+    secret_expires_at: datetime | None
 
 
 def uses_oauth(credential: Credential) -> bool:
@@ -207,7 +220,7 @@ def why_no_address(address: str) -> str:
         return error.message
     if not _QUERY.fullmatch(query) or len(address) > 2_048:
         return "The address has characters that a web address cannot hold there."
-    if name := asking.owned_in(address):
+    if name := grant_requests.owned_in(address):
         return f"Take “{name}” out of the address; Pegboard sets it by itself."
     return ""
 
@@ -235,9 +248,9 @@ def _faulty_parameters(parameters: object) -> str:
     if not isinstance(parameters, dict) or len(parameters) > MOST_PARAMETERS:
         return f"Give up to {MOST_PARAMETERS} names with their values."
     for name, value in parameters.items():
-        if not asking.PARAMETER_NAME.fullmatch(name):
+        if not grant_requests.PARAMETER_NAME.fullmatch(name):
             return "Names are made of letters, digits and . _ ~ - (up to 64)."
-        if name.lower() in asking.OWNED:
+        if name.lower() in grant_requests.OWNED:
             return f"“{name}” is set by Pegboard itself."
         if not isinstance(value, str) or len(value) > LONGEST_PARAMETER or not _PRINTABLE.fullmatch(value):
             return f"The value of “{name}” has to be up to {LONGEST_PARAMETER} plain characters."

@@ -7,14 +7,15 @@ itself at its own. Nothing else is asked, and everything through the same door a
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from catalog import protocols
-from catalog.credentials.oauth import clients, metadata
-from catalog.credentials.oauth.findings import Discovery, Server, Step
+from catalog.credentials.oauth import clients
+from catalog.credentials.oauth import server_metadata as metadata
+from catalog.credentials.oauth.server_metadata import Server
 from catalog.protocols.base import NothingKnown, Protocol
 from core import strict_json
 from core.oauth import http
@@ -33,6 +34,25 @@ from core.outbound.session import Session
 
 SECONDS = 20.0
 ANY_STATUS = tuple(status for status in range(200, 600) if not 300 <= status < 400)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One address that was asked, or was left alone, and what came of it."""
+
+    url: str
+    said: str
+
+
+@dataclass(slots=True)
+class Discovery:
+    """`scope` is what the vendor wants a token to have; `resource` what it is for (RFC 9728)."""
+
+    resource: str
+    name: str = ""
+    scope: str = ""
+    servers: list[Server] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
 
 def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:

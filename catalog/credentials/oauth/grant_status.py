@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from django.db import models
 
-from catalog.credentials.oauth.replies import words_of
+from catalog.credentials.oauth.token_replies import words_of
 from catalog.credentials.oauth.tokens import moment, sign_in_again
 from catalog.models import Grant
 from catalog.models.vendors import CredentialKind

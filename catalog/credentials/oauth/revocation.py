@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
-from catalog.credentials.oauth import asking, replies, tokens
+from catalog.credentials.oauth import grant_requests, token_replies, tokens
 from catalog.models import Credential, Grant
 from core.encryption import Secret
 from core.errors import DomainError
@@ -64,7 +64,7 @@ class Farewell:
         try:
             http.post_form(self.address, first, accept=TOLD, seconds=SECONDS)
         except ProtocolError as error:
-            return replies.without(error, self.sent).message
+            return token_replies.without(error, self.sent).message
         for form in rest:
             with suppress(ProtocolError):
                 http.post_form(self.address, form, accept=TOLD, seconds=max(0.1, ends - time.monotonic()))
@@ -88,7 +88,7 @@ def prepare(grant: Grant) -> Farewell:
         return farewell
     farewell.sent = [*([secret] if secret else []), *(token for _, token in opened)]
     farewell.forms = [
-        asking.token_form(grant, secret, {"token": token.reveal(), "token_type_hint": hint})
+        grant_requests.token_form(grant, secret, {"token": token.reveal(), "token_type_hint": hint})
         for hint, token in opened
     ]
     return farewell

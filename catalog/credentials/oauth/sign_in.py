@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog.credentials.oauth import asking, replies, tokens
+from catalog.credentials.oauth import grant_requests, token_replies, tokens
 from catalog.credentials.oauth.clients import WHOSE_TOKENS
-from catalog.credentials.oauth.replies import Answer, Tokens
+from catalog.credentials.oauth.token_replies import Answer, Tokens
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import CredentialKind
 from core import encryption
@@ -68,7 +68,7 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
         )
         row.verifier = encryption.encrypt(Secret(verifier), row=row.pk, field=VERIFIER_FIELD)
         row.save()
-    return asking.sign_in_address(grant, redirect_uri=redirect_uri, state=state, verifier=verifier)
+    return grant_requests.sign_in_address(grant, redirect_uri=redirect_uri, state=state, verifier=verifier)
 
 
 def complete(
@@ -80,7 +80,7 @@ def complete(
     that was called, without its query. Raises DomainError with a sentence for the person: nothing is kept
     then, and the credential's earlier tokens stay.
     """
-    answer = replies.read_answer(query)
+    answer = token_replies.read_answer(query)
     row = _taken(answer, actor, session_key) if answer else None
     if answer is None or row is None:
         raise DomainError(
@@ -101,7 +101,7 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
     _check_issuer(grant, answer)
     if answer.error:
         host = urlsplit(grant.authorization_url).netloc
-        said = replies.in_words(host, answer.error, answer.words)
+        said = token_replies.in_words(host, answer.error, answer.words)
         raise DomainError("sign_in_refused", said.message)
     if not answer.code:
         raise DomainError("sign_in_code", "The server sent no code back. Begin again.")
@@ -153,11 +153,13 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
 def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
     secret = tokens.client_secret(grant.credential, grant)
     verifier = encryption.decrypt(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
-    fields = asking.code_fields(grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier.reveal())
+    fields = grant_requests.code_fields(
+        grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier.reveal()
+    )
     sent = [Secret(code), verifier, *([secret] if secret else [])]
     began = time.monotonic()
     try:
-        got = tokens.request(grant, asking.token_form(grant, secret, fields), sent)
+        got = tokens.request(grant, grant_requests.token_form(grant, secret, fields), sent)
     except ProtocolError as error:
         raise DomainError("sign_in_failed", f"The sign-in was not completed: {error.message}") from None
     _keep(grant, got, time.monotonic() - began, actor)

@@ -22,9 +22,9 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from catalog.credentials.oauth import asking, replies
+from catalog.credentials.oauth import grant_requests, token_replies
 from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
-from catalog.credentials.oauth.replies import OAuthError, Tokens
+from catalog.credentials.oauth.token_replies import OAuthError, Tokens
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
@@ -245,7 +245,7 @@ def renew(grant: Grant) -> Token | None:
     """
     fields, sent = _what_to_ask(grant)
     secret = client_secret(grant.credential, grant)
-    form = asking.token_form(grant, secret, fields)
+    form = grant_requests.token_form(grant, secret, fields)
     lease = _claim(grant)
     if lease is None:
         return None
@@ -294,19 +294,19 @@ def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
     What happened at the token server has codes of its own, so that nobody takes it for the vendor's doing.
     """
     try:
-        return replies.read_tokens(http.post_form(grant.token_url, form), sent)
+        return token_replies.read_tokens(http.post_form(grant.token_url, form), sent)
     except ProtocolError as error:
         if not isinstance(error, OAuthError) and not error.code.startswith("TOKEN_"):
             error.code = f"TOKEN_{error.code}"
-        raise replies.without(error, sent) from None
+        raise token_replies.without(error, sent) from None
 
 
 def _what_to_ask(grant: Grant) -> tuple[dict[str, str], list[Secret]]:
     """The form's fields, and the secrets in them."""
     if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
-        return asking.client_fields(grant), []
+        return grant_requests.client_fields(grant), []
     token = opened(grant, "refresh_token")
-    return asking.refresh_fields(grant, token), [token]
+    return grant_requests.refresh_fields(grant, token), [token]
 
 
 def client_secret(credential: Credential, grant: Grant) -> Secret | None:
@@ -337,7 +337,7 @@ def _passing_token(credential: Credential) -> Token:
             "This can be looked at after a sign-in. Save the credential and sign in first."
         )
     secret = client_secret(credential, grant)
-    form = asking.token_form(grant, secret, asking.client_fields(grant))
+    form = grant_requests.token_form(grant, secret, grant_requests.client_fields(grant))
     tokens = request(grant, form, [secret] if secret else [])
     return Token(grant.generation, tokens.access)
 

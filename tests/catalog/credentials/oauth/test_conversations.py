@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 from catalog import tasks
 from catalog.calls import invocation
 from catalog.credentials import sessions
-from catalog.credentials.oauth import discovery, grant_status, metadata, tokens
+from catalog.credentials.oauth import discovery, grant_status, server_metadata, tokens
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
@@ -209,8 +209,8 @@ def test_mcp_server_leads_from_401_to_a_sign_in_and_stays_connected(server):
     """Each step as an administrator takes it; what was found is applied by hand."""
     server.method, url = "post", f"{server.url}/mcp"
     server.documents = {
-        f"{metadata.RESOURCE}/mcp": server.resource(resource=url),
-        metadata.SERVER: server.metadata(),
+        f"{server_metadata.RESOURCE}/mcp": server.resource(resource=url),
+        server_metadata.SERVER: server.metadata(),
     }
     endpoint = make_endpoint(url=url, protocol="mcp")
     stranger = read(endpoint)

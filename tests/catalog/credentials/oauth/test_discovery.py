@@ -2,14 +2,14 @@
 
 import pytest
 
-from catalog.credentials.oauth import discovery, metadata
+from catalog.credentials.oauth import discovery, server_metadata
 from core.outbound import challenges
 from core.outbound.errors import RefusedError
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.hostile_vendor import HostileVendor, json_reply, reply, then_waits
 
-RESOURCE, SERVER, OPENID = metadata.RESOURCE, metadata.SERVER, metadata.OPENID
+RESOURCE, SERVER, OPENID = server_metadata.RESOURCE, server_metadata.SERVER, server_metadata.OPENID
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_issuer_is_compared_byte_for_byte(server, spelling):
 
 
 def test_upper_case_host_in_an_issuer_is_another_issuer():
-    assert metadata.why_not_server({"issuer": "https://AS.example"}, "https://as.example")
+    assert server_metadata.why_not_server({"issuer": "https://AS.example"}, "https://as.example")
 
 
 def test_document_elsewhere_is_left_alone(server, canary):
@@ -235,9 +235,12 @@ def test_odd_documents_are_said_and_survived(server, body):
 
 def test_many_servers_and_endless_names_are_cut(server):
     many = [f"https://as{number}.example.invalid" for number in range(1000)]
-    assert len(metadata.issuers(server.resource(authorization_servers=many))) == metadata.MOST_SERVERS
-    assert metadata.issuers({"authorization_servers": ["x" * 5000, 7, None]}) == []
-    assert metadata.scopes({"scopes_supported": "read"}) == []
+    assert (
+        len(server_metadata.issuers(server.resource(authorization_servers=many)))
+        == server_metadata.MOST_SERVERS
+    )
+    assert server_metadata.issuers({"authorization_servers": ["x" * 5000, 7, None]}) == []
+    assert server_metadata.scopes({"scopes_supported": "read"}) == []
 
 
 def test_looking_ends(server, monkeypatch):
@@ -284,7 +287,7 @@ def test_challenge_is_read_as_http_writes_it(challenge, found):
 )
 def test_server_says_in_which_order_it_likes_proofs(stated, way):
     document = {"token_endpoint": "https://as.example/t", "token_endpoint_auth_methods_supported": stated}
-    assert metadata.server_of(document, "https://as.example").client_authentication == way
+    assert server_metadata.server_of(document, "https://as.example").client_authentication == way
 
 
 @pytest.mark.parametrize(
@@ -301,7 +304,7 @@ def test_server_says_in_which_order_it_likes_proofs(stated, way):
 )
 def test_registration_and_revocation_happen_beside_the_server_or_not_at_all(address, is_taken):
     document = {"token_endpoint": "https://tokens.example:444/t", "registration_endpoint": address}
-    found = metadata.server_of(document | {"revocation_endpoint": address}, "https://as.example")
+    found = server_metadata.server_of(document | {"revocation_endpoint": address}, "https://as.example")
     assert bool(found.registration_url) == is_taken
     assert bool(found.revocation_url) == (is_taken and "tokens" in address), "the client secret goes there"
 
@@ -311,6 +314,9 @@ def test_scope_that_keeps_a_sign_in_alive_is_asked_for_where_it_is_known():
         "authorization_endpoint": "https://as.example/a",
         "scopes_supported": ["read", "offline_access"],
     }
-    assert metadata.server_of(offline, "https://as.example").wanted("read") == "read offline_access"
-    assert metadata.server_of(offline, "https://as.example").wanted("offline_access x") == "offline_access x"
-    assert metadata.server_of({}, "https://as.example").wanted("read") == "read"
+    assert server_metadata.server_of(offline, "https://as.example").wanted("read") == "read offline_access"
+    assert (
+        server_metadata.server_of(offline, "https://as.example").wanted("offline_access x")
+        == "offline_access x"
+    )
+    assert server_metadata.server_of({}, "https://as.example").wanted("read") == "read"

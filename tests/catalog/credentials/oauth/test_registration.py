@@ -8,7 +8,8 @@ import pytest
 from django.utils import timezone
 
 from catalog.credentials import operations as credential_operations
-from catalog.credentials.oauth import registration
+from catalog.credentials.oauth import client_registration
+from catalog.credentials.oauth.clients import Registered
 from catalog.models import Grant
 from core.encryption import Secret
 from core.outbound.errors import ProtocolError
@@ -31,9 +32,9 @@ FINE = {
 }
 
 
-def answered(script, path: str = "/register") -> registration.Registered:
+def answered(script, path: str = "/register") -> Registered:
     with HostileVendor(script) as server:
-        return registration.register(
+        return client_registration.register(
             f"{server.url}{path}", redirect_uri=REDIRECT, authentication="basic", scope="read"
         )
 
@@ -41,7 +42,7 @@ def answered(script, path: str = "/register") -> registration.Registered:
 @pytest.mark.parametrize("status", [200, 201])
 def test_we_say_who_we_are_and_take_what_we_are_given(status):
     with HostileVendor(json_reply(FINE, status=status)) as server:
-        ours = registration.register(
+        ours = client_registration.register(
             f"{server.url}/register", redirect_uri=REDIRECT, authentication="basic", scope="read"
         )
         [asked] = server.requests
@@ -163,22 +164,22 @@ def test_refusal_says_what_to_do(error):
 )
 def test_forbidden_address_is_not_reached(address):
     with pytest.raises(ProtocolError) as raised:
-        registration.register(address, redirect_uri=REDIRECT, authentication="basic", scope="")
+        client_registration.register(address, redirect_uri=REDIRECT, authentication="basic", scope="")
     assert raised.value.code in ("REGISTRATION_URL", "REGISTRATION_ADDRESS")
 
 
 def test_registration_is_asked_for_once_although_the_reply_is_lost():
     with HostileVendor(raw(b"HTTP/1.1 201 Created\r\nContent-Length: 50\r\n\r\n{")) as server:
         with pytest.raises(ProtocolError):
-            registration.register(
+            client_registration.register(
                 f"{server.url}/register", redirect_uri=REDIRECT, authentication="basic", scope=""
             )
         assert len(server.requests) == 1
 
 
-def registered(**changed) -> registration.Registered:
+def registered(**changed) -> Registered:
     ours = {"client_id": "made-for-us", "client_authentication": "basic", "secret": Secret(SECRET)}
-    return registration.Registered(**ours | {"secret_expires_at": None} | changed)
+    return Registered(**ours | {"secret_expires_at": None} | changed)
 
 
 @pytest.mark.django_db

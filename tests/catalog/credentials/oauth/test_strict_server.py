@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.credentials import operations as credential_operations
-from catalog.credentials.oauth import discovery, registration, sign_in, tokens
+from catalog.credentials.oauth import client_registration, discovery, sign_in, tokens
 from catalog.credentials.oauth.errors import NeedsSignInError
 from catalog.models import Credential, Grant
 from catalog.vendors import previews
@@ -91,7 +91,7 @@ def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbac
 def test_registered_signed_in_and_read(way):
     with StrictServer(method=way, client_id="", redirect_uri=REDIRECT) as server:
         ada, one = make_user(Role.ADMIN), discovery.discover(server.resource).servers[0]
-        ours = registration.register(
+        ours = client_registration.register(
             one.registration_url,
             redirect_uri=REDIRECT,
             authentication=one.client_authentication,

@@ -532,12 +532,14 @@ def test_without_a_refresh_token_a_refusal_by_the_vendor_ends_the_sign_in():
 
 
 def test_request_for_a_token_does_not_show_itself():
-    from catalog.credentials.oauth import asking
+    from catalog.credentials.oauth import grant_requests
     from core.encryption import Secret
 
     with AuthorizationServer() as server:
         grant = grant_of(make_client(server))
-    form = asking.token_form(grant, Secret(CLIENT_SECRET), asking.refresh_fields(grant, Secret("r-token")))
+    form = grant_requests.token_form(
+        grant, Secret(CLIENT_SECRET), grant_requests.refresh_fields(grant, Secret("r-token"))
+    )
 
     assert repr(form) == "Form()"
 

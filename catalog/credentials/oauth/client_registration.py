@@ -5,25 +5,27 @@ address and token for managing the registration (RFC 7592) are not kept: nothing
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.db import transaction
 from django.utils import timezone
 
-from catalog.credentials.oauth.replies import OAuthError, is_number
+from catalog.credentials.oauth import client_metadata, discovery
+from catalog.credentials.oauth.client_metadata import AUTHENTICATION_METHODS, GRANT_TYPES
+from catalog.credentials.oauth.clients import Registered
+from catalog.credentials.oauth.token_replies import OAuthError, is_number
 from core import strict_json
 from core.encryption import Secret
+from core.errors import DomainError
 from core.oauth import http
 from core.oauth.client import ClientAuthentication
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from core.outbound.reply import Reply
 
 STATUSES = (200, 201, 400, 401, 403)
-GRANT_TYPES = ["authorization_code", "refresh_token"]
-NAME = "Pegboard"
 LONGEST_ID, LONGEST_SECRET = 500, 8_000
 SHORTEST_LIFE = timedelta(minutes=1)
 # RFC 7591 section 3.2.2
@@ -36,41 +38,50 @@ SENTENCES = {
     "invalid_token": "registers no client without a token from it. Register Pegboard by hand there",
 }
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
-_WAYS = {
-    "client_secret_basic": ClientAuthentication.BASIC,
-    "client_secret_post": ClientAuthentication.POST,
-    "none": ClientAuthentication.NONE,
-}
-_METHODS = {ours: theirs for theirs, ours in _WAYS.items()}
+# In the place of what a registration will say, so that the rest can be tried before any server is asked.
+NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """What the server made of us. `secret` is None for a public client."""
+def register_at(
+    offer: Mapping[str, Any], *, redirect_uri: str, save: Callable[[Registered], object]
+) -> Registered:
+    """What the server of `offer` made of us. Raises DomainError with what it says against that.
 
-    client_id: str
-    client_authentication: str
-    secret: Secret | None
-    secret_expires_at: datetime | None
+    `save` is tried before the server is asked: a client there that could not be saved here would never be
+    used or removed.
+    """
+    with transaction.atomic():
+        save(NOT_YET)
+        transaction.set_rollback(True)
+    _check_server(offer)
+    way = offer.get("client_authentication")
+    try:
+        return register(
+            str(offer.get("registration_url", "")),
+            redirect_uri=redirect_uri,
+            authentication=way if way in ClientAuthentication.values else ClientAuthentication.NONE,
+            scope=str(offer.get("scope", "")),
+        )
+    except ProtocolError as error:
+        raise DomainError(error.code, error.message) from None
 
 
-def about_us(redirect_uri: str, *, authentication: str, scope: str = "") -> dict[str, Any]:
-    """The client metadata of RFC 7591 section 2, with what OpenID Connect adds for native clients."""
-    is_web = redirect_uri.startswith("https:")
-    described = {
-        "client_name": f"{NAME} at {urlsplit(redirect_uri).netloc}",
-        "redirect_uris": [redirect_uri],
-        "grant_types": GRANT_TYPES,
-        "response_types": ["code"],
-        "token_endpoint_auth_method": _METHODS[ClientAuthentication(authentication)],
-        "application_type": "web" if is_web else "native",
-    }
-    return described | ({"scope": scope} if scope else {})
+def _check_server(offer: Mapping[str, Any]) -> None:
+    """Before a client is made there: an offer may be old, and the server may have moved since."""
+    server = discovery.server_as_it_is(str(offer.get("issuer", "")))
+    told = (server.token_url, server.authorization_url, server.registration_url)
+    offered = tuple(offer.get(name) for name in ("token_url", "authorization_url", "registration_url"))
+    host = urlsplit(server.issuer).netloc or "The server"
+    if server.problem:
+        raise DomainError("server_problem", f"Nothing was registered at {host}. {server.problem}")
+    if told != offered:
+        changed = "describes itself in another way than when it was looked up. Look it up again."
+        raise DomainError("server_changed", f"Nothing was registered: {host} {changed}", status=409)
 
 
 def register(address: str, *, redirect_uri: str, authentication: str, scope: str) -> Registered:
     """Asked once: the server may have made a client although its reply was lost. Raises ProtocolError."""
-    described = about_us(redirect_uri, authentication=authentication, scope=scope)
+    described = client_metadata.described(redirect_uri, authentication=authentication, scope=scope)
     try:
         reply = http.post_json(address, described, accept=STATUSES)
         return read_registration(reply, redirect_uri)
@@ -140,7 +151,7 @@ def _way(document: Mapping[str, Any], host: str) -> str:
     if stated is None:
         has_secret = document.get("client_secret") is not None
         return ClientAuthentication.BASIC if has_secret else ClientAuthentication.NONE
-    way = _WAYS.get(stated) if isinstance(stated, str) else None
+    way = AUTHENTICATION_METHODS.get(stated) if isinstance(stated, str) else None
     if way is None:
         shown = printable(stated, 40) if isinstance(stated, str) else "something that is no text"
         raise _odd("METHOD", host, f"wants a proof of who we are that is not known here: {shown}")
