@@ -42,7 +42,10 @@ def _constants(node: ast.expr) -> set[str]:
 
 
 MODULES = sorted(
-    path for path in (ROOT / "catalog").rglob("*.py") if not {"migrations", "inspection"} & set(path.parts)
+    path
+    for folder in ("catalog", "core/outbound")
+    for path in (ROOT / folder).rglob("*.py")
+    if not {"migrations", "inspection"} & set(path.parts)
 )
 GIVEN = {code: path.relative_to(ROOT) for path in MODULES for code in given(path) - NO_RUN}
 
