@@ -8,7 +8,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from catalog import search
-from catalog.calls import invocation
+from catalog.calls import invocation, queue
 from catalog.credentials.oauth import tokens
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -80,7 +80,7 @@ def perform_call(call_id: int) -> None:
 
 @shared_task
 def forget_call_ids() -> None:
-    invocation.forget_ids()
+    queue.forget_ids()
 
 
 @shared_task

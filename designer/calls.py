@@ -16,8 +16,8 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import UNSET
 
-from catalog.calls import invocation
-from catalog.calls.invocation import ArgumentsError, Runtime
+from catalog.calls import queue
+from catalog.calls.queue import ArgumentsError, Runtime
 from catalog.models import Call, ToolVersion
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls.arguments import given
@@ -51,7 +51,7 @@ def call(
     actor: User,
     key: ApiToken | None,
     arguments: Mapping[str, Any],
-    deadline_seconds: int = invocation.DEADLINE,
+    deadline_seconds: int = queue.DEADLINE,
     is_confirmed: bool = False,
     call_id: uuid.UUID | None = None,
     format_: str = "",
@@ -64,7 +64,7 @@ def call(
     version = _released_version(tool)
     theirs = for_the_vendor(tool.signature, version.decoded(), arguments, format_)
     try:
-        return invocation.request_call(
+        return queue.request_call(
             version,
             actor=actor,
             arguments=theirs,
@@ -89,7 +89,7 @@ def go_on(
 ) -> Call:
     """Another call with the answers to what `earlier` asked, through the same release."""
     _released_version(tool)
-    return invocation.continue_call(earlier, actor=actor, answers=answers, runtime=_runtime(release, key))
+    return queue.continue_call(earlier, actor=actor, answers=answers, runtime=_runtime(release, key))
 
 
 def for_the_vendor(
@@ -151,7 +151,7 @@ def _released_version(tool: ReleasedTool) -> ToolVersion:
     if version is None or version.digest != tool.version.digest:
         message = f"The catalog's version of “{name}” is not the one that was released, so it does not run."
         raise DomainError("release_damaged", message, status=409)
-    if invocation.waits_for_review(version):
+    if queue.waits_for_review(version):
         message = (
             f"“{name}” waits for review in Pegboard, so it does not run until an administrator accepts it."
         )

@@ -314,7 +314,7 @@ CELERY_BEAT_SCHEDULER = "pegboard.beat:InProcessScheduler"
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "catalog.enumeration.runs.tick", "schedule": 5.0},
     "inspect": {"task": "catalog.tasks.inspect_pending", "schedule": 60.0, "options": {"expires": 60}},
-    "calls": {"task": "catalog.calls.invocation.sweep", "schedule": 5.0},
+    "calls": {"task": "catalog.calls.queue.sweep", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
     "looks": {"task": "catalog.tasks.second_looks", "schedule": 60.0, "options": {"expires": 60}},
     "tokens": {"task": "catalog.tasks.renew_tokens", "schedule": 30.0, "options": {"expires": 30}},

@@ -18,7 +18,7 @@ from django.utils import timezone
 import catalog
 import designer
 import people
-from catalog.calls import examples, invocation
+from catalog.calls import examples, queue
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import tokens as oauth_tokens
 from catalog.enumeration import older_versions
@@ -261,7 +261,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     tunings.revert(pin, actor=bob)
     tunings.tune(wanted, actor=bob, description="Ours.")
     publishing.publish(agent, actor=bob, note="The first")
-    call = invocation.request_call(
+    call = queue.request_call(
         wanted.versions.get(ordinal=1), actor=bob, arguments={"city": "Oslo"}, is_confirmed=True
     )
     examples.remove_example(examples.save_example(call, actor=bob, name="Oslo"), actor=bob)
@@ -271,7 +271,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
         result=ASKS,
         finished_at=timezone.now(),
     )
-    invocation.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
+    queue.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
     if other := wanted.versions.exclude(pk=pin.version_id).first():
         for finding in Finding.objects.filter(tool=wanted).exclude(state="accepted"):
             decisions.resolve(finding, actor=bob, decision="accept")

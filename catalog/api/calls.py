@@ -15,8 +15,8 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from catalog.api.versions import VersionChoice, found, version_facts
-from catalog.calls import examples, invocation
-from catalog.calls.invocation import ArgumentsError
+from catalog.calls import examples, queue
+from catalog.calls.queue import ArgumentsError
 from catalog.models import Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
 from core.serializers import Input
@@ -38,7 +38,7 @@ class CallInput(Input):
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
-        max_value=invocation.LONGEST_DEADLINE,
+        max_value=queue.LONGEST_DEADLINE,
         required=False,
         help_text="How long the tool may take; 30 unless told.",
     )
@@ -213,7 +213,7 @@ def waited_for(call: Call) -> Call:
     """The finished call when it comes in time, else as it is."""
     if _waiting.acquire(blocking=False):
         try:
-            call = invocation.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
+            call = queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
         finally:
             _waiting.release()
     return call
@@ -250,11 +250,11 @@ class ToolInvoke(GenericAPIView[Tool]):
         version = found(tool, version=asked.get("version", ""), ordinal=asked.get("ordinal"))
         version.tool = tool
         try:
-            call = invocation.request_call(
+            call = queue.request_call(
                 version,
                 actor=person(request),
                 arguments=asked.get("arguments", {}),
-                deadline_seconds=asked.get("deadline_seconds", invocation.DEADLINE),
+                deadline_seconds=asked.get("deadline_seconds", queue.DEADLINE),
                 is_confirmed=asked.get("confirm", False),
                 api_key=key_of(request),
             )
@@ -294,7 +294,7 @@ class CallDetail(GenericAPIView[Call]):
     def get(self, request: Request, pk: int, call: int) -> Response:
         calls = Call.objects.visible_to(person(request)).select_related("version__tool")
         row = get_object_or_404(calls, tool=pk, pk=call)
-        return Response(call_document(invocation.settled(row), request))
+        return Response(call_document(queue.settled(row), request))
 
 
 @extend_schema(tags=["calls"])
@@ -314,7 +314,7 @@ class CallResume(GenericAPIView[Call]):
         earlier = get_object_or_404(calls, tool=pk, pk=call)
         answers = given.validated_data.get("answers", {})
         try:
-            following = invocation.continue_call(
+            following = queue.continue_call(
                 earlier, actor=person(request), api_key=key_of(request), answers=answers
             )
         except ArgumentsError as error:

@@ -1,347 +1,44 @@
-"""Running a tool: one call is one row, from the wish of a person or a runtime to the outcome.
-
-The row comes first and the message after it carries only its id. Exactly one worker claims it, by
-compare-and-set, and only then is anything sent: a call goes out at most once, whatever dies. What a
-dead worker leaves behind is ended by `sweep` as "not known whether it ran". How the vendor's answer
-is bounded before it is kept: catalog/calls/results.py.
+"""A worker runs one call. Exactly one worker claims it, by compare-and-set, and only then is anything sent: a
+call goes out at most once, whichever process dies. How the row is made and given up: catalog/calls/queue.py.
+How the vendor's answer is bounded before it is kept: catalog/calls/results.py.
 """
 
 import logging
 import time
-import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
-from celery import current_app
-from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from catalog.calls import refused_calls, results
+from catalog.calls.queue import refuse_removed
 from catalog.credentials import circuit_breaker, sessions
 from catalog.credentials.oauth import clients
-from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
-from catalog.models.calls import ACTIVE_CALLS, Asked, Attempt, CallStatus
-from catalog.models.findings import FindingState
-from catalog.protocols.base import Outcome, Protocol, canonical, digest
+from catalog.models import Call
+from catalog.models.calls import Attempt, CallStatus
+from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
-from catalog.review import holds
-from core import task_dispatch
 from core.errors import DomainError
 from core.failpoints import crashpoint
 from core.outbound.connection import DEFAULT_LIMITS, MIB, Limits
-from core.outbound.errors import ProtocolError, printable
+from core.outbound.errors import ProtocolError
 from core.outbound.session import Exchange, Session
-from people import audit
-from people.models import CALLS_AT_ONCE, ApiToken, User
 
 logger = logging.getLogger(__name__)
 
-TASK = "catalog.tasks.perform_call"
-DEADLINE, LONGEST_DEADLINE = 30, 120  # seconds
-QUEUE_PATIENCE = timedelta(seconds=30)
 GRACE = timedelta(seconds=15)
 TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
-LAST_WORDS = 5.0  # seconds
-RESEND_AFTER = timedelta(seconds=10)
-PAUSES = (0.5, 2.0)
+CANCEL_SECONDS = 5.0  # in which a call that runs too long is told to stop
+RETRY_PAUSES = (0.5, 2.0)  # seconds
 LONGEST_PAUSE = 10.0
-LARGEST_ARGUMENTS = 256 * 1024
 LARGEST_REPLY = 5 * MIB
 LARGEST_SESSION = 16 * MIB  # handshakes, repetitions and events of a stream included
-LONGEST_NAME = 150
-KEPT_PER_TOOL = 500
-IDS_KEPT = timedelta(hours=25)
 
 
-class ArgumentsError(DomainError):
-    """The call would be refused before anything is sent; `outcome` says why."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        error = outcome.error or {}
-        super().__init__("invalid_arguments", error.get("message", ""), fields=dict(error.get("fields", {})))
-        self.outcome = outcome
-
-
-class TooManyCallsError(DomainError):
-    retry_after = 1
-
-    def __init__(self, most: int, whose: str) -> None:
-        message = f"{most} calls {whose} are under way, as many as may be. Wait for one of them."
-        super().__init__("too_many_calls", message, status=429)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Runtime:
-    """On whose behalf a program calls: an agent, by what is sealed in one of its releases."""
-
-    agent: int
-    release: int
-    key: ApiToken | None
-    why: str
-
-    def called_by(self, actor: User) -> str:
-        return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:LONGEST_NAME]
-
-
-class ConfirmationError(DomainError):
-    """A person has to say yes first."""
-
-    def __init__(self, why: str) -> None:
-        message = f"{why} Confirm that it shall run."
-        super().__init__("confirm_needed", message, fields={"confirm": "Say yes to run it."}, status=409)
-
-
-def why_confirm(version: ToolVersion) -> str:
-    """What a person has to know and say yes to before this version runs; empty for most."""
-    if waits_for_review(version):
-        return f"“{version.tool}” waits for review, so what would run has not been approved."
-    if version.decoded().annotations.destructive is True:
-        return f"The vendor says that “{version.tool}” may destroy something."
-    return ""
-
-
-def waits_for_review(version: ToolVersion) -> bool:
-    return FindingState.OPEN in _review_states(version)
-
-
-def _review_states(version: ToolVersion) -> Collection[FindingState]:
-    """Of what would really run: a vendor without versions runs what it lists, whatever was chosen."""
-    listed = version.tool.stopped if not version.label else None
-    return holds.review_states([version, *([listed] if listed else [])]).values()
-
-
-def is_safe(signature: Signature) -> bool:
-    """Whether the vendor promises that running it twice does no more than running it once."""
-    return signature.annotations.read_only is True or signature.annotations.idempotent is True
-
-
-def request_call(
-    version: ToolVersion,
-    *,
-    actor: User,
-    arguments: Mapping[str, Any],
-    deadline_seconds: int = DEADLINE,
-    is_confirmed: bool = False,
-    key: uuid.UUID | None = None,
-    api_key: ApiToken | None = None,
-    runtime: Runtime | None = None,
-) -> Call:
-    """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
-
-    Raises ArgumentsError, ConfirmationError, DomainError.
-    """
-    signature = version.decoded()
-    _refuse_unfit(version, arguments)
-    if refusal := outcomes.refusal(signature, arguments):
-        raise ArgumentsError(refusal)
-    if not is_confirmed and (why := why_confirm(version)):
-        raise ConfirmationError(why)
-    call = Call(
-        tool=version.tool,
-        version=version,
-        token=api_key,
-        arguments=dict(arguments),
-        deadline_seconds=deadline_seconds,
-    )
-    return _queue(call, actor, runtime, key)
-
-
-def continue_call(
-    call: Call,
-    *,
-    actor: User,
-    answers: Mapping[str, Any],
-    key: uuid.UUID | None = None,
-    api_key: ApiToken | None = None,
-    runtime: Runtime | None = None,
-) -> Call:
-    """Another call that goes on where `call` stopped to ask.
-
-    Answers go by the id of what was asked; None declines. What has no form needs no answer. What a runtime
-    began goes on in the same agent's runtime alone.
-    """
-    result = call.decoded()
-    if call.agent != (runtime.agent if runtime else None):
-        message = "A runtime made this call, and goes on with it where it was made."
-        raise DomainError("call_of_a_runtime", message, status=409)
-    if call.is_active or result.resume is None:
-        message = "This call cannot be continued. Run the tool again."
-        raise DomainError("nothing_to_continue", message, status=409)
-    _refuse_unfit(call.version, answers)
-    _check_answers(result.asks, answers)
-    following = Call(
-        tool=call.tool,
-        version=call.version,
-        token=api_key,
-        arguments=call.arguments,
-        continues=call,
-        answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
-        deadline_seconds=call.deadline_seconds,
-    )
-    return _queue(following, actor, runtime, key)
-
-
-def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
-    faults = dict.fromkeys(answers.keys() - {ask.id for ask in asks}, "was not asked")
-    for ask in asks:
-        is_declined = ask.id in answers and answers[ask.id] is None
-        if ask.schema is not None and not is_declined:
-            faults |= results.faults_in_answer(ask, answers.get(ask.id))
-    if faults:
-        said = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}
-        raise ArgumentsError(Outcome("invalid_arguments", error=said))
-
-
-def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
-    _refuse_removed(version.tool.endpoint)
-    if FindingState.BLOCKED in _review_states(version):
-        raise DomainError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
-    if len(canonical(given)) > LARGEST_ARGUMENTS:
-        raise DomainError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")
-
-
-def _refuse_removed(endpoint: Endpoint) -> None:
-    if not endpoint.is_live:
-        raise DomainError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
-
-
-def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None) -> Call:
-    call.requested_by, call.requested_name = actor, str(actor)
-    if runtime:
-        call.agent, call.release, call.token = runtime.agent, runtime.release, runtime.key
-        call.requested_name = runtime.called_by(actor)
-    if key:
-        call.key = key
-        if earlier := _made_before(call):
-            return earlier
-    call.gives_up_at = Now() + QUEUE_PATIENCE
-    try:
-        with transaction.atomic():
-            _refuse_too_many(call, actor)
-            if key:
-                CallId.objects.create(key=key, digest=_digest(call))
-            call.save()
-            version = {"version": call.version.name, "ordinal": call.version.ordinal}
-            facts: dict[str, Any] = {"call": call.pk, **version}
-            if forgotten := _forget_old(call.tool):
-                facts["calls_forgotten"] = forgotten
-            verb = "run" if call.continues is None else "continue"
-            why = runtime.why if runtime else ""
-            audit.record(actor, verb, call.tool, after=facts, why=why, agent=call.agent)
-            transaction.on_commit(lambda: send(call.pk))
-    except IntegrityError as exc:
-        if "one_active_continuation" in str(exc):
-            message = "This call is being continued already."
-            raise DomainError("already_continued", message, status=409) from exc
-        if earlier := _made_before(call):
-            return earlier
-        raise
-    return Call.objects.get(pk=call.pk)
-
-
-def _refuse_too_many(call: Call, actor: User) -> None:
-    """Counts behind a lock, or calls that come at once would each be counted before the others are there."""
-    if call.token_id is not None:
-        keys = ApiToken.objects.select_for_update(no_key=True).filter(pk=call.token_id)
-        most, whose = keys.values_list("calls_at_once", flat=True).get(), "with this key"
-    else:
-        people = User.objects.select_for_update(no_key=True).filter(pk=actor.pk)
-        people.values_list("pk", flat=True).get()
-        most, whose = CALLS_AT_ONCE, "of yours"
-    active = Call.objects.filter(requested_by=actor, token=call.token_id, status__in=ACTIVE_CALLS)
-    if active.count() >= most:
-        raise TooManyCallsError(most, whose)
-
-
-def _made_before(call: Call) -> Call | None:
-    """The call that was made with this key before. Raises DomainError if that was another one, and if it is
-    known only that there was one."""
-    made = CallId.objects.filter(key=call.key).first()
-    existing = Call.objects.filter(key=call.key).first()
-    if made:
-        known = made.digest
-    elif existing:
-        known = _digest(existing)
-    else:
-        return None
-    if known != _digest(call):
-        raise DomainError("key_taken", "Another call was made with this id. Take a new one.", status=409)
-    if existing is None:
-        message = (
-            "This call was made before and is not made again. What came of it is not kept any more. "
-            "To run the tool once more, take a new id."
-        )
-        raise DomainError("call_forgotten", message, status=409)
-    return existing
-
-
-def _digest(call: Call) -> str:
-    """Of what is asked, and by whom: calls that agree in it are one call."""
-    facts = ("tool_id", "version_id", "requested_by_id", "token_id", "agent", "continues_id", "arguments")
-    return digest([getattr(call, fact) for fact in facts])
-
-
-def forget_ids() -> None:
-    """Once an hour: ids that are so old that a client no longer repeats a call with them."""
-    CallId.objects.filter(made_at__lt=Now() - IDS_KEPT).delete()
-
-
-def _forget_old(tool: Tool) -> int:
-    """Keeps the newest; how many went."""
-    finished = Call.objects.filter(tool=tool, status=CallStatus.FINISHED)
-    oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
-    return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
-
-
-def send(call_id: int) -> None:
-    """Tell a worker. If the broker is away the row stays queued, and `sweep` sends again."""
-    queued = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED)
-    queued.update(sent_at=Now())
-    if not task_dispatch.give(partial(current_app.send_task, TASK, args=[call_id]), f"call {call_id}"):
-        queued.update(sent_at=None)
-
-
-def sweep(calls: QuerySet[Call] | None = None) -> None:
-    """End what nobody took up and what died half-way; send again what no worker has heard of."""
-    calls = Call.objects.all() if calls is None else calls
-    late = calls.filter(gives_up_at__lt=Now())
-    for status, code, message, can_retry in (
-        (CallStatus.QUEUED, "NO_WORKER", results.NO_WORKER, True),
-        (CallStatus.RUNNING, "WORKER_LOST", results.WORKER_LOST, None),
-    ):
-        outcome = replace(outcomes.failed("unavailable", code, message), can_retry=can_retry)
-        late.filter(status=status).update(**_ending(outcome, []))
-    waiting = calls.filter(status=CallStatus.QUEUED)
-    unheard = waiting.filter(sent_at=None) | waiting.filter(sent_at__lt=Now() - RESEND_AFTER)
-    for call_id in unheard.values_list("pk", flat=True)[:100]:
-        send(call_id)
-
-
-def settled(call: Call) -> Call:
-    """The call as it is now; one that is past its time is ended on the way, without waiting for `sweep`."""
-    if call.is_active:
-        sweep(Call.objects.filter(pk=call.pk))
-        call.refresh_from_db()
-    return call
-
-
-def wait_for(call: Call, seconds: float) -> Call:
-    """The finished call, or as far as it is after so many seconds."""
-    ends, pause = time.monotonic() + seconds, 0.02
-    while call.is_active and (left := ends - time.monotonic()) > 0:
-        time.sleep(min(pause, left))
-        pause = min(pause * 1.5, 0.2)
-        call.refresh_from_db(fields=["status"])
-    call.refresh_from_db()
-    return settled(call)
-
-
-def perform(call_id: int, pauses: Sequence[float] = PAUSES) -> None:
+def perform(call_id: int, pauses: Sequence[float] = RETRY_PAUSES) -> None:
     """Run one queued call. Does nothing when it was claimed before, whatever became of it since."""
     call = _claim(call_id)
     if call is None:
@@ -361,14 +58,19 @@ def perform(call_id: int, pauses: Sequence[float] = PAUSES) -> None:
     crashpoint("call-answered")
     duration = round((time.monotonic() - began) * 1000)
     running = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
-    ending = _ending(outcome, attempts, is_safe=is_safe(call.version.decoded()))
+    ending = results.ending(outcome, attempts, is_safe=is_safe(call.version.decoded()))
     if not running.update(duration_ms=duration, **ending):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
     refused_calls.tell(call, outcome)
 
 
+def is_safe(signature: Signature) -> bool:
+    """Whether the vendor promises that running it twice does no more than running it once."""
+    return signature.annotations.read_only is True or signature.annotations.idempotent is True
+
+
 def _claim(call_id: int) -> Call | None:
-    """The call, if nobody had it before. There is no second claim, so nothing is ever sent twice."""
+    """The call, if no worker had it before. There is no second claim, so nothing is ever sent twice."""
     calls = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED, gives_up_at__gt=Now())
     call = calls.select_related(
         "version__tool__endpoint__vendor", "version__tool__endpoint__credential", "continues"
@@ -410,10 +112,10 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     """Once; and again after a pause while a safe tool's vendor is away and the time allows."""
     ends = time.monotonic() + call.deadline_seconds
     tool, endpoint = call.version.tool, call.version.tool.endpoint
-    _refuse_removed(endpoint)
+    refuse_removed(endpoint)
     # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
     for asked in (tool, endpoint):
-        circuit_breaker.admit(asked, call.deadline_seconds + LAST_WORDS)
+        circuit_breaker.admit(asked, call.deadline_seconds + CANCEL_SECONDS)
     exchanges: list[Exchange] = []
     signature = call.version.decoded()
     conversation = _Conversation(call, signature, endpoint.speak())
@@ -454,7 +156,7 @@ def _limits(call: Call) -> Limits:
     What runs too long can still be told to stop, within the lease of the call.
     """
     seconds = float(call.deadline_seconds)
-    longest = seconds + LAST_WORDS
+    longest = seconds + CANCEL_SECONDS
     return replace(
         DEFAULT_LIMITS,
         request=seconds,
@@ -464,13 +166,3 @@ def _limits(call: Call) -> Limits:
         session_bytes=LARGEST_SESSION,
         backoff=(),
     )
-
-
-def _ending(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) -> dict[str, Any]:
-    return {
-        "status": CallStatus.FINISHED,
-        "finished_at": Now(),
-        "outcome": outcome.outcome,
-        "error_code": printable(str((outcome.error or {}).get("code", "")), 50),
-        "result": results.kept(outcome, attempts, is_safe=is_safe),
-    }

@@ -5,12 +5,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from django.db.models.functions import Now
 
-from catalog.models.calls import Asked, Attempt, Result, Retry, Sent
+from catalog.models.calls import Asked, Attempt, CallStatus, Result, Retry, Sent
 from catalog.protocols.base import Ask, Outcome, UnreadableItemError, canonical
 from catalog.protocols.calls import outcomes
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Signature
+from core.outbound.errors import printable
 from core.outbound.session import Exchange
 
 NO_WORKER = (
@@ -38,6 +40,17 @@ BETWEEN_TWO = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "upgrade"),
     *("transfer-encoding", "location", "set-cookie", "set-cookie2", "www-authenticate"),
 }
+
+
+def ending(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) -> dict[str, Any]:
+    """The columns of a finished call."""
+    return {
+        "status": CallStatus.FINISHED,
+        "finished_at": Now(),
+        "outcome": outcome.outcome,
+        "error_code": printable(str((outcome.error or {}).get("code", "")), 50),
+        "result": kept(outcome, attempts, is_safe=is_safe),
+    }
 
 
 def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False) -> str:

@@ -18,8 +18,8 @@ from catalog.api.calls import (
     retry_document,
     waited_for,
 )
-from catalog.calls import invocation
-from catalog.calls.invocation import ArgumentsError
+from catalog.calls import queue
+from catalog.calls.queue import ArgumentsError
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
 from designer import calls, exports
@@ -178,7 +178,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
                 actor=person(request),
                 key=key_of(request),
                 arguments=asked.get("arguments", {}),
-                deadline_seconds=asked.get("deadline_seconds", invocation.DEADLINE),
+                deadline_seconds=asked.get("deadline_seconds", queue.DEADLINE),
                 is_confirmed=asked.get("confirm", False),
                 call_id=asked.get("id"),
                 format_=format_,
@@ -220,7 +220,7 @@ class AgentCall(GenericAPIView[Call]):
     @extend_schema(operation_id="agents_calls_retrieve", parameters=[SPOKEN])
     def get(self, request: Request, slug: str, call: int) -> Response:
         found, release, tool = found_call(request, slug, call)
-        return Response(call_document(invocation.settled(found), tool, release.agent, request))
+        return Response(call_document(queue.settled(found), tool, release.agent, request))
 
 
 @extend_schema(tags=["runtimes"])

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from catalog import protocols
-from catalog.calls import examples, invocation, results
+from catalog.calls import examples, invocation, queue, results
 from catalog.credentials import circuit_breaker
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
@@ -68,9 +68,9 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
         return redirect("tool-try", row.pk)
     form = ArgumentsForm(request.POST, signature=version.decoded())
     is_confirmed = "confirm" in request.POST
-    if form.is_valid() and (is_confirmed or not invocation.why_confirm(version)):
+    if form.is_valid() and (is_confirmed or not queue.why_confirm(version)):
         try:
-            call = invocation.request_call(
+            call = queue.request_call(
                 version,
                 actor=person(request),
                 arguments=form.arguments,
@@ -101,7 +101,7 @@ def _page(
         "form": form,
         "signature": form.signature if form else None,
         "why_not_run": _why_not_run(row, form.signature) if form else None,
-        "must_confirm": invocation.why_confirm(version) if version else "",
+        "must_confirm": queue.why_confirm(version) if version else "",
         "unavailable_until": circuit_breaker.unavailable_until(row),
         "is_safe": form is not None and invocation.is_safe(form.signature),
         "key": uuid.uuid4(),
@@ -141,9 +141,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
     if is_declined or all(question.form is None or question.form.is_valid() for question in questions):
         try:
             answers = {q.asked.id: None if is_declined else _answer(q) for q in questions}
-            following = invocation.continue_call(
-                found, actor=person(request), answers=answers, key=_key(request)
-            )
+            following = queue.continue_call(found, actor=person(request), answers=answers, key=_key(request))
         except DomainError as error:
             messages.error(request, error.message)
             return _to(found)
@@ -178,9 +176,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
         return redirect(filled)
     try:
         return _to(
-            invocation.request_call(
-                version, actor=person(request), arguments=kept.arguments, key=_key(request)
-            )
+            queue.request_call(version, actor=person(request), arguments=kept.arguments, key=_key(request))
         )
     except DomainError as error:
         messages.error(request, _in_full(error))
@@ -189,7 +185,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
 
 def _in_full(error: DomainError) -> str:
     """With what is wrong by input, where there is no form yet to say it at."""
-    if not isinstance(error, invocation.ArgumentsError):
+    if not isinstance(error, queue.ArgumentsError):
         return error.message
     faults = [f"“{printable(name, 60)}” {why}." for name, why in list(error.fields.items())[:3]]
     return " ".join([error.message, *faults])
@@ -237,7 +233,7 @@ def _given(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, A
 
 def _deadline(request: HttpRequest) -> int:
     asked = number(request.POST.get("deadline", ""))
-    return asked if asked in DEADLINES else invocation.DEADLINE
+    return asked if asked in DEADLINES else queue.DEADLINE
 
 
 def _key(request: HttpRequest) -> uuid.UUID | None:
@@ -259,7 +255,7 @@ def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
 
 
 def _told(call: Call) -> dict[str, Any]:
-    call = invocation.settled(call)
+    call = queue.settled(call)
     result = call.decoded()
     return {
         "call": call,

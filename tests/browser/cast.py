@@ -3,7 +3,7 @@
 import msgspec
 from django.utils import timezone
 
-from catalog.calls import examples, invocation
+from catalog.calls import examples, queue
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
 from catalog.models.calls import Asked, Attempt, Result, Sent
@@ -132,8 +132,7 @@ def set_the_stage() -> list[str]:
 def _calls(tool, actor) -> int:
     """One that worked and is an example, and one that asks; returns the second."""
     worked, asks = (
-        invocation.request_call(tool.current, actor=actor, arguments={"city": city})
-        for city in ("Oslo", "Rome")
+        queue.request_call(tool.current, actor=actor, arguments={"city": city}) for city in ("Oslo", "Rome")
     )
     sent = Sent("POST", "http://127.0.0.1:9000/", {"X-A": "b"}, "{}", 200, {"X-B": "c"}, '{"sky": "fair"}')
     rows = [{"day": "Monday", "sky": "fair"}, {"day": "Tuesday", "sky": "rain"}]

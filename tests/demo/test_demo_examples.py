@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
-from catalog.calls import invocation
+from catalog.calls import invocation, queue
 from catalog.models import Example
 from designer.models import Agent
 from pegboard.management.commands.demo import EXAMPLES, PINNED
@@ -26,7 +26,7 @@ def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatc
         designer = User.objects.get(username="designer")
         outcomes = {}
         for each in kept * 2:
-            call = invocation.request_call(each.tool.current, actor=designer, arguments=each.arguments)
+            call = queue.request_call(each.tool.current, actor=designer, arguments=each.arguments)
             invocation.perform(call.pk)
             call.refresh_from_db()
             outcomes.setdefault(each.tool.name, set()).add(call.outcome)

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from rest_framework.test import APIClient
 
 from catalog.api import calls as call_api
-from catalog.calls import invocation
-from catalog.calls.invocation import TooManyCallsError
+from catalog.calls import invocation, queue
+from catalog.calls.queue import TooManyCallsError
 from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import Annotations, Requirements
 from catalog.review import decisions
@@ -48,7 +48,7 @@ def in_place(monkeypatch):
         invocation.perform(call.pk, (0, 0))
         return Call.objects.select_related("version").get(pk=call.pk)
 
-    monkeypatch.setattr(invocation, "wait_for", wait_for)
+    monkeypatch.setattr(queue, "wait_for", wait_for)
 
 
 @pytest.fixture
@@ -341,7 +341,7 @@ def test_a_tool_whose_version_is_not_the_released_one_does_not_run(owner, vendor
 
 
 def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(invocation, "KEPT_PER_TOOL", 1)
+    monkeypatch.setattr(queue, "KEPT_PER_TOOL", 1)
     client, body = runtime(owner, desk[0]), GIVEN | {"id": str(uuid.uuid4())}
     for each in (body, GIVEN, GIVEN, GIVEN):
         assert client.post(url(), each).json()["outcome"] == "ok"
@@ -378,7 +378,7 @@ def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
     def ask():
         start.wait()
         arguments = {"Zip code": "0150"}
-        call = invocation.request_call(pin.version, actor=owner, arguments=arguments, key=number)
+        call = queue.request_call(pin.version, actor=owner, arguments=arguments, key=number)
         made.append(call.pk)
         connection.close()
 
@@ -401,7 +401,7 @@ def limited(owner, agent, most) -> tuple[ApiToken, APIClient]:
 
 
 def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(invocation, "wait_for", lambda call, seconds: call)
+    monkeypatch.setattr(queue, "wait_for", lambda call, seconds: call)
     key, client = limited(owner, desk[0], 2)
     for _ in range(2):
         assert client.post(url(), GIVEN).status_code == 202
@@ -433,7 +433,7 @@ def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, v
         start.wait()
         arguments = {"Zip code": "0150"}
         try:
-            invocation.request_call(pin.version, actor=owner, api_key=key, arguments=arguments)
+            queue.request_call(pin.version, actor=owner, api_key=key, arguments=arguments)
         except TooManyCallsError:
             refused.append(1)
         finally:

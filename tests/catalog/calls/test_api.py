@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from catalog.api import calls
-from catalog.calls import invocation
+from catalog.calls import invocation, queue
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
 from catalog.models.calls import CallStatus
@@ -133,7 +133,7 @@ def test_a_call_that_takes_longer_says_where_to_ask(designer_api, monkeypatch):
 
 @pytest.mark.django_db(transaction=True)
 def test_whoever_waits_without_a_worker_hears_that_nothing_was_sent(designer_api, monkeypatch):
-    monkeypatch.setattr(invocation, "QUEUE_PATIENCE", timedelta(0))
+    monkeypatch.setattr(queue, "QUEUE_TIMEOUT", timedelta(0))
     monkeypatch.setattr(calls, "SECONDS_ON_THE_WAY", 0.0)
 
     answer = designer_api.post(f"/api/v1/tools/{make_it().pk}/invoke/", LATE)
@@ -217,9 +217,7 @@ def test_a_call_belongs_to_its_tool(designer_api):
 def make_call(**fields) -> Call:
     from tests.factories import make_user
 
-    call = invocation.request_call(
-        make_it().current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
-    )
+    call = queue.request_call(make_it().current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
     Call.objects.filter(pk=call.pk).update(**{"status": "finished", "outcome": "ok"} | fields)
     return Call.objects.get(pk=call.pk)
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog.calls import invocation
-from catalog.calls.invocation import ArgumentsError, ConfirmationError
+from catalog.calls import invocation, queue
+from catalog.calls.queue import ArgumentsError, ConfirmationError
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Credential, Finding, ToolVersion
 from catalog.models.calls import CallStatus
@@ -35,7 +35,7 @@ def make_version(url: str = "http://127.0.0.1:9", *, annotations=Annotations(), 
 
 def ask_for(version: ToolVersion, arguments=None, **options) -> Call:
     given = {"city": "Oslo"} if arguments is None else arguments
-    return invocation.request_call(
+    return queue.request_call(
         version, actor=options.pop("actor", None) or make_user(Role.DESIGNER), arguments=given, **options
     )
 
@@ -182,7 +182,7 @@ def passed(call: Call, **fields) -> Call:
 def test_a_call_that_died_half_way_is_not_known_to_have_run():
     call = passed(ask_for(make_version()), status=CallStatus.RUNNING)
 
-    invocation.sweep()
+    queue.sweep()
 
     call.refresh_from_db()
     assert (call.status, call.outcome, call.error_code) == ("finished", "unavailable", "WORKER_LOST")
@@ -194,7 +194,7 @@ def test_a_call_that_died_half_way_is_never_sent_again():
         call = ask_for(make_version(vendor.url))
         Call.objects.update(status=CallStatus.RUNNING)
         invocation.perform(call.pk)
-        invocation.sweep()
+        queue.sweep()
         invocation.perform(call.pk)
 
     assert vendor.requests == []
@@ -203,7 +203,7 @@ def test_a_call_that_died_half_way_is_never_sent_again():
 def test_without_a_worker_a_call_ends_and_says_so():
     call = passed(ask_for(make_version()))
 
-    call = invocation.settled(call)
+    call = queue.settled(call)
 
     assert (call.outcome, call.error_code) == ("unavailable", "NO_WORKER")
     assert "nothing was sent" in call.decoded().error["message"]
@@ -386,11 +386,11 @@ def test_a_credential_of_another_origin_is_not_sent():
 
 
 def test_history_keeps_the_newest(monkeypatch):
-    monkeypatch.setattr(invocation, "KEPT_PER_TOOL", 3)
+    monkeypatch.setattr(queue, "KEPT_PER_TOOL", 3)
     version = make_version()
     for _ in range(6):
         passed(ask_for(version))
-        invocation.sweep()
+        queue.sweep()
 
     assert Call.objects.count() == 4
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from catalog.calls import invocation
+from catalog.calls import invocation, queue
 from catalog.credentials import operations as credential_operations
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call
@@ -38,7 +38,7 @@ CANARY = "kAnarY+vogel/17=geheim"
 
 def ask_for(url: str, **fields) -> Call:
     tool = make_tool(make_signature(), endpoint=make_endpoint(url=url, **fields))
-    return invocation.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+    return queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
 
 
 def let_it_pass(call: Call) -> None:
@@ -57,7 +57,7 @@ def test_a_worker_that_dies_leaves_a_doubt_and_sends_nothing_twice(process_envir
         perform_call(call.pk)
         assert Call.objects.get().status == "running"
         let_it_pass(call)
-        invocation.sweep()
+        queue.sweep()
         perform_call(call.pk)
 
     call.refresh_from_db()
@@ -72,8 +72,8 @@ def test_the_message_carries_the_number_alone_and_comes_again_until_it_is_heard(
     first = len(messages_about(call))
     Call.objects.update(sent_at=timezone.now() - timedelta(minutes=1))
 
-    invocation.sweep()
-    invocation.sweep()
+    queue.sweep()
+    queue.sweep()
 
     bodies = messages_about(call)
     assert (first, len(bodies)) == (1, 2)
@@ -89,7 +89,7 @@ def empty_queues():
 
 
 def messages_about(call: Call) -> list[str]:
-    return [text for text in broker_values() if invocation.TASK in text and f"[{call.pk}]" in text]
+    return [text for text in broker_values() if queue.TASK in text and f"[{call.pk}]" in text]
 
 
 def test_calls_have_a_queue_of_their_own():
@@ -98,9 +98,9 @@ def test_calls_have_a_queue_of_their_own():
     url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
     with redis.Redis.from_url(url) as broker:
         calls, others = (b"".join(broker.lrange(name, 0, -1)).decode() for name in ("calls", "enumeration"))
-    assert invocation.TASK in calls
+    assert queue.TASK in calls
     assert "catalog.tasks.enumerate_endpoint" not in calls
-    assert invocation.TASK not in others
+    assert queue.TASK not in others
     assert "catalog.tasks.enumerate_endpoint" in others
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from catalog.calls import invocation
+from catalog.calls import invocation, queue
 from catalog.models import Call, Tool
 from catalog.models.circuit import ToolCircuit
 from designer import agent_keys
@@ -95,7 +95,7 @@ def in_place(monkeypatch):
         invocation.perform(call.pk, (0, 0))
         return Call.objects.select_related("version").get(pk=call.pk)
 
-    monkeypatch.setattr(invocation, "wait_for", wait_for)
+    monkeypatch.setattr(queue, "wait_for", wait_for)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from catalog.calls import invocation
+from catalog.calls import invocation, queue
 from catalog.models import Call
 from catalog.protocols.base import Outcome
 from catalog.protocols.signature import Annotations
@@ -40,7 +40,7 @@ def in_place(monkeypatch):
         invocation.perform(call.pk, (0, 0))
         return Call.objects.select_related("version__tool").get(pk=call.pk)
 
-    monkeypatch.setattr(invocation, "wait_for", wait_for)
+    monkeypatch.setattr(queue, "wait_for", wait_for)
 
 
 def make_it(vendor, protocol="a2t", **fields):
@@ -108,7 +108,7 @@ def test_what_worked_and_what_was_never_sent_say_nothing_of_a_retry(designer_api
 
 
 def test_call_that_no_worker_took_may_be_made_again(designer_api, monkeypatch):
-    monkeypatch.setattr(invocation, "wait_for", lambda call, seconds: call)
+    monkeypatch.setattr(queue, "wait_for", lambda call, seconds: call)
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor)
         number = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", GIVEN).json()["call"]
@@ -122,9 +122,7 @@ def test_the_page_of_a_call_says_when_and_with_which_hint():
     designer.force_login(make_user(Role.DESIGNER))
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor, "oxp")
-        call = invocation.request_call(
-            tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
-        )
+        call = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
         invocation.perform(call.pk, (0, 0))
     said = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
     assert HINT in said

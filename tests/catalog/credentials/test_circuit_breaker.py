@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from catalog.calls import invocation
+from catalog.calls import invocation, queue
 from catalog.credentials import circuit_breaker
 from catalog.credentials.circuit_breaker import back_off
 from catalog.enumeration import runs as enumeration_runs
@@ -25,7 +25,7 @@ def connect(vendor: HostileVendor) -> ToolVersion:
 
 
 def call(version: ToolVersion) -> Call:
-    made = invocation.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+    made = queue.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
     invocation.perform(made.pk, ())
     made.refresh_from_db()
     return made
@@ -174,7 +174,7 @@ def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api, monkeypatch)
         invocation.perform(made.pk, ())
         return Call.objects.select_related("version__tool").get(pk=made.pk)
 
-    monkeypatch.setattr(invocation, "wait_for", wait_for)
+    monkeypatch.setattr(queue, "wait_for", wait_for)
     fair = json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})
     busy = reply(status=503, headers={"Retry-After": "3600"})
     with HostileVendor(in_turn(busy, fair)) as vendor:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from rest_framework.test import APIClient
 
 from catalog import protocols
-from catalog.calls import invocation
+from catalog.calls import invocation, queue
 from catalog.models import Call
 from catalog.protocols.signature import Parameter, Signature
 from designer import agents, exports, pins, tunings
@@ -75,7 +75,7 @@ def api(owner, monkeypatch, settings):
         invocation.perform(call.pk, (0, 0))
         return Call.objects.select_related("version").get(pk=call.pk)
 
-    monkeypatch.setattr(invocation, "wait_for", wait_for)
+    monkeypatch.setattr(queue, "wait_for", wait_for)
     client = APIClient()
     client.force_login(owner)
     return client

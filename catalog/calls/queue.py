@@ -1,0 +1,317 @@
+"""Calls of tools before and after a worker has them: asked for, sent to a worker, waited for, given up.
+
+The row comes first and the message after it carries only its id. What no worker takes up and what a dead
+worker leaves behind is ended by `sweep`. What a worker does with a call: catalog/calls/invocation.py.
+"""
+
+import time
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from celery import current_app
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from catalog.calls import results
+from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
+from catalog.models.calls import ACTIVE_CALLS, Asked, CallStatus
+from catalog.models.findings import FindingState
+from catalog.protocols.base import Outcome, canonical, digest
+from catalog.protocols.calls import outcomes
+from catalog.review import holds
+from core import task_dispatch
+from core.errors import DomainError
+from people import audit
+from people.models import CALLS_AT_ONCE, ApiToken, User
+
+TASK = "catalog.tasks.perform_call"
+DEADLINE, LONGEST_DEADLINE = 30, 120  # seconds
+QUEUE_TIMEOUT = timedelta(seconds=30)
+RESEND_AFTER = timedelta(seconds=10)
+LARGEST_ARGUMENTS = 256 * 1024
+LONGEST_NAME = 150
+KEPT_PER_TOOL = 500
+IDS_KEPT = timedelta(hours=25)
+
+
+class ArgumentsError(DomainError):
+    """The call would be refused before anything is sent; `outcome` says why."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        error = outcome.error or {}
+        super().__init__("invalid_arguments", error.get("message", ""), fields=dict(error.get("fields", {})))
+        self.outcome = outcome
+
+
+class ConfirmationError(DomainError):
+    """A person has to confirm the call first."""
+
+    def __init__(self, why: str) -> None:
+        message = f"{why} Confirm that it shall run."
+        super().__init__("confirm_needed", message, fields={"confirm": "Say yes to run it."}, status=409)
+
+
+class TooManyCallsError(DomainError):
+    retry_after = 1
+
+    def __init__(self, most: int, whose: str) -> None:
+        message = f"{most} calls {whose} are under way, as many as may be. Wait for one of them."
+        super().__init__("too_many_calls", message, status=429)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """On whose behalf a program calls: an agent, as one of its releases says."""
+
+    agent: int
+    release: int
+    key: ApiToken | None
+    why: str
+
+    def called_by(self, actor: User) -> str:
+        return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:LONGEST_NAME]
+
+
+def request_call(
+    version: ToolVersion,
+    *,
+    actor: User,
+    arguments: Mapping[str, Any],
+    deadline_seconds: int = DEADLINE,
+    is_confirmed: bool = False,
+    key: uuid.UUID | None = None,
+    api_key: ApiToken | None = None,
+    runtime: Runtime | None = None,
+) -> Call:
+    """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
+
+    Raises ArgumentsError, ConfirmationError, DomainError.
+    """
+    signature = version.decoded()
+    _refuse_unfit(version, arguments)
+    if refusal := outcomes.refusal(signature, arguments):
+        raise ArgumentsError(refusal)
+    if not is_confirmed and (why := why_confirm(version)):
+        raise ConfirmationError(why)
+    call = Call(
+        tool=version.tool,
+        version=version,
+        token=api_key,
+        arguments=dict(arguments),
+        deadline_seconds=deadline_seconds,
+    )
+    return _queue(call, actor, runtime, key)
+
+
+def continue_call(
+    call: Call,
+    *,
+    actor: User,
+    answers: Mapping[str, Any],
+    key: uuid.UUID | None = None,
+    api_key: ApiToken | None = None,
+    runtime: Runtime | None = None,
+) -> Call:
+    """Another call that goes on where `call` stopped to ask.
+
+    Answers go by the id of what was asked; None declines. What has no form needs no answer. What a runtime
+    began goes on in the same agent's runtime alone.
+    """
+    result = call.decoded()
+    if call.agent != (runtime.agent if runtime else None):
+        message = "A runtime made this call, and goes on with it where it was made."
+        raise DomainError("call_of_a_runtime", message, status=409)
+    if call.is_active or result.resume is None:
+        message = "This call cannot be continued. Run the tool again."
+        raise DomainError("nothing_to_continue", message, status=409)
+    _refuse_unfit(call.version, answers)
+    _check_answers(result.asks, answers)
+    following = Call(
+        tool=call.tool,
+        version=call.version,
+        token=api_key,
+        arguments=call.arguments,
+        continues=call,
+        answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
+        deadline_seconds=call.deadline_seconds,
+    )
+    return _queue(following, actor, runtime, key)
+
+
+def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
+    faults = dict.fromkeys(answers.keys() - {ask.id for ask in asks}, "was not asked")
+    for ask in asks:
+        is_declined = ask.id in answers and answers[ask.id] is None
+        if ask.schema is not None and not is_declined:
+            faults |= results.faults_in_answer(ask, answers.get(ask.id))
+    if faults:
+        said = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}
+        raise ArgumentsError(Outcome("invalid_arguments", error=said))
+
+
+def why_confirm(version: ToolVersion) -> str:
+    """What a person has to know and confirm before this version runs; empty for most."""
+    if waits_for_review(version):
+        return f"“{version.tool}” waits for review, so what would run has not been approved."
+    if version.decoded().annotations.destructive is True:
+        return f"The vendor says that “{version.tool}” may destroy something."
+    return ""
+
+
+def waits_for_review(version: ToolVersion) -> bool:
+    return FindingState.OPEN in _review_states(version)
+
+
+def _review_states(version: ToolVersion) -> Collection[FindingState]:
+    """Of what would really run: a vendor without versions runs what it lists, whatever was chosen."""
+    listed = version.tool.stopped if not version.label else None
+    return holds.review_states([version, *([listed] if listed else [])]).values()
+
+
+def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
+    refuse_removed(version.tool.endpoint)
+    if FindingState.BLOCKED in _review_states(version):
+        raise DomainError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
+    if len(canonical(given)) > LARGEST_ARGUMENTS:
+        raise DomainError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")
+
+
+def refuse_removed(endpoint: Endpoint) -> None:
+    if not endpoint.is_live:
+        raise DomainError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
+
+
+def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None) -> Call:
+    call.requested_by, call.requested_name = actor, str(actor)
+    if runtime:
+        call.agent, call.release, call.token = runtime.agent, runtime.release, runtime.key
+        call.requested_name = runtime.called_by(actor)
+    if key:
+        call.key = key
+        if earlier := _made_before(call):
+            return earlier
+    call.gives_up_at = Now() + QUEUE_TIMEOUT
+    try:
+        with transaction.atomic():
+            _refuse_too_many(call, actor)
+            if key:
+                CallId.objects.create(key=key, digest=_digest(call))
+            call.save()
+            version = {"version": call.version.name, "ordinal": call.version.ordinal}
+            facts: dict[str, Any] = {"call": call.pk, **version}
+            if forgotten := _forget_old(call.tool):
+                facts["calls_forgotten"] = forgotten
+            verb = "run" if call.continues is None else "continue"
+            why = runtime.why if runtime else ""
+            audit.record(actor, verb, call.tool, after=facts, why=why, agent=call.agent)
+            transaction.on_commit(lambda: send(call.pk))
+    except IntegrityError as exc:
+        if "one_active_continuation" in str(exc):
+            message = "This call is being continued already."
+            raise DomainError("already_continued", message, status=409) from exc
+        if earlier := _made_before(call):
+            return earlier
+        raise
+    return Call.objects.get(pk=call.pk)
+
+
+def _refuse_too_many(call: Call, actor: User) -> None:
+    """Counts behind a lock, or calls that come at once would each be counted before the others are there."""
+    if call.token_id is not None:
+        keys = ApiToken.objects.select_for_update(no_key=True).filter(pk=call.token_id)
+        most, whose = keys.values_list("calls_at_once", flat=True).get(), "with this key"
+    else:
+        people = User.objects.select_for_update(no_key=True).filter(pk=actor.pk)
+        people.values_list("pk", flat=True).get()
+        most, whose = CALLS_AT_ONCE, "of yours"
+    active = Call.objects.filter(requested_by=actor, token=call.token_id, status__in=ACTIVE_CALLS)
+    if active.count() >= most:
+        raise TooManyCallsError(most, whose)
+
+
+def _made_before(call: Call) -> Call | None:
+    """The call that was made with this key before. Raises DomainError if that was another one, and if it is
+    known only that there was one."""
+    made = CallId.objects.filter(key=call.key).first()
+    existing = Call.objects.filter(key=call.key).first()
+    if made:
+        known = made.digest
+    elif existing:
+        known = _digest(existing)
+    else:
+        return None
+    if known != _digest(call):
+        raise DomainError("key_taken", "Another call was made with this id. Take a new one.", status=409)
+    if existing is None:
+        message = (
+            "This call was made before and is not made again. What came of it is not kept any more. "
+            "To run the tool once more, take a new id."
+        )
+        raise DomainError("call_forgotten", message, status=409)
+    return existing
+
+
+def _digest(call: Call) -> str:
+    """Of what is asked, and by whom: calls that agree in it are one call."""
+    facts = ("tool_id", "version_id", "requested_by_id", "token_id", "agent", "continues_id", "arguments")
+    return digest([getattr(call, fact) for fact in facts])
+
+
+def _forget_old(tool: Tool) -> int:
+    """Keeps the newest; how many went."""
+    finished = Call.objects.filter(tool=tool, status=CallStatus.FINISHED)
+    oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
+    return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
+
+
+def forget_ids() -> None:
+    """Once an hour: ids that are so old that a client no longer repeats a call with them."""
+    CallId.objects.filter(made_at__lt=Now() - IDS_KEPT).delete()
+
+
+def send(call_id: int) -> None:
+    """Tell a worker. If the broker is away the row stays queued, and `sweep` sends again."""
+    queued = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED)
+    queued.update(sent_at=Now())
+    if not task_dispatch.give(partial(current_app.send_task, TASK, args=[call_id]), f"call {call_id}"):
+        queued.update(sent_at=None)
+
+
+def sweep(calls: QuerySet[Call] | None = None) -> None:
+    """End calls that no worker took up or whose worker died; send again what no worker has heard of."""
+    calls = Call.objects.all() if calls is None else calls
+    late = calls.filter(gives_up_at__lt=Now())
+    for status, code, message, can_retry in (
+        (CallStatus.QUEUED, "NO_WORKER", results.NO_WORKER, True),
+        (CallStatus.RUNNING, "WORKER_LOST", results.WORKER_LOST, None),
+    ):
+        outcome = replace(outcomes.failed("unavailable", code, message), can_retry=can_retry)
+        late.filter(status=status).update(**results.ending(outcome, []))
+    waiting = calls.filter(status=CallStatus.QUEUED)
+    unheard = waiting.filter(sent_at=None) | waiting.filter(sent_at__lt=Now() - RESEND_AFTER)
+    for call_id in unheard.values_list("pk", flat=True)[:100]:
+        send(call_id)
+
+
+def settled(call: Call) -> Call:
+    """The call as it is now; one that is past its time is ended on the way, without waiting for `sweep`."""
+    if call.is_active:
+        sweep(Call.objects.filter(pk=call.pk))
+        call.refresh_from_db()
+    return call
+
+
+def wait_for(call: Call, seconds: float) -> Call:
+    """The finished call, or as far as it is after so many seconds."""
+    ends, pause = time.monotonic() + seconds, 0.02
+    while call.is_active and (left := ends - time.monotonic()) > 0:
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, 0.2)
+        call.refresh_from_db(fields=["status"])
+    call.refresh_from_db()
+    return settled(call)
