@@ -234,7 +234,7 @@ def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
             in_a_thread(enumeration_runs.tick)
             assert in_a_thread(enumeration_runs.perform, run.pk).status == "running"
 
-    monkeypatch.setattr(enumeration_runs.recording, "crashpoint", meanwhile)
+    monkeypatch.setattr(enumeration_runs.store, "crashpoint", meanwhile)
     assert enumeration_runs.perform(run.pk).status == "succeeded"
     run.refresh_from_db()
     endpoint.refresh_from_db()
@@ -305,7 +305,7 @@ def test_an_endpoint_that_is_removed_while_its_run_is_recorded_gets_no_tools(end
         if point == "record-versions":
             in_a_thread(partial(Endpoint.objects.update, removed_at=timezone.now()))
 
-    monkeypatch.setattr(enumeration_runs.recording, "crashpoint", meanwhile)
+    monkeypatch.setattr(enumeration_runs.store, "crashpoint", meanwhile)
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error_code, Tool.objects.count()) == ("failed", "ENDPOINT_REMOVED", 0)
 
@@ -350,7 +350,7 @@ def test_a_list_of_an_address_that_the_endpoint_has_left_is_not_recorded(endpoin
 
 def test_nor_when_it_leaves_while_the_run_is_recorded(endpoint, sent, move, monkeypatch):
     monkeypatch.setattr(
-        enumeration_runs.recording, "crashpoint", lambda point: move() if point == "record-versions" else None
+        enumeration_runs.store, "crashpoint", lambda point: move() if point == "record-versions" else None
     )
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     ended_as_moved(run, sent)
@@ -415,13 +415,13 @@ def test_an_endpoint_that_is_due_again_while_it_is_read_waits_for_the_end(endpoi
 
 def test_a_worker_that_wakes_up_late_writes_nothing(endpoint, monkeypatch):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
-    record = enumeration_runs.recording.record
+    record = enumeration_runs.store.record
 
     def after_a_long_sleep(run, harvest):
         Run.objects.update(attempt=9)
         record(run, harvest)
 
-    monkeypatch.setattr(enumeration_runs.recording, "record", after_a_long_sleep)
+    monkeypatch.setattr(enumeration_runs.store, "record", after_a_long_sleep)
     enumeration_runs.perform(run.pk)
     assert Tool.objects.count() == 0
     run.refresh_from_db()

@@ -476,7 +476,7 @@ def test_change_that_is_refused_leaves_no_row(admin):
 def test_endpoint_is_removed_while_its_run_is_being_recorded(vendor, admin, monkeypatch):
     endpoint = make_endpoint(url=vendor.url)
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
-    finish = enumeration_runs.recording.finish
+    finish = enumeration_runs.store.finish
     removing = threading.Thread(target=remove, args=(endpoint.pk, admin))
 
     def finish_slowly(run, **changes):
@@ -485,7 +485,7 @@ def test_endpoint_is_removed_while_its_run_is_being_recorded(vendor, admin, monk
         removing.join(0.3)
         return is_ours
 
-    monkeypatch.setattr(enumeration_runs.recording, "finish", finish_slowly)
+    monkeypatch.setattr(enumeration_runs.store, "finish", finish_slowly)
     enumeration_runs.perform(run.pk)
     removing.join()
 
