@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 logger = logging.getLogger(__name__)
 
 WORKERS_LOOK_EVERY = 10.0  # seconds
-TICK = "catalog.enumeration.runs.tick"
+TICK = "catalog.enumeration.schedule.tick"
 WORK = (TICK, "catalog.calls.queue.sweep", "catalog.notifications.dispatch.tick")
 
 

@@ -312,7 +312,7 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "pegboard.beat:InProcessScheduler"
 CELERY_BEAT_SCHEDULE = {
-    "tick": {"task": "catalog.enumeration.runs.tick", "schedule": 5.0},
+    "tick": {"task": "catalog.enumeration.schedule.tick", "schedule": 5.0},
     "inspect": {"task": "catalog.tasks.inspect_pending", "schedule": 60.0, "options": {"expires": 60}},
     "calls": {"task": "catalog.calls.queue.sweep", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},

@@ -20,8 +20,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import bounds
-from catalog.enumeration import store
-from catalog.enumeration.store import LostLeaseError
+from catalog.enumeration import lease
+from catalog.enumeration.lease import LostLeaseError
 from catalog.models import KeptReply, Run
 from catalog.models.runs import ACTIVE
 from catalog.protocols import base
@@ -120,7 +120,7 @@ class Replies:
     def _write(self, heard: _Heard, fresh: Mapping[str, Reply]) -> None:
         rows = [self._row(heard.reader, request, reply) for request, reply in fresh.items()]
         with transaction.atomic():
-            began = store.lock(self._run)
+            began = lease.lock(self._run)
             found = KeptReply.objects.filter(endpoint=self._run.endpoint_id)
             if not heard.stored:
                 found.exclude(pk__in=[kept.pk for kept in heard.kept.values()]).delete()

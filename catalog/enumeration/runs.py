@@ -1,32 +1,30 @@
 """Enumeration: one run is one row, from the wish to read an endpoint to its recorded result.
 
 The row comes first and the message after it carries only its id; the truth is in PostgreSQL and the
-queue is a hint. A run is claimed by compare-and-set with a lease; `attempt` is the fencing token. A
-heartbeat keeps the lease; a run whose lease has run out is taken up again by `tick`, which needs
-neither the broker nor the worker that died. docs/decisions/0004-enumeration.md says why.
+queue is a hint. A worker claims a run with a lease (lease.py) that its heartbeat keeps (heartbeat.py); a run
+whose lease has run out is taken up again (schedule.py). docs/decisions/0004-enumeration.md says why.
 """
 
 import logging
 import math
 import random
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 
 from celery import current_app
-from django.db import Error as DatabaseError
-from django.db import IntegrityError, connection, transaction
-from django.db.models import DurationField, F, Q, QuerySet
-from django.db.models.functions import Greatest, Least, Now
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 
 from catalog import worker_audit
 from catalog.credentials import circuit_breaker, sessions
-from catalog.enumeration import kept_replies, last_reply, listing, slow_vendors, store
+from catalog.enumeration import kept_replies, last_reply, lease, listing, slow_vendors, store
+from catalog.enumeration.heartbeat import Heartbeat
+from catalog.enumeration.lease import LostLeaseError
 from catalog.enumeration.staging import Harvest
-from catalog.enumeration.store import EndpointMovedError, EndpointRemovedError, LostLeaseError
+from catalog.enumeration.store import EndpointMovedError, EndpointRemovedError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
@@ -46,20 +44,12 @@ from people.models import User
 
 logger = logging.getLogger(__name__)
 
-LEASE = timedelta(seconds=30)
-HEARTBEAT_SECONDS = 1.0
-# Of a long reading, this much is lost with its worker.
-STORE_SECONDS = 10.0
 # A long reading then gives its process back and goes on from what it has kept. Between that and the end of
 # a worker's patience (CELERY_TASK_SOFT_TIME_LIMIT) lie one request with its repetitions and the record.
 PART_SECONDS = 180.0
 # For a reading that cannot be divided.
 WHOLE_SECONDS = 300.0
-RESEND_AFTER = timedelta(seconds=20)
-RESEND_AT_LEAST_EVERY = timedelta(minutes=5)
-MAX_ATTEMPTS = 3
 MAY_LOSE_PERCENT = 30
-STARTS_PER_TICK = 100
 TASK = "catalog.tasks.enumerate_endpoint"
 RUN_SECONDS = Histogram(
     "pegboard_run_seconds",
@@ -69,8 +59,6 @@ RUN_SECONDS = Histogram(
 )
 
 OnProgress = Callable[[int, int, int], None]
-# A run that is taken up again counts from the first page.
-_NOTHING_READ = {"pages": 0, "seen": 0, "rejected": 0}
 
 
 class _GiveWayError(Exception):
@@ -95,14 +83,14 @@ def request_run(
         raise DomainError(
             "endpoint_removed", "This endpoint was removed, so it is not read any more.", status=409
         )
-    run, is_new = _queue(endpoint, trigger, actor, may_withdraw)
+    run, is_new = queue(endpoint, trigger, actor, may_withdraw)
     if is_new and trigger != Trigger.COMMAND:
         crashpoint("queued")
         transaction.on_commit(partial(send, run.pk), robust=True)
     return run
 
 
-def _queue(
+def queue(
     endpoint: Endpoint,
     trigger: Trigger,
     actor: User | None,
@@ -110,7 +98,7 @@ def _queue(
     *,
     is_late: bool = False,
 ) -> tuple[Run, bool]:
-    """Locks the endpoint before it writes the run, as `_start_due` does: neither waits for the other."""
+    """Locks the endpoint before it writes the run, as `schedule.tick` does: neither waits for the other."""
     while True:
         active = Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).first()
         if active and (may_withdraw is None or _confirm_active(active, actor, may_withdraw)):
@@ -181,79 +169,25 @@ def confirm_held(run: Run, *, actor: User) -> Run:
     return request_run(endpoint, trigger=Trigger.PERSON, actor=actor, may_withdraw=run.would_withdraw)
 
 
-def tick() -> None:
-    """Start what is due, take up what died, send what nobody picked up. Safe at any time, and twice."""
-    _start_due()
-    _take_up_dead()
-    kept_replies.forget_old()
-    for run_id in _waiting().values_list("pk", flat=True):
-        if not send(run_id):
-            return
-
-
-def _start_due() -> None:
-    with transaction.atomic():
-        late = set(Endpoint.objects.late().values_list("pk", flat=True))
-        due = Endpoint.objects.due().exclude(runs__status__in=ACTIVE).exclude(circuit__open_until__gt=Now())
-        locked = due.select_for_update(skip_locked=True, no_key=True, of=("self",)).select_related("vendor")
-        for endpoint in locked.order_by("next_due_at")[:STARTS_PER_TICK]:
-            _queue(endpoint, Trigger.SCHEDULE, None, None, is_late=endpoint.pk in late)
-
-
-def _take_up_dead() -> None:
-    """A run that is being recorded holds its row's lock and is skipped, however old its lease is."""
-    with transaction.atomic():
-        dead = Run.objects.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
-        locked = dead.select_for_update(skip_locked=True, of=("self",)).select_related("endpoint")
-        for run in locked:
-            if run.attempt < MAX_ATTEMPTS:
-                Run.objects.filter(pk=run.pk).update(status=RunStatus.QUEUED, sent_at=None)
-            else:
-                _park(run)
-
-
-def _park(run: Run) -> None:
-    message = (
-        f"Reading this endpoint ended the worker {MAX_ATTEMPTS} times, so this run is given up. "
-        "Look at the worker's log, then read again by hand. It is tried again by itself in a day."
-    )
-    try:
-        _fail(run, "PARKED", message, circuit_breaker.MAX_WAIT.total_seconds())
-    except EndpointMovedError as moved:
-        _start_over(run, moved)
-
-
-def _waiting() -> QuerySet[Run]:
-    """Queued, and no worker was told lately. The longer it waits, the rarer: no queue shall fill up."""
-    waited = Greatest(F("sent_at") - F("queued_at"), RESEND_AFTER, output_field=DurationField())
-    pause = Least(waited, RESEND_AT_LEAST_EVERY, output_field=DurationField())
-    is_stale = Q(sent_at=None) | Q(sent_at__lt=Now() - pause)
-    return Run.objects.filter(is_stale, status=RunStatus.QUEUED).order_by("pk")
-
-
 def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     """Read and record one queued run. Does nothing when another worker has claimed it or it is finished."""
     crashpoint("received")
-    run = _claim(run_id)
+    run = lease.claim(run_id)
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
     began = time.monotonic()
     was_slow = slow_vendors.is_slow(run)
     with log_context.about(run_id=run.pk, endpoint_id=run.endpoint_id):
-        _perform(run, on_progress)
+        try:
+            _read_and_record(run, on_progress)
+        except EndpointMovedError as moved:
+            start_over(run, moved)
         run.refresh_from_db()
         if (was_slow or run.put_aside) and (waiting := slow_vendors.next_waiting()):
             send(waiting)
         logger.info("reading ended: %s, %s tools seen", run.error_code or run.status, run.seen)
     RUN_SECONDS.observe(time.monotonic() - began, run.endpoint.protocol)
     return run
-
-
-def _perform(run: Run, on_progress: OnProgress | None) -> None:
-    try:
-        _read_and_record(run, on_progress)
-    except EndpointMovedError as moved:
-        _start_over(run, moved)
 
 
 def _read_and_record(run: Run, on_progress: OnProgress | None) -> None:
@@ -267,7 +201,7 @@ def _read_and_record(run: Run, on_progress: OnProgress | None) -> None:
         crashpoint("recorded")
     except _GiveWayError:
         replies.store()
-        _put_aside(run)
+        lease.give_back(run)
     except LostLeaseError:
         if heart.has_moved:
             raise EndpointMovedError from None
@@ -294,109 +228,25 @@ def _fail_as_told(part: "_Part", exc: ProtocolError | DomainError) -> None:
     if may_resume := isinstance(exc, UnavailableError) and exc.code != "UNSTABLE":
         part.replies.store()
     wait = getattr(exc, "retry_after", None)
-    _fail(run, exc.code, exc.message, wait, heart.progress, heart.heard, may_resume=may_resume)
+    fail(run, exc.code, exc.message, wait, heart.progress, heart.heard, may_resume=may_resume)
 
 
-def _fail_of_itself(run: Run, exc: Exception, heart: "_Heartbeat") -> None:
+def _fail_of_itself(run: Run, exc: Exception, heart: Heartbeat) -> None:
     found = db_errors.outage(exc)
     code = found.code.upper() if found else "INTERNAL"
     message = found.message if found else "Pegboard itself failed here; its log says more."
     message += " The catalog is as it was."
-    _fail(run, code, message, progress=heart.progress, heard=heart.heard)
+    fail(run, code, message, progress=heart.progress, heard=heart.heard)
 
 
 @transaction.atomic
-def _start_over(run: Run, moved: EndpointMovedError) -> None:
+def start_over(run: Run, moved: EndpointMovedError) -> None:
     """The endpoint is not judged by what its old address did. While it is paused, no run begins by itself."""
     if not store.finish(run, status=RunStatus.FAILED, error_code=moved.code, error_message=moved.message):
         return
     endpoint = Endpoint.objects.get(pk=run.endpoint_id)
     if endpoint.is_live and not endpoint.is_paused:
         request_run(endpoint, trigger=Trigger.SCHEDULE)
-
-
-def _put_aside(run: Run) -> None:
-    """Back into the queue. Nothing more is written under this number, so the next to claim it may have it."""
-    ours = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
-    if ours.update(
-        status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, put_aside=True
-    ):
-        logger.info("run %s has had its part, and goes on in the slow lane", run.pk)
-
-
-@transaction.atomic
-def _claim(run_id: int) -> Run | None:
-    """The run with its fencing token, if nobody else has it and its vendor is not to wait for its turn."""
-    runs = Run.objects.filter(pk=run_id).select_related("endpoint__vendor", "endpoint__credential")
-    dead = runs.filter(status=RunStatus.RUNNING, lease_until__lt=Now(), attempt__lt=MAX_ATTEMPTS)
-    # Whoever holds a queued run's lock lets go at once; a dead one's may be recording after all.
-    queued = runs.filter(status=RunStatus.QUEUED).select_for_update(of=("self",))
-    run = queued.first() or dead.select_for_update(skip_locked=True, of=("self",)).first()
-    if run and not slow_vendors.may_start(run):
-        return None
-    if run:
-        run.status, run.attempt = RunStatus.RUNNING, run.attempt + 1
-        Run.objects.filter(pk=run_id).update(
-            status=run.status,
-            attempt=run.attempt,
-            lease_until=Now() + LEASE,
-            started_at=Now(),
-            **_NOTHING_READ,
-        )
-    return run
-
-
-class _Heartbeat:
-    """Keeps the lease and what was read, and shows the progress, from a thread and a connection of its own.
-
-    The main thread may wait for the vendor meanwhile. It learns from `is_lost` that another worker
-    has taken the run up, or that the endpoint has moved: `has_moved`.
-    """
-
-    def __init__(self, run: Run, replies: kept_replies.Replies) -> None:
-        self.progress: dict[str, int] = {}
-        self.heard = last_reply.heard()
-        self.is_lost = False
-        self.has_moved = False
-        self.must_give_way = False
-        self._run = run
-        self._replies = replies
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=f"heartbeat-{run.pk}", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
-        began = stored = time.monotonic()
-        try:
-            while not self._done.wait(HEARTBEAT_SECONDS):
-                now = time.monotonic()
-                self.is_lost = not self._extend(now - began)
-                if now - stored >= STORE_SECONDS:
-                    self._replies.store()
-                    stored = now
-        finally:
-            connection.close()
-
-    def _extend(self, seconds: float) -> bool:
-        mine = Run.objects.filter(pk=self._run.pk, attempt=self._run.attempt, status=RunStatus.RUNNING)
-        try:
-            is_mine = bool(mine.update(lease_until=Now() + LEASE, **self.progress))
-            self.has_moved = not store.as_it_was_read(self._run).exists()
-            self.must_give_way = slow_vendors.must_give_way(self._run, seconds, self._replies.answered)
-        except DatabaseError as exc:
-            # Away for a moment, perhaps. The lease is still ours until somebody else has it.
-            logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
-            connection.close()
-            return True
-        return is_mine and not self.has_moved
 
 
 class _Part:
@@ -408,7 +258,7 @@ class _Part:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.replies = kept_replies.Replies(run, self.go_on)
-        self.heart = _Heartbeat(run, self.replies)
+        self.heart = Heartbeat(run, self.replies)
         self.is_last = False
         self.began = time.monotonic()
 
@@ -504,7 +354,7 @@ def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
             worker_audit.tell_held(run, held.code, held.message, len(held.harvest.missing))
 
 
-def _fail(
+def fail(
     run: Run,
     code: str,
     message: str,

@@ -1,7 +1,6 @@
 """Records one complete enumeration: everything in one transaction, and only while the run is still ours."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import partial
 
 from django.db import connection, transaction
@@ -9,6 +8,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from catalog import worker_audit
+from catalog.enumeration import lease
 from catalog.enumeration.merge import merge
 from catalog.enumeration.staging import Harvest
 from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
@@ -27,10 +27,6 @@ RUNS = Counter(
     "Readings of endpoints that ended: “ok” or the code of what went wrong.",
     ("protocol", "outcome"),
 )
-
-
-class LostLeaseError(Exception):
-    """Another worker has taken this run up; nothing may be written for it any more."""
 
 
 class EndpointRemovedError(DomainError):
@@ -75,7 +71,7 @@ def record(run: Run, harvest: Harvest) -> None:
     meanwhile.
     """
     with transaction.atomic():
-        lock(run)
+        lease.lock(run)
         crashpoint("record-locked")
         _lock_tools(harvest)
         if harvest.added or harvest.changed:
@@ -99,18 +95,6 @@ def record(run: Run, harvest: Harvest) -> None:
         _remember(run, harvest.known_pages)
         _succeed(run, harvest)
         crashpoint("record-commit")
-
-
-def lock(run: Run) -> datetime:
-    """First in the transaction, and no more than a lock: who asks for a run meanwhile need not wait.
-
-    Gives when this attempt began. Raises LostLeaseError.
-    """
-    ours = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
-    began = ours.select_for_update(no_key=True).values_list("started_at", flat=True).first()
-    if began is None:
-        raise LostLeaseError
-    return began
 
 
 def _lock_tools(harvest: Harvest) -> None:
@@ -203,8 +187,7 @@ def _return(run: Run, tools: Sequence[int]) -> None:
 
 def finish(run: Run, may_resume: bool = False, /, **changes: object) -> bool:
     """The last word on a run, if it is still ours. Only one that broke off leaves replies to go on from."""
-    ours = Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
-    is_ours = bool(ours.update(finished_at=Now(), lease_until=None, **changes))
+    is_ours = bool(lease.held(run).update(finished_at=Now(), lease_until=None, **changes))
     if is_ours:
         if not may_resume:
             KeptReply.objects.filter(endpoint=run.endpoint_id).delete()

@@ -28,7 +28,7 @@ from catalog import worker_audit
 from catalog.credentials import sessions
 from catalog.credentials.circuit_breaker import is_about_token
 from catalog.enumeration import listing
-from catalog.enumeration.store import LostLeaseError
+from catalog.enumeration.lease import LostLeaseError
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE

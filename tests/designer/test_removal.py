@@ -5,6 +5,7 @@ from rest_framework.test import APIClient
 
 from catalog.credentials import operations as credential_operations
 from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import schedule
 from catalog.models import Credential, Endpoint, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
@@ -110,7 +111,7 @@ def test_a_published_release_answers_the_same_bytes_afterwards(shop, admin, whol
 
 def test_nothing_reads_a_removed_endpoint(shop, admin):
     vendor_operations.remove_endpoint(shop, actor=admin)
-    enumeration_runs.tick()
+    schedule.tick()
     assert not shop.runs.exists()
     shop.refresh_from_db()
     with pytest.raises(enumeration_runs.DomainError, match="was removed"):
@@ -133,7 +134,7 @@ def test_a_person_who_leaves_loses_their_keys_and_leaves_their_agents(shop, admi
     made = client_of(bob).post("/api/v1/keys/", {"name": "ci", "scopes": ["read"]}, format="json").json()
     assert api.patch(f"/api/v1/users/{bob.pk}/", {"is_active": False}, format="json").status_code == 200
     api.patch(f"/api/v1/users/{bob.pk}/", {"is_active": True}, format="json")
-    answer = APIClient().get("/api/v1/tools/", headers={"authorization": f"Bearer {made['token']}"})
+    answer = APIClient().get("/api/v1/tools/", headers={"authorization": f"Bearer {made['key']}"})
     assert (answer.status_code, answer.json()["code"]) == (401, "revoked_key")
     assert AuditEntry.objects.get(action="revoke key").why == "bob was deactivated."
     assert api.get("/api/v1/agents/bobs/").status_code == 200

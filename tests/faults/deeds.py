@@ -61,16 +61,16 @@ def work_off(runs: list[int]) -> None:
 
 def long_task(run: int) -> None:
     """The same with a heart that beats so fast that every reading is a long one."""
-    from catalog.enumeration import runs as enumeration_runs
+    from catalog.enumeration import heartbeat
 
-    enumeration_runs.HEARTBEAT_SECONDS, enumeration_runs.STORE_SECONDS = 0.02, 0.0
+    heartbeat.HEARTBEAT_SECONDS, heartbeat.STORE_SECONDS = 0.02, 0.0
     task(run)
 
 
 def tick() -> None:
-    from catalog.enumeration import runs as enumeration_runs
+    from catalog.enumeration import schedule
 
-    enumeration_runs.tick()
+    schedule.tick()
 
 
 def found(url: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rest_framework.test import APIClient
 
 from catalog import tasks
 from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import schedule
 from catalog.models import Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.runs import Trigger
@@ -170,7 +171,7 @@ class Machine(RuleBasedStateMachine):
         if self.worker.start("task", run.pk, crash=point).wait().status < 0:
             self.tell("worker killed in a game")
         let_the_lease_run_out()
-        enumeration_runs.tick()
+        schedule.tick()
         tasks.enumerate_endpoint(run.pk)
         self.model.read()
 

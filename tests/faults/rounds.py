@@ -8,6 +8,7 @@ from random import Random
 from django.utils import timezone
 
 from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import schedule
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from tests.factories import make_endpoint
@@ -89,7 +90,7 @@ class KillRounds:
         self.killed += child.wait().status < 0
         began = time.monotonic()
         let_the_lease_run_out()
-        enumeration_runs.tick()
+        schedule.tick()
         children = [self.worker.start("task", run.pk) for _ in range(2)]
         for each in children:
             each.wait()

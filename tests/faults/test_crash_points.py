@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from catalog import invariants
-from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import schedule
 from catalog.models import Run, Tool
 from people.models import Role
 from tests.factories import make_user
@@ -92,7 +92,7 @@ def _undisturbed() -> dict[str, Any]:
 def resume(run: int, worker, vendor: Vendor) -> None:
     """Two workers hear of it at once; one of them reads."""
     let_the_lease_run_out()
-    enumeration_runs.tick()
+    schedule.tick()
     vendor.requests.clear()
     children = [worker.start("task", run) for _ in range(2)]
     assert [child.wait().status for child in children] == [0, 0]
@@ -188,7 +188,7 @@ def test_a_worker_that_wakes_up_before_it_is_replaced_finds_itself_fenced(vendor
     run = worker.do("request", endpoint.pk, ada)
     zombie = stop_at(worker, "staged", "task", run)
     let_the_lease_run_out()
-    enumeration_runs.tick()
+    schedule.tick()
     second = stop_at(worker, "staged", "task", run)
     zombie.kill(signal.SIGCONT)
     assert zombie.wait().status == 0
@@ -210,7 +210,7 @@ def test_a_worker_that_sleeps_inside_the_transaction_is_thrown_out(undisturbed, 
     while Run.objects.get(pk=run).status != "queued":
         assert time.monotonic() < deadline
         time.sleep(0.1)
-        enumeration_runs.tick()
+        schedule.tick()
     resume(run, worker, vendor)
     assert dump() == undisturbed
     zombie.kill(signal.SIGCONT)
@@ -224,7 +224,7 @@ def test_a_run_that_kills_its_worker_three_times_is_given_up(vendor, worker):
     for _ in range(3):
         assert worker.start("task", run, crash="page:2").wait().status == -signal.SIGKILL
         let_the_lease_run_out()
-        enumeration_runs.tick()
+        schedule.tick()
     row = Run.objects.select_related("endpoint").get(pk=run)
     assert (row.status, row.error_code) == ("failed", "PARKED")
     assert row.endpoint.next_due_at > timezone.now() + timedelta(hours=23)

@@ -2,7 +2,7 @@
 
 Counted, not timed: a worker of a few processes reads all twenty, and the sixteen others are done while the
 four still hang. What is left of a worker's processes is what decides how long that takes; see
-tests/hostile/test_lanes.py for how many are shipped, and soak/hanging.py for the times.
+tests/hostile/test_slow_vendors.py for how many are shipped, and soak/hanging.py for the times.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
 import pytest
 
-from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import heartbeat
 
 
 @pytest.fixture(autouse=True)
 def no_heartbeat(monkeypatch):
     """It would look from a connection of its own, which sees nothing of what a test rolls back."""
-    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 3600)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 3600)

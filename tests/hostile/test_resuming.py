@@ -11,7 +11,7 @@ from django.utils import timezone
 from catalog import bounds
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
-from catalog.enumeration import kept_replies, known_pages, listing, store
+from catalog.enumeration import kept_replies, known_pages, lease, listing, schedule
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
@@ -242,10 +242,10 @@ def test_after_an_hour_the_list_is_read_from_its_beginning(bench):
     KeptReply.objects.update(since=timezone.now() - timedelta(minutes=61))
     assert reads(bench)[1][:3] == [1, 2, 3]
     breaks_off(bench)
-    enumeration_runs.tick()
+    schedule.tick()
     assert KeptReply.objects.exists()
     KeptReply.objects.update(since=timezone.now() - timedelta(minutes=61))
-    enumeration_runs.tick()
+    schedule.tick()
     assert not KeptReply.objects.exists()
 
 
@@ -322,10 +322,8 @@ def test_a_run_that_is_given_up_leaves_nothing_to_go_on_from(bench):
     breaks_off(bench)
     run = enumeration_runs.request_run(bench.endpoint, trigger=Trigger.COMMAND)
     past = timezone.now() - timedelta(seconds=1)
-    Run.objects.filter(pk=run.pk).update(
-        status="running", attempt=enumeration_runs.MAX_ATTEMPTS, lease_until=past
-    )
-    enumeration_runs.tick()
+    Run.objects.filter(pk=run.pk).update(status="running", attempt=lease.MAX_ATTEMPTS, lease_until=past)
+    schedule.tick()
     assert Run.objects.get(pk=run.pk).error_code == "PARKED"
     assert not KeptReply.objects.exists()
 
@@ -357,7 +355,7 @@ def test_a_list_read_in_several_runs_may_be_no_longer_than_one_read_in_one(bench
 @on("a2t")
 def test_whoever_lost_the_run_keeps_nothing(bench):
     run = enumeration_runs.request_run(bench.endpoint, trigger=Trigger.COMMAND)
-    run = enumeration_runs._claim(run.pk)
+    run = lease.claim(run.pk)
     replies = kept_replies.Replies(run)
     with sessions.open_session(bench.endpoint) as session:
         talk = replies.over(session, "a2t")
@@ -369,8 +367,8 @@ def test_whoever_lost_the_run_keeps_nothing(bench):
     Run.objects.filter(pk=run.pk).update(attempt=2)
     replies.store()
     assert KeptReply.objects.count() == 1
-    with pytest.raises(store.LostLeaseError):
-        store.lock(run)
+    with pytest.raises(lease.LostLeaseError):
+        lease.lock(run)
 
 
 class OldServer:

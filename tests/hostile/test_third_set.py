@@ -76,7 +76,7 @@ def test_a_person_and_the_scheduler_who_start_one_reading_do_not_stop_each_other
         person.start()
         while not _somebody_waits_for_a_lock():
             time.sleep(0.01)
-        run, is_new = enumeration_runs._queue(endpoint, Trigger.SCHEDULE, None, None)
+        run, is_new = enumeration_runs.queue(endpoint, Trigger.SCHEDULE, None, None)
     person.join(30)
     assert (started, is_new) == ([run], True)
 

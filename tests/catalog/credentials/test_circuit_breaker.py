@@ -9,6 +9,7 @@ from catalog.calls import invocation, queue
 from catalog.credentials import circuit_breaker
 from catalog.credentials.circuit_breaker import back_off
 from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import schedule
 from catalog.models import Call, Endpoint, Run, Tool, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from catalog.protocols.base import Outcome
@@ -197,7 +198,7 @@ def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api, monkeypatch)
     assert designer_api.get(f"/api/v1/tools/{other.pk}/").data["unavailable_until"] is None
     assert designer_api.get(f"/api/v1/endpoints/{tool.endpoint_id}/").data["unavailable_until"] is None
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
-    enumeration_runs._start_due()
+    schedule._start_due()
     assert Run.objects.filter(endpoint=tool.endpoint, trigger=Trigger.SCHEDULE).exists()
 
 
@@ -213,10 +214,10 @@ def test_reading_that_is_told_to_wait_keeps_back_readings_and_all_calls():
         assert call(version).error_code == "CIRCUIT_OPEN"
         assert len(vendor.requests) == asked
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
-    enumeration_runs._start_due()
+    schedule._start_due()
     assert not Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
     moved(endpoint, 3_600)
-    enumeration_runs._start_due()
+    schedule._start_due()
     assert Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog.enumeration import kept_replies, store
+from catalog.enumeration import heartbeat, kept_replies, lease
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
@@ -134,7 +134,7 @@ def test_the_time_of_all_parts_together_has_a_bound_that_says_how_to_raise_it(lo
 
 def test_what_another_process_reads_now_is_not_read_on(long_list, told, monkeypatch):
     """A worker that slept through its lease stops before its next request."""
-    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.01)
 
     def steal(number, document):
         if number == 2:
@@ -152,7 +152,7 @@ def test_who_lost_the_lease_asks_for_nothing_more_in_the_middle_of_a_page():
     part = enumeration_runs._Part(enumeration_runs.request_run(make_endpoint(), trigger=Trigger.COMMAND))
     part.go_on()
     part.heart.is_lost = True
-    with pytest.raises(store.LostLeaseError):
+    with pytest.raises(lease.LostLeaseError):
         part.go_on()
 
 

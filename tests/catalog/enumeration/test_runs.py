@@ -15,6 +15,7 @@ from django.db.models import F
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
+from catalog.enumeration import heartbeat, schedule
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Circuit, Endpoint, Run, Tool
 from catalog.models.runs import Trigger
@@ -105,12 +106,12 @@ def test_tick_starts_what_is_due_at_its_own_interval(endpoint, sent):
     later = make_endpoint(next_due_at=timezone.now() + timedelta(minutes=5))
     make_endpoint(is_paused=True)
     make_endpoint(removed_at=timezone.now())
-    enumeration_runs.tick()
+    schedule.tick()
     assert [run.endpoint for run in Run.objects.all()] == [endpoint]
     endpoint.refresh_from_db()
     minutes = (endpoint.next_due_at - timezone.now()).total_seconds() / 60
     assert 53 < minutes < 67
-    enumeration_runs.tick()
+    schedule.tick()
     assert Run.objects.count() == 1
     assert later.runs.count() == 0
 
@@ -118,7 +119,7 @@ def test_tick_starts_what_is_due_at_its_own_interval(endpoint, sent):
 def test_a_run_whose_worker_died_is_taken_up_again(endpoint, sent):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=1, lease_until=timezone.now() - timedelta(seconds=1))
-    enumeration_runs.tick()
+    schedule.tick()
     assert sent == [run.pk, run.pk]
     assert enumeration_runs.perform(run.pk).status == "succeeded"
     assert Run.objects.get().attempt == 2
@@ -127,7 +128,7 @@ def test_a_run_whose_worker_died_is_taken_up_again(endpoint, sent):
 def test_a_run_with_a_live_lease_is_left_alone(endpoint, sent):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=1, lease_until=timezone.now() + timedelta(seconds=20))
-    enumeration_runs.tick()
+    schedule.tick()
     assert sent == [run.pk]
     assert enumeration_runs.perform(run.pk).status == "running"
 
@@ -135,7 +136,7 @@ def test_a_run_with_a_live_lease_is_left_alone(endpoint, sent):
 def test_a_run_that_killed_its_worker_three_times_is_parked(endpoint):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=3, lease_until=timezone.now() - timedelta(seconds=1))
-    enumeration_runs.tick()
+    schedule.tick()
     run.refresh_from_db()
     assert (run.status, run.error_code) == ("failed", "PARKED")
     endpoint.refresh_from_db()
@@ -151,11 +152,11 @@ def test_a_message_that_comes_late_does_not_claim_a_run_that_is_given_up(endpoin
 
 def test_a_message_that_was_lost_is_sent_again(endpoint, sent):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
-    enumeration_runs.tick()
+    schedule.tick()
     assert sent == [run.pk]
     let_time_pass(seconds=30)
-    enumeration_runs.tick()
-    enumeration_runs.tick()
+    schedule.tick()
+    schedule.tick()
     assert sent == [run.pk, run.pk]
 
 
@@ -168,7 +169,7 @@ def test_without_a_worker_the_queue_does_not_fill_up(endpoint, sent):
     enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     for _ in range(6 * 60):
         let_time_pass(minutes=1)
-        enumeration_runs.tick()
+        schedule.tick()
     assert len(sent) < 6 * 60 / 4
 
 
@@ -182,9 +183,9 @@ def test_a_run_waits_for_a_broker_that_is_away_and_goes_out_first_thing(endpoint
 
     with monkeypatch.context() as patch:
         patch.setattr(enumeration_runs.current_app, "send_task", send_task)
-        enumeration_runs.tick()
+        schedule.tick()
     assert len(tries) == 1, "the second one would have waited for nothing as well"
-    enumeration_runs.tick()
+    schedule.tick()
     assert sorted(sent) == sorted(Run.objects.values_list("pk", flat=True))
 
 
@@ -231,7 +232,7 @@ def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
             assert in_a_thread(request) == run
             in_a_thread(partial(vendor_operations.update_endpoint, endpoint, actor=actor, name="New name"))
             Run.objects.update(lease_until=timezone.now() - timedelta(minutes=1))
-            in_a_thread(enumeration_runs.tick)
+            in_a_thread(schedule.tick)
             assert in_a_thread(enumeration_runs.perform, run.pk).status == "running"
 
     monkeypatch.setattr(enumeration_runs.store, "crashpoint", meanwhile)
@@ -260,7 +261,7 @@ def disconnect(queries_like: str = "%") -> None:
 
 
 def test_the_heart_beats_on_after_a_moment_without_the_database(endpoint, vendor, monkeypatch):
-    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.1)
     leases = []
 
     def script(number, document):
@@ -289,7 +290,7 @@ def test_a_run_whose_database_went_away_is_taken_up_again(endpoint, vendor):
         enumeration_runs.perform(run.pk)
     connection.close()
     Run.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    enumeration_runs.tick()
+    schedule.tick()
     assert (enumeration_runs.perform(run.pk).status, Run.objects.get().attempt) == ("succeeded", 2)
 
 
@@ -369,7 +370,7 @@ def test_what_the_old_address_did_is_not_held_against_the_new_one(endpoint, vend
 def test_an_address_that_the_endpoint_has_left_is_not_asked_for_more(
     endpoint, vendor, sent, move, monkeypatch
 ):
-    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.05)
 
     def script(number, document):
         move()
@@ -392,7 +393,7 @@ def test_a_paused_endpoint_that_was_moved_waits(endpoint, vendor):
 def test_after_a_standstill_the_load_spreads_over_the_whole_interval():
     for _ in range(40):
         make_endpoint(next_due_at=timezone.now() - timedelta(hours=3))
-    enumeration_runs.tick()
+    schedule.tick()
     assert Run.objects.count() == 40
     now = timezone.now()
     minutes = sorted(
@@ -406,10 +407,10 @@ def test_after_a_standstill_the_load_spreads_over_the_whole_interval():
 def test_an_endpoint_that_is_due_again_while_it_is_read_waits_for_the_end(endpoint):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=1))
-    enumeration_runs.tick()
+    schedule.tick()
     enumeration_runs.perform(run.pk)
     assert Run.objects.count() == 1
-    enumeration_runs.tick()
+    schedule.tick()
     assert Run.objects.count() == 2
 
 
@@ -453,5 +454,5 @@ def test_a_removed_endpoint_is_not_read(endpoint):
 def test_a_clock_a_day_ahead_starts_nothing_early(endpoint):
     Endpoint.objects.update(next_due_at=timezone.now() + timedelta(minutes=30))
     with time_machine.travel(timezone.now() + timedelta(days=1), tick=True):
-        enumeration_runs.tick()
+        schedule.tick()
     assert Run.objects.count() == 0

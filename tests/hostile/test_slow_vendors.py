@@ -9,8 +9,8 @@ import yaml
 from django.db import connection
 from django.utils import timezone
 
+from catalog.enumeration import heartbeat, lease, slow_vendors
 from catalog.enumeration import runs as enumeration_runs
-from catalog.enumeration import slow_vendors
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from pegboard.local.product import WORKER
@@ -99,7 +99,7 @@ def test_a_hang_enters_it():
 def test_two_workers_look_one_after_the_other(vendor, told):
     """The lock is held to the end of the claim, so that two cannot both find the lane free."""
     run = queued(vendor, "IDLE")
-    enumeration_runs._claim(run.pk)
+    lease.claim(run.pk)
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")
         assert cursor.fetchone()[0] >= 1
@@ -118,7 +118,7 @@ def others(monkeypatch):
     monkeypatch.setattr(slow_vendors, "must_give_way", after_two_pages)
     monkeypatch.setattr(slow_vendors, "PATIENCE", 0.0)
     monkeypatch.setattr(slow_vendors, "SLOW_REPLY", 0.0)
-    monkeypatch.setattr(enumeration_runs, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.01)
     return found
 
 

@@ -1,0 +1,71 @@
+"""Keeps the lease of a run, shows its progress, and stores what was read, while the main thread reads."""
+
+import logging
+import threading
+import time
+from types import TracebackType
+
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.db.models.functions import Now
+
+from catalog.enumeration import kept_replies, last_reply, lease, slow_vendors, store
+from catalog.models import Run
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 1.0
+# Of a long enumeration, this much is lost with its worker.
+STORE_SECONDS = 10.0
+
+
+class Heartbeat:
+    """Keeps the lease and what was read, and shows the progress, from a thread and a connection of its own.
+
+    The main thread may wait for the vendor meanwhile. It learns from `is_lost` that another worker
+    has taken the run up, or that the endpoint has moved: `has_moved`.
+    """
+
+    def __init__(self, run: Run, replies: kept_replies.Replies) -> None:
+        self.progress: dict[str, int] = {}
+        self.heard = last_reply.heard()
+        self.is_lost = False
+        self.has_moved = False
+        self.must_give_way = False
+        self._run = run
+        self._replies = replies
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"heartbeat-{run.pk}", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        began = stored = time.monotonic()
+        try:
+            while not self._done.wait(HEARTBEAT_SECONDS):
+                now = time.monotonic()
+                self.is_lost = not self._extend(now - began)
+                if now - stored >= STORE_SECONDS:
+                    self._replies.store()
+                    stored = now
+        finally:
+            connection.close()
+
+    def _extend(self, seconds: float) -> bool:
+        try:
+            is_mine = bool(lease.held(self._run).update(lease_until=Now() + lease.LEASE, **self.progress))
+            self.has_moved = not store.as_it_was_read(self._run).exists()
+            self.must_give_way = slow_vendors.must_give_way(self._run, seconds, self._replies.answered)
+        except DatabaseError as exc:
+            # Away for a moment, perhaps. The lease is still ours until another worker has claimed the run.
+            logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
+            connection.close()
+            return True
+        return is_mine and not self.has_moved

@@ -1,0 +1,71 @@
+"""Who may write for a run: the worker that has claimed it, until its lease runs out.
+
+A run is claimed by compare-and-set. `attempt` is the fencing token: each claim raises it, and what is
+written under an older one changes no row.
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+
+from catalog.enumeration import slow_vendors
+from catalog.models import Run
+from catalog.models.runs import RunStatus
+
+logger = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=30)
+MAX_ATTEMPTS = 3
+# A run that is taken up again counts from the first page.
+_NOTHING_READ = {"pages": 0, "seen": 0, "rejected": 0}
+
+
+class LostLeaseError(Exception):
+    """Another worker has taken this run up; nothing may be written for it any more."""
+
+
+@transaction.atomic
+def claim(run_id: int) -> Run | None:
+    """The run with its fencing token, unless another worker has it or its vendor waits for its turn."""
+    runs = Run.objects.filter(pk=run_id).select_related("endpoint__vendor", "endpoint__credential")
+    dead = runs.filter(status=RunStatus.RUNNING, lease_until__lt=Now(), attempt__lt=MAX_ATTEMPTS)
+    # The lock of a queued run is held for a moment only; that of a dead one may be held by its record.
+    queued = runs.filter(status=RunStatus.QUEUED).select_for_update(of=("self",))
+    run = queued.first() or dead.select_for_update(skip_locked=True, of=("self",)).first()
+    if run and not slow_vendors.may_start(run):
+        return None
+    if run:
+        run.status, run.attempt = RunStatus.RUNNING, run.attempt + 1
+        Run.objects.filter(pk=run_id).update(
+            status=run.status,
+            attempt=run.attempt,
+            lease_until=Now() + LEASE,
+            started_at=Now(),
+            **_NOTHING_READ,
+        )
+    return run
+
+
+def held(run: Run) -> QuerySet[Run]:
+    """The row of this run while this attempt is still the one that may write."""
+    return Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
+
+
+def lock(run: Run) -> datetime:
+    """When this attempt began. First in the transaction that writes for the run. Raises LostLeaseError."""
+    # No more than this lock: a request for a run that comes meanwhile need not wait.
+    began = held(run).select_for_update(no_key=True).values_list("started_at", flat=True).first()
+    if began is None:
+        raise LostLeaseError
+    return began
+
+
+def give_back(run: Run) -> None:
+    """Back into the queue. Nothing more is written under this number, so the next to claim it may have it."""
+    if held(run).update(
+        status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, put_aside=True
+    ):
+        logger.info("run %s has had its part, and goes on among the slow vendors", run.pk)
