@@ -84,7 +84,7 @@ def ask(server: Server, path: str, digest: str) -> None:
 
 
 def ask_barely(release: Release) -> HttpResponse:
-    """A request, one indexed read of the digest, a reply; nobody is asked who they are."""
+    """A request, one indexed read of the digest, a reply; no sign-in."""
     request = WSGIRequest(RequestFactory().get("/", HTTP_IF_NONE_MATCH=f'"{release.digest}"').environ)
     with connection.cursor() as cursor:
         cursor.execute(

@@ -26,7 +26,7 @@ def status(reports: list[Report]) -> int:
 
 
 def table(reports: list[Report]) -> str:
-    """For people; seconds that nobody had to recover in are left out."""
+    """For people; faults without a recovery are left out."""
     rows = [HEAD, *(row for each in reports for row in _rows(each))]
     sums = totals(reports)
     rows.append(("all", "", f"{sums['faults']:,}", f"{sums['kills']:,}", "", "", "", ""))

@@ -161,10 +161,10 @@ def check_times(field: Field, which: str, age: timedelta) -> None:
 
 
 def stop_for_hours(field: Field, stand: Stand, library: str, endpoints: Sequence[Endpoint]) -> None:
-    """Nobody looked for three hours: each is read once, and the next readings do not come all at once."""
+    """No process looked for three hours: each is read once, and the next readings do not come all at once."""
     begin(stand, library, Clocks((RIGHT, AHEAD), (RIGHT,)))
     seconds = read_all(field, endpoints, "after three hours", AWAY)
-    field.fault("nobody looked for three hours", recovery=seconds, limit=TAKEN_UP_WITHIN)
+    field.fault("no process looked for three hours", recovery=seconds, limit=TAKEN_UP_WITHIN)
     due = sorted(Endpoint.objects.values_list("next_due_at", flat=True))
     widest = max(later - earlier for earlier, later in pairwise(due))
     field.expect(due[-1] - due[0] > INTERVAL / 3, f"the next readings lie within {due[-1] - due[0]}")

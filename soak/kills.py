@@ -22,7 +22,7 @@ def storm(field: Field) -> None:
                 for _, point in KILLED:
                     before = rounds.killed
                     play(field, rounds, f"{point}, round {number}", point)
-                    field.expect(rounds.killed == before + 1, f"round {number}: nobody died at {point}")
+                    field.expect(rounds.killed == before + 1, f"round {number}: no process died at {point}")
     finally:
         worker.stop()
 

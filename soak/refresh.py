@@ -1,4 +1,4 @@
-"""Eight processes want a token that is over, and some are killed: the server revokes whoever asks twice."""
+"""Eight processes want a token that is over, and some are killed: a token sent twice revokes the sign-in."""
 
 import signal
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def die(field: Field, warm: Warm, server: AuthorizationServer, credential: Any) 
         point = POINTS[number % len(POINTS)]
         wear_out(credential)
         ended = warm.start("token", str(credential.pk), crash=f"token-{point}").wait()
-        field.expect(ended.status == -signal.SIGKILL, f"nobody was killed at {point}")
+        field.expect(ended.status == -signal.SIGKILL, f"no process was killed at {point}")
         Grant.objects.update(lease_until=Now() - timedelta(seconds=1))
         asked = len(server.forms)
         with stopwatch() as elapsed:

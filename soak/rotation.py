@@ -1,4 +1,4 @@
-"""The key changes under readers, and whoever changes it is killed again and again: no secret may be lost."""
+"""The key changes under readers, and that process is killed again and again: no secret is lost."""
 
 import os
 import time

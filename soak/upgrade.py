@@ -138,7 +138,7 @@ def post(stand: Stand, path: str, body: object) -> Any:
 
 
 def add(stand: Stand, vendor: Vendor) -> int:
-    """An endpoint of a vendor of its own; the run that somebody asks for at once."""
+    """An endpoint of a vendor of its own; the run that a user requests at once."""
     slug = f"vendor-{vendor.url.rpartition(':')[2].strip('/')}"
     post(stand, "/api/v1/vendors/", {"name": slug, "slug": slug})
     given = {"vendor": slug, "protocol": "a2t", "url": f"{vendor.url}tools"}
@@ -209,7 +209,7 @@ class Crowd:
     def _work(self, number: int, job: Callable[[Random], None]) -> None:
         try:
             job(Random(self.random.random()))
-        except Exception as exc:  # noqa: BLE001 - whoever gives up says why
+        except Exception as exc:  # noqa: BLE001 - the thread that fails says why
             self.wrong.append(f"visitor {number} gave up: {type(exc).__name__}: {exc}")
 
     def _note(self, who: str, status: int, is_wrong: bool, what: str) -> None:
