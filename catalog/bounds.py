@@ -6,7 +6,7 @@ Each stands against a vendor that never ends. Whoever meets one reads which it w
 from dataclasses import dataclass, replace
 
 from catalog.models import Endpoint
-from core.outbound.connection import DEFAULT_LIMITS, MIB, Limits
+from core.outbound.limits import DEFAULT_LIMITS, MIB, Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from catalog.notifications.models import Webhook
 from core import redis_client
 from core.errors import DomainError
 from core.outbound import secret_echo
-from core.outbound.connection import DEFAULT_LIMITS
+from core.outbound.limits import DEFAULT_LIMITS
 from designer.exports import FORMATS
 from designer.models import Agent
 from designer.releases import publishing

@@ -19,7 +19,7 @@ from catalog.rules import policy as policies
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import previews, setting_values
 from core.outbound.addresses import LONGEST_URL
-from core.outbound.connection import LARGEST_AUTHORITIES
+from core.outbound.sockets import LARGEST_AUTHORITIES
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected

@@ -23,9 +23,10 @@ from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
 from core.errors import DomainError
 from core.failpoints import crashpoint
-from core.outbound.connection import DEFAULT_LIMITS, MIB, Limits
 from core.outbound.errors import ProtocolError
-from core.outbound.session import Exchange, Session
+from core.outbound.exchange import Exchange
+from core.outbound.limits import DEFAULT_LIMITS, MIB, Limits
+from core.outbound.session import Session
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from catalog.protocols.calls import outcomes
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Signature
 from core.outbound.errors import printable
-from core.outbound.session import Exchange
+from core.outbound.exchange import Exchange
 
 NO_WORKER = (
     "No worker took this call, so nothing was sent. Look whether a worker is running, then run it again."

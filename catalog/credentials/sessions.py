@@ -27,9 +27,10 @@ from core import encryption
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from core.outbound.challenges import scope_asked, wants_more_scope
-from core.outbound.connection import Limits
+from core.outbound.exchange import Exchange
+from core.outbound.limits import Limits
 from core.outbound.policy import origin_of, outbound_policy
-from core.outbound.session import Carried, Exchange, Session
+from core.outbound.session import Carried, Session
 from people import audit
 
 LONGEST_LIFE = 900  # seconds that a signed token may live

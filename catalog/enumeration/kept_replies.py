@@ -25,7 +25,7 @@ from catalog.enumeration.lease import LostLeaseError
 from catalog.models import KeptReply, Run
 from catalog.models.runs import ACTIVE
 from catalog.protocols import base
-from core.outbound.connection import Limits, too_much_in_all
+from core.outbound.limits import Limits, too_much_in_all
 from core.outbound.reply import Reply
 from core.outbound.request import Request
 

@@ -1,6 +1,6 @@
 """What a vendor answered last before a run failed, kept for whoever has to find out why.
 
-Exchanges come with every secret struck out; see `core.outbound.session.Exchange`. They are shown to
+Exchanges come with every secret struck out; see `core.outbound.exchange.Exchange`. They are shown to
 administrators alone, because a vendor may answer with anything.
 """
 
@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from catalog.models import LastReply, Run
-from core.outbound.session import Exchange
+from core.outbound.exchange import Exchange
 
 KEPT = 10  # failed runs of one endpoint
 

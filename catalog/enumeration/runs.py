@@ -38,7 +38,7 @@ from core.outbound.errors import (
     RefusedError,
     UnavailableError,
 )
-from core.outbound.session import Exchange
+from core.outbound.exchange import Exchange
 from people import audit
 from people.models import User
 

@@ -31,10 +31,11 @@ from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from core.failpoints import crashpoint
 from core.outbound.addresses import LONGEST_URL
-from core.outbound.connection import DEFAULT_LIMITS
 from core.outbound.errors import ProtocolError, printable
+from core.outbound.exchange import Exchange
+from core.outbound.limits import DEFAULT_LIMITS
 from core.outbound.policy import origin_of, outbound_policy
-from core.outbound.session import Exchange, Session
+from core.outbound.session import Session
 from core.public_url import public_url
 from people import audit
 from people.audit import edit_conflicts

@@ -31,7 +31,7 @@ from catalog.vendors import setting_values
 from core import slugs, unique_violations
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
-from core.outbound.connection import complaint_about_authorities
+from core.outbound.sockets import complaint_about_authorities
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User

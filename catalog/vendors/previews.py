@@ -11,8 +11,8 @@ from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
 from catalog.protocols.signature import Signature
 from catalog.token_estimate import tokens_of
-from core.outbound.connection import DEFAULT_LIMITS
 from core.outbound.errors import ProtocolError, RefusedError
+from core.outbound.limits import DEFAULT_LIMITS
 
 MOST_TOOLS = 5_000
 MOST_PAGES = 100

@@ -10,7 +10,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from core.oauth.client import Form
-from core.outbound.connection import DEFAULT_LIMITS, KIB, Limits
+from core.outbound.limits import DEFAULT_LIMITS, KIB, Limits
 from core.outbound.policy import outbound_policy
 from core.outbound.reply import Reply
 from core.outbound.session import Session

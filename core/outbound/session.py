@@ -9,46 +9,35 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from typing import Protocol as Interface
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode
 
 from urllib3 import HTTPHeaderDict
 from urllib3.response import BaseHTTPResponse
 
 from core.outbound.addresses import Policy, check_url
-from core.outbound.challenges import scope_asked, wants_more_scope
-from core.outbound.connection import (
-    DEFAULT_LIMITS,
-    Budget,
-    Connection,
-    Limits,
-    Resolver,
-    in_our_words,
-    plain_headers,
-    read_body,
-    system_resolver,
-    too_much_in_all,
-)
+from core.outbound.challenges import wants_more_scope
+from core.outbound.connection import Connection, Resolver, system_resolver
 from core.outbound.errors import (
     ProtocolError,
-    ProtocolViolationError,
     RefusedError,
     UnavailableError,
     printable,
 )
+from core.outbound.exchange import Exchange, glimpse, recorded
+from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
+from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request, RequestMethods
-from core.outbound.retry_after import DAY, retry_after
-from core.outbound.secret_echo import STRUCK_OUT, Echoes
+from core.outbound.response import in_our_words, plain_headers, read_body
+from core.outbound.secret_echo import Echoes
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
-_REDIRECTS = {300, 301, 302, 303, 305, 307, 308}
 _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
 _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
@@ -59,10 +48,7 @@ Carried = tuple[Mapping[str, str], Sequence[str]]
 # Waits, for up to so many seconds, until a request that takes up to so many may leave.
 Turns = Callable[[float, float], AbstractContextManager[None]]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-LONGEST_RECORDED = 64 * 1024
 AGENT = "Pegboard"
-GLIMPSE_SECONDS = 2.0
-_SHORTEST_CUT = 4  # of a secret's beginning, less may stand at an end by chance
 
 
 class Renewal(Interface):
@@ -80,23 +66,6 @@ class Renewal(Interface):
 
 def no_turns(patience: float, longest: float) -> AbstractContextManager[None]:
     return nullcontext()
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One request and its reply as they went over the wire, without what the credential added.
-
-    `status` is 0 when no reply came. Bodies are cut at `LONGEST_RECORDED` bytes.
-    """
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    body: str
-    status: int = 0
-    reply_headers: Mapping[str, str] = field(default_factory=dict)
-    reply: str = ""
-    duration_ms: int = 0
 
 
 class Session(RequestMethods):
@@ -272,49 +241,17 @@ class Session(RequestMethods):
                 is_too_narrow = response.status == HTTPStatus.FORBIDDEN and wants_more_scope(self._challenge)
                 if response.status not in request.accept or is_too_narrow:
                     if self.exchanges is not None:
-                        _glimpse(response, budget, parts)
-                    raise self._refusal(response, target)
+                        glimpse(response, budget, parts)
+                    is_ours = bool(self._authorization or self._query)
+                    raise refusal(response, self._url, target, self._challenge, has_credential=is_ours)
                 is_done = self._read(response, budget, request.is_enough, parts)
         finally:
             if not is_done:
                 self._connection.abandon()
             if self.exchanges is not None:
-                self.exchanges.append(self._recorded(request, target, response, parts, began))
+                url = self._url.origin + target
+                self.exchanges.append(recorded(request, url, response, parts, began, self._secrets))
         return Reply(response.status, plain_headers(response), b"".join(parts), self._url.origin + target)
-
-    def _recorded(
-        self,
-        request: Request,
-        target: str,
-        response: BaseHTTPResponse | None,
-        parts: Sequence[bytes],
-        began: float,
-    ) -> Exchange:
-        replied = plain_headers(response) if response else {}
-        return Exchange(
-            method=request.method,
-            url=self._secrets.struck_out(self._url.origin + target),
-            headers={name: self._secrets.struck_out(value) for name, value in request.headers.items()},
-            body=self._start_of([request.content or b""]),
-            status=response.status if response else 0,
-            reply_headers={name: self._secrets.struck_out(value) for name, value in replied.items()},
-            reply=self._start_of(parts),
-            duration_ms=round((time.monotonic() - began) * 1000),
-        )
-
-    def _start_of(self, parts: Sequence[bytes]) -> str:
-        """How a body begins. No secret is in it, none that was escaped and none that a cut went through."""
-        content = b""
-        for part in parts:
-            content += part[: LONGEST_RECORDED + self._secrets.longest - len(content)]
-        more = " …" if sum(map(len, parts)) > LONGEST_RECORDED else ""
-        told = content.decode(errors="replace")
-        text = self._secrets.struck_out(told)[:LONGEST_RECORDED]
-        if text == told[:LONGEST_RECORDED] and self._secrets.holds(content):
-            return STRUCK_OUT
-        while self._secrets.begins_at_the_end_of(text, _SHORTEST_CUT):
-            text = text[:-_SHORTEST_CUT]
-        return text + more
 
     def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
         sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
@@ -355,75 +292,6 @@ class Session(RequestMethods):
         too_late = self._ends is not None and time.monotonic() + pause >= self._ends
         return None if too_late or pause > self._limits.patience else pause
 
-    def _refusal(self, response: BaseHTTPResponse, target: str) -> ProtocolError:
-        """What a status that nobody asked for means."""
-        status, host = response.status, self._url.authority
-        answered = f"{host} answered {status} {_phrase(status)}".rstrip()
-        if status in _REDIRECTS:
-            where = self._destination(response.headers.get("location", ""))
-            return RefusedError(
-                "REDIRECT", f"{host} answered {status} to {where}; redirects are not followed."
-            )
-        if status in (401, 403):
-            return self._unauthorized(status)
-        if status in (404, 410):
-            path = printable(target.partition("?")[0])
-            return RefusedError("NOT_FOUND", f"{host} has nothing at {path}; is the address right?")
-        if status in (408, 429) or 500 <= status < 600:
-            return self._later(answered, status, response.headers.get("retry-after", ""))
-        if 400 <= status < 500:
-            return RefusedError(f"HTTP_{status}", f"{answered}.")
-        if status in (204, 205):
-            return ProtocolViolationError("EMPTY_REPLY", f"{answered}: a reply without a body.")
-        return ProtocolViolationError(f"HTTP_{status}", f"{answered}, which is not expected here.")
-
-    def _unauthorized(self, status: int) -> RefusedError:
-        host, scope = self._url.authority, printable(scope_asked(self._challenge), 300)
-        if status == HTTPStatus.FORBIDDEN and wants_more_scope(self._challenge):
-            wanted = f"the scope “{scope}”" if scope else "more scopes, and does not say which"
-            message = f"{host} wants a token with {wanted} for this (403 Forbidden)."
-            return RefusedError("INSUFFICIENT_SCOPE", message, challenge=self._challenge)
-        is_ours = self._authorization or self._query
-        why = "rejected our credential" if is_ours else "asks for a credential"
-        message = f"{host} {why} ({status} {_phrase(status)})."
-        return RefusedError("AUTH", message, challenge=self._challenge)
-
-    def _later(self, answered: str, status: int, header: str) -> UnavailableError:
-        code = "RATE_LIMITED" if status == HTTPStatus.TOO_MANY_REQUESTS else f"HTTP_{status}"
-        asked = retry_after(header)
-        if asked is None:
-            return UnavailableError(code, f"{answered}.")
-        wait = min(asked, float(DAY))
-        plan = f"; will try in {_duration(wait)}" if wait < asked else ""
-        return UnavailableError(
-            code, f"{answered} and asks to wait {_duration(asked)}{plan}.", retry_after=wait
-        )
-
-    def _destination(self, location: str) -> str:
-        """Where a redirect points, without queries: they may carry secrets."""
-        try:
-            parts = urlsplit(location)
-        except ValueError:
-            return "an address that cannot be read"
-        if not parts.netloc:
-            return printable(f"{parts.scheme}:" if parts.scheme else parts.path) or "nowhere"
-        host = parts.netloc.rpartition("@")[2]
-        if parts.hostname == self._url.host:
-            return printable(f"{parts.scheme or self._url.scheme}://{host}{parts.path}")
-        return printable(host or "nowhere")
-
-
-def _glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> None:
-    """How a reply begins that is refused for its status, for whoever looks at the exchange."""
-    budget.ends = min(budget.ends, time.monotonic() + GLIMPSE_SECONDS)
-    size = 0
-    with suppress(ProtocolError), in_our_words(budget):
-        for part in read_body(response, budget):
-            parts.append(part)
-            size += len(part)
-            if size >= LONGEST_RECORDED:
-                break
-
 
 def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Refuses a header that could break out of its line, without repeating its value: it may be secret."""
@@ -433,17 +301,3 @@ def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
                 "HEADER", f"The header {printable(name)} holds a character that HTTP does not allow."
             )
     return headers
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("days", DAY), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length or (unit == "h" and seconds >= length):
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -51,7 +51,7 @@ def work_off(runs: list[int]) -> None:
 
     from catalog.credentials import sessions
     from catalog.enumeration import runs as enumeration_runs
-    from core.outbound.connection import Limits
+    from core.outbound.limits import Limits
 
     patient = Limits(request=600, session=600)
     sessions.open_session = partial(sessions.open_session, limits=patient)

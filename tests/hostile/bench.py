@@ -16,8 +16,8 @@ from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
 from catalog.review import inspector
-from core.outbound.connection import DEFAULT_LIMITS, KIB, Limits
 from core.outbound.errors import ProtocolError
+from core.outbound.limits import DEFAULT_LIMITS, KIB, Limits
 from designer import pins
 from designer.models import Pin
 from people.models import Role, User

@@ -6,7 +6,7 @@ import pytest
 
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Tool
-from core.outbound.connection import Limits
+from core.outbound.limits import Limits
 from tests.hostile.bench import SHORT, USUAL, Bench, as_admin, rejections
 from tests.hostile.dialects import DIALECTS
 from tests.hostile_vendor import HostileVendor, json_reply, raw, reply

@@ -15,7 +15,7 @@ from catalog.enumeration import kept_replies, known_pages, lease, listing, sched
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
-from core.outbound.connection import Limits
+from core.outbound.limits import Limits
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import sign, signed_in

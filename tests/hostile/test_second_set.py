@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from catalog.models import Tool
-from core.outbound.connection import Limits
+from core.outbound.limits import Limits
 from tests.hostile.bench import SHORT, USUAL, Bench, as_admin, rejections
 from tests.hostile.dialects import DIALECTS, altered, encoded
 from tests.hostile_vendor import HostileVendor, json_reply, raw, reply

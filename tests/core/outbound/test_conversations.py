@@ -11,9 +11,10 @@ import pytest
 
 from catalog.credentials import sessions
 from core.outbound.addresses import Policy
-from core.outbound.connection import Limits
 from core.outbound.errors import RefusedError, UnavailableError
-from core.outbound.session import LONGEST_RECORDED, Session
+from core.outbound.exchange import LONGEST_RECORDED
+from core.outbound.limits import Limits
+from core.outbound.session import Session
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, raw, reply, resets
 

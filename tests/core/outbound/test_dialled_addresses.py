@@ -13,8 +13,8 @@ import pytest
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy, in_ascii
-from core.outbound.connection import Limits
 from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.limits import Limits
 from core.outbound.session import Session
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, json_reply, reply

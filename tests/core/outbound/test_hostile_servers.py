@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.outbound.addresses import Policy
-from core.outbound.connection import MIB, Limits
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.limits import MIB, Limits
 from core.outbound.session import Session
 from core.strict_json import require_json
 from tests.hostile_vendor import BEHAVIOURS, GOOD, HostileVendor, drips, floods, raw, reply

@@ -10,9 +10,10 @@ from email.utils import format_datetime
 import pytest
 
 from core.outbound.addresses import Policy
-from core.outbound.connection import BoundedSocket, Limits
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.limits import Limits
 from core.outbound.session import Session
+from core.outbound.sockets import BoundedSocket
 from tests.hostile_vendor import HostileVendor, by_path, in_turn, json_reply, raw, reply, resets
 
 LOOPBACK = Policy.parse("127.0.0.1/32")

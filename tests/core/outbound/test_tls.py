@@ -19,9 +19,10 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy
-from core.outbound.connection import Limits, tls_context
 from core.outbound.errors import RefusedError, UnavailableError
+from core.outbound.limits import Limits
 from core.outbound.session import Session
+from core.outbound.sockets import tls_context
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_vendor
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, reply

@@ -7,8 +7,8 @@ import pytest
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.mcp import MCP
 from core.outbound.addresses import Policy
-from core.outbound.connection import KIB, Limits
 from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError
+from core.outbound.limits import KIB, Limits
 from core.outbound.session import Session
 from tests.hostile_vendor import HostileVendor, drips, floods, in_turn, raw, then_waits
 

@@ -1,0 +1,84 @@
+"""What went over the wire, recorded without secrets."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from urllib3.response import BaseHTTPResponse
+
+from core.outbound.errors import ProtocolError
+from core.outbound.limits import Budget
+from core.outbound.request import Request
+from core.outbound.response import in_our_words, plain_headers, read_body
+from core.outbound.secret_echo import STRUCK_OUT, Echoes
+
+LONGEST_RECORDED = 64 * 1024
+GLIMPSE_SECONDS = 2.0
+_SHORTEST_CUT = 4  # of a secret's beginning, less may stand at an end by chance
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its reply as they went over the wire, without what the credential added.
+
+    `status` is 0 when no reply came. Bodies are cut at `LONGEST_RECORDED` bytes.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: str
+    status: int = 0
+    reply_headers: Mapping[str, str] = field(default_factory=dict)
+    reply: str = ""
+    duration_ms: int = 0
+
+
+def recorded(
+    request: Request,
+    url: str,
+    response: BaseHTTPResponse | None,
+    parts: Sequence[bytes],
+    began: float,
+    secrets: Echoes,
+) -> Exchange:
+    """`parts` are those of the reply's body, and `began` is on the monotonic clock."""
+    replied = plain_headers(response) if response else {}
+    return Exchange(
+        method=request.method,
+        url=secrets.struck_out(url),
+        headers={name: secrets.struck_out(value) for name, value in request.headers.items()},
+        body=_start_of([request.content or b""], secrets),
+        status=response.status if response else 0,
+        reply_headers={name: secrets.struck_out(value) for name, value in replied.items()},
+        reply=_start_of(parts, secrets),
+        duration_ms=round((time.monotonic() - began) * 1000),
+    )
+
+
+def _start_of(parts: Sequence[bytes], secrets: Echoes) -> str:
+    """How a body begins. No secret is in it, none that was escaped and none that a cut went through."""
+    content = b""
+    for part in parts:
+        content += part[: LONGEST_RECORDED + secrets.longest - len(content)]
+    more = " …" if sum(map(len, parts)) > LONGEST_RECORDED else ""
+    told = content.decode(errors="replace")
+    text = secrets.struck_out(told)[:LONGEST_RECORDED]
+    if text == told[:LONGEST_RECORDED] and secrets.holds(content):
+        return STRUCK_OUT
+    while secrets.begins_at_the_end_of(text, _SHORTEST_CUT):
+        text = text[:-_SHORTEST_CUT]
+    return text + more
+
+
+def glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> None:
+    """How a reply begins that is refused for its status, for whoever looks at the exchange."""
+    budget.ends = min(budget.ends, time.monotonic() + GLIMPSE_SECONDS)
+    size = 0
+    with suppress(ProtocolError), in_our_words(budget):
+        for part in read_body(response, budget):
+            parts.append(part)
+            size += len(part)
+            if size >= LONGEST_RECORDED:
+                break

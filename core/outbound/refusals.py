@@ -1,0 +1,87 @@
+"""What a status means that the caller did not accept."""
+
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from urllib3.response import BaseHTTPResponse
+
+from core.outbound.addresses import CheckedUrl
+from core.outbound.challenges import scope_asked, wants_more_scope
+from core.outbound.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
+from core.outbound.retry_after import DAY, retry_after
+
+_REDIRECTS = {300, 301, 302, 303, 305, 307, 308}
+
+
+def refusal(
+    response: BaseHTTPResponse, url: CheckedUrl, target: str, challenge: str, *, has_credential: bool
+) -> ProtocolError:
+    """`challenge` is the WWW-Authenticate header, empty where it repeats the credential."""
+    status, host = response.status, url.authority
+    answered = f"{host} answered {status} {_phrase(status)}".rstrip()
+    if status in _REDIRECTS:
+        where = _destination(response.headers.get("location", ""), url)
+        return RefusedError("REDIRECT", f"{host} answered {status} to {where}; redirects are not followed.")
+    if status in (401, 403):
+        return _unauthorized(host, status, challenge, has_credential=has_credential)
+    if status in (404, 410):
+        path = printable(target.partition("?")[0])
+        return RefusedError("NOT_FOUND", f"{host} has nothing at {path}; is the address right?")
+    if status in (408, 429) or 500 <= status < 600:
+        code = "RATE_LIMITED" if status == HTTPStatus.TOO_MANY_REQUESTS else f"HTTP_{status}"
+        asked = retry_after(response.headers.get("retry-after", ""))
+        if asked is None:
+            return UnavailableError(code, f"{answered}.")
+        wait = min(asked, float(DAY))
+        plan = f"; will try in {_duration(wait)}" if wait < asked else ""
+        message = f"{answered} and asks to wait {_duration(asked)}{plan}."
+        return UnavailableError(code, message, retry_after=wait)
+    if 400 <= status < 500:
+        return RefusedError(f"HTTP_{status}", f"{answered}.")
+    if status in (204, 205):
+        return ProtocolViolationError("EMPTY_REPLY", f"{answered}: a reply without a body.")
+    return ProtocolViolationError(f"HTTP_{status}", f"{answered}, which is not expected here.")
+
+
+def _unauthorized(host: str, status: int, challenge: str, *, has_credential: bool) -> RefusedError:
+    if status == HTTPStatus.FORBIDDEN and wants_more_scope(challenge):
+        scope = printable(scope_asked(challenge), 300)
+        wanted = f"the scope “{scope}”" if scope else "more scopes, and does not say which"
+        message = f"{host} wants a token with {wanted} for this (403 Forbidden)."
+        return RefusedError("INSUFFICIENT_SCOPE", message, challenge=challenge)
+    why = "rejected our credential" if has_credential else "asks for a credential"
+    return RefusedError("AUTH", f"{host} {why} ({status} {_phrase(status)}).", challenge=challenge)
+
+
+def _destination(location: str, url: CheckedUrl) -> str:
+    """Where a redirect points, without queries: they may carry secrets."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return "an address that cannot be read"
+    if not parts.netloc:
+        return printable(f"{parts.scheme}:" if parts.scheme else parts.path) or "nowhere"
+    host = parts.netloc.rpartition("@")[2]
+    if parts.hostname == url.host:
+        return printable(f"{parts.scheme or url.scheme}://{host}{parts.path}")
+    return printable(host or "nowhere")
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", DAY), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length or (unit == "h" and seconds >= length):
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

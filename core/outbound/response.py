@@ -1,0 +1,155 @@
+"""The body of a response within its limits, and the failures of the HTTP library in our words."""
+
+import http.client
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import urllib3.exceptions
+from urllib3.response import BaseHTTPResponse
+
+from core.outbound.errors import ProtocolError, ProtocolViolationError, UnavailableError, printable
+from core.outbound.limits import KIB, Budget
+
+_CHUNK = 64 * KIB
+
+
+def read_body(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
+    """The decoded body in pieces; announced and real sizes are held against the limits on the way."""
+    transfer = response.headers.get("transfer-encoding", "")
+    if transfer and transfer.lower() != "chunked":
+        raise _unsupported("Transfer-Encoding", transfer, budget)
+    announced = getattr(response, "length_remaining", None) or 0
+    if announced > budget.limits.body:
+        raise budget.too_large(announced)
+    coding = response.headers.get("content-encoding", "").strip().lower()
+    pieces = _pieces(response, budget)
+    if coding in ("", "identity"):
+        return pieces
+    if coding in ("gzip", "x-gzip"):
+        return _gunzip(pieces, budget)
+    raise _unsupported("Content-Encoding", coding, budget)
+
+
+def _unsupported(header: str, value: str, budget: Budget) -> ProtocolViolationError:
+    return ProtocolViolationError(
+        "ENCODING", f"{budget.host} used {header} '{printable(value)}', not supported."
+    )
+
+
+def _pieces(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
+    for piece in _chunks(response, budget) if getattr(response, "chunked", False) else _arrivals(response):
+        budget.body += len(piece)
+        yield piece
+
+
+def _arrivals(response: BaseHTTPResponse) -> Iterator[bytes]:
+    """What has come so far, without waiting for more: a stalled body can then say how far it came."""
+    while piece := response.read1(_CHUNK, decode_content=False):
+        yield piece
+
+
+def _chunks(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
+    try:
+        yield from response.read_chunked(_CHUNK, decode_content=False)
+    except ValueError as exc:  # a negative size
+        raise _bad_chunk_size(budget) from exc
+
+
+def _bad_chunk_size(budget: Budget) -> ProtocolViolationError:
+    return ProtocolViolationError("FRAMING", f"{budget.host} sent a chunk size that is no number.")
+
+
+def _gunzip(pieces: Iterable[bytes], budget: Budget) -> Iterator[bytes]:
+    """One gzip stream. Steps are small, so that a bomb is known by its ratio before it fills memory."""
+    limits = budget.limits
+    stream = zlib.decompressobj(31)
+    wire = plain = 0
+    try:
+        for piece in pieces:
+            while piece:
+                if stream.eof:
+                    raise zlib.error("bytes after the end of the stream")
+                part = stream.decompress(piece, limits.ratio_from)
+                rest = stream.unconsumed_tail or stream.unused_data
+                wire += len(piece) - len(rest)
+                plain += len(part)
+                if plain > limits.ratio_from and plain > limits.ratio * wire:
+                    raise ProtocolViolationError(
+                        "BODY_RATIO",
+                        f"{budget.host}: the compressed reply expands more than {limits.ratio} times.",
+                    )
+                yield part
+                piece = rest
+        yield stream.flush()
+    except zlib.error as exc:
+        raise ProtocolViolationError(
+            "ENCODING", f"{budget.host}: the reply is not gzip as announced."
+        ) from exc
+    if wire and not stream.eof:
+        raise _ended_early(budget)
+
+
+def _ended_early(budget: Budget, announced: int = 0) -> UnavailableError:
+    if announced:
+        return UnavailableError(
+            "BODY_TRUNCATED", f"{budget.host} closed after {budget.body:,} of {announced:,} bytes."
+        )
+    return UnavailableError("BODY_TRUNCATED", f"{budget.host}: the reply ended early.")
+
+
+@contextmanager
+def in_our_words(budget: Budget) -> Iterator[None]:
+    """The one place where exceptions of the HTTP library become ours."""
+    try:
+        yield
+    except urllib3.exceptions.ProtocolError as exc:
+        raise _body_fault(exc, budget) from exc
+    except (http.client.HTTPException, urllib3.exceptions.HTTPError) as exc:
+        raise _head_fault(exc, budget) from exc
+
+
+def _head_fault(exc: Exception, budget: Budget) -> ProtocolError:
+    host = budget.host
+    match exc:
+        case http.client.RemoteDisconnected():
+            return UnavailableError("NO_REPLY", f"{host} closed the connection without a reply.")
+        case http.client.LineTooLong() if "header" in str(exc):
+            return ProtocolViolationError("HEADERS", f"{host} sent a header longer than 64 KB.")
+        case http.client.LineTooLong():
+            return ProtocolViolationError("NOT_HTTP", f"{host} does not speak HTTP (got an endless line).")
+        case http.client.BadStatusLine() | http.client.UnknownProtocol():
+            got = printable(str(exc.args[0]), 40)
+            return ProtocolViolationError("NOT_HTTP", f'{host} does not speak HTTP (got "{got}").')
+        case urllib3.exceptions.HeaderParsingError():
+            return ProtocolViolationError("HEADERS", f"{host} sent a header that cannot be read.")
+        case urllib3.exceptions.InvalidHeader():
+            return ProtocolViolationError("FRAMING", f"{host} sent contradicting lengths.")
+    return ProtocolViolationError("HEADERS", f"{host} sent more than 100 headers.")
+
+
+def _body_fault(exc: urllib3.exceptions.ProtocolError, budget: Budget) -> ProtocolError:
+    # urllib3 wraps what it met while reading; the second argument is that exception itself.
+    match exc.args[-1]:
+        case urllib3.exceptions.IncompleteRead(expected=int(missing)):
+            return _ended_early(budget, budget.body + missing)
+        case urllib3.exceptions.InvalidChunkLength():
+            return _bad_chunk_size(budget)
+        case http.client.IncompleteRead():
+            return _ended_early(budget)
+    if "prematurely" in str(exc):
+        return _ended_early(budget)
+    return ProtocolViolationError("FRAMING", f"{budget.host} sent a chunk line without end.")
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def plain_headers(response: BaseHTTPResponse) -> dict[str, str]:
+    """Lower-case names, repeated ones joined; no cookie, and nothing that could not be sent back."""
+    return {
+        name.lower(): value
+        for name, value in response.headers.itermerged()
+        if name.lower() != "set-cookie" and not _CONTROL.search(value)
+    }
