@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from catalog import search
 from catalog.calls import invocation, queue
-from catalog.credentials.oauth import tokens
+from catalog.credentials.oauth import renewal
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run
@@ -86,10 +86,10 @@ def forget_call_ids() -> None:
 @shared_task
 def renew_tokens() -> None:
     """Twice a minute: access tokens that are used and near their end, so that no run has to wait for one."""
-    for credential_id in tokens.due():
+    for credential_id in renewal.due():
         renew_token.delay(str(credential_id))
 
 
 @shared_task
 def renew_token(credential_id: str) -> None:
-    tokens.renew_early(uuid.UUID(credential_id))
+    renewal.renew_early(uuid.UUID(credential_id))

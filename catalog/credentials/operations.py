@@ -13,7 +13,7 @@ from django.utils import timezone
 from catalog.credentials import sessions
 from catalog.credentials.oauth import clients, revocation, tokens
 from catalog.credentials.oauth.clients import Registered
-from catalog.credentials.oauth.revocation import Farewell
+from catalog.credentials.oauth.revocation import Revocation
 from catalog.locking import check_name, locked, origin_of
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
@@ -96,7 +96,7 @@ def update_credential(
     before = sessions.facts(_with_grant(credential))
     _check_asked(credential, changes)
     credential.name = changes.get("name", credential.name).strip()
-    farewell = _change_details(credential, changes, has_new_secret=bool(secret))
+    revoked = _change_details(credential, changes, has_new_secret=bool(secret))
     if secret:
         _enter(credential, secret, actor)
     _check_credential(credential)
@@ -105,8 +105,8 @@ def update_credential(
     if after != before:
         credential.save(update_fields=[*("name", "used_at", "refused_at"), *_columns_of(credential)])
         audit.record(actor, "edit", credential, before=before, after=after)
-    if farewell:
-        farewell.after_commit(actor)
+    if revoked:
+        revoked.after_commit(actor)
     return credential
 
 
@@ -142,12 +142,12 @@ def _check_asked(credential: Credential, changes: dict[str, Any]) -> None:
 
 def _change_details(
     credential: Credential, changes: dict[str, Any], *, has_new_secret: bool
-) -> Farewell | None:
+) -> Revocation | None:
     """What is to be said to the server whose tokens were forgotten, if they were."""
     if clients.uses_oauth(credential):
-        farewell = revocation.prepare(credential.grant)
+        revoked = revocation.prepare(credential.grant)
         went = clients.change(credential.grant, changes, has_new_secret=has_new_secret)
-        return farewell if went else None
+        return revoked if went else None
     wanted = {name: changes[name] for name in _columns_of(credential) if changes.get(name) is not None}
     if any(getattr(credential, name) != value for name, value in wanted.items()):
         # Whoever took it, or did not, has not seen this one yet.
@@ -158,7 +158,7 @@ def _change_details(
 
 
 @transaction.atomic
-def sign_out(credential: Credential, *, actor: User) -> Farewell | None:
+def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
     """Forgets the tokens of an OAuth credential, and whoever is renewing them writes nothing.
 
     What it says of the server stands there once the transaction is over.
@@ -166,10 +166,10 @@ def sign_out(credential: Credential, *, actor: User) -> Farewell | None:
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     if not clients.uses_oauth(credential):
         return None
-    farewell = revocation.prepare(credential.grant)
+    revoked = revocation.prepare(credential.grant)
     clients.forget_tokens(credential.grant, "a person signed it out")
     audit.record(actor, "sign out", credential)
-    return farewell.after_commit(actor)
+    return revoked.after_commit(actor)
 
 
 @transaction.atomic
@@ -193,7 +193,7 @@ def _enter(credential: Credential, secret: str, actor: User) -> None:
 
 
 @transaction.atomic
-def remove_credential(credential: Credential, *, actor: User, why: str = "") -> Farewell | None:
+def remove_credential(credential: Credential, *, actor: User, why: str = "") -> Revocation | None:
     """Forgets the secret, and tokens. Refused while an endpoint uses it.
 
     Its server is told afterwards, as with `sign_out`.
@@ -206,12 +206,12 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
             status=409,
         )
     before = sessions.facts(credential)
-    farewell = revocation.prepare(credential.grant) if clients.uses_oauth(credential) else None
+    revoked = revocation.prepare(credential.grant) if clients.uses_oauth(credential) else None
     credential.removed_at, credential.sealed = timezone.now(), ""
     credential.save(update_fields=["removed_at", "sealed"])
     clients.destroy(credential)
     audit.record(actor, "remove", credential, before=before, why=why)
-    return farewell.after_commit(actor) if farewell else None
+    return revoked.after_commit(actor) if revoked else None
 
 
 def _check_credential(credential: Credential) -> None:

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from catalog import bounds
 from catalog.credentials import rate_limit
-from catalog.credentials.oauth import clients, tokens
+from catalog.credentials.oauth import clients, renewal, tokens
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
 from core import encryption
@@ -90,7 +90,7 @@ def proof(credential: Credential) -> Proof:
     return Proof(headers, query, (secret, quote(secret, safe=""), *carried))
 
 
-def _bearer(token: tokens.Token) -> Proof:
+def _bearer(token: renewal.Token) -> Proof:
     text = token.secret.reveal()
     return Proof({"Authorization": f"Bearer {text}"}, {}, (text, quote(text, safe="")))
 
@@ -105,7 +105,7 @@ class _Renewal:
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
         self._may_renew = True
-        self._token: tokens.Token
+        self._token: renewal.Token
         self._carry(tokens.token_for(credential))
 
     def current(self) -> Carried:
@@ -141,7 +141,7 @@ class _Renewal:
             tokens.apart(partial(tokens.note_acceptance, self._credential, self._token.generation))
             self._token = replace(self._token, was_refused=False)
 
-    def _carry(self, token: tokens.Token) -> None:
+    def _carry(self, token: renewal.Token) -> None:
         self._token, self._carried = token, _bearer(token)
         self._worn_out_at = None if token.good_for is None else time.monotonic() + token.good_for
 

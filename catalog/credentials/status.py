@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from catalog.credentials import sessions
 from catalog.credentials.oauth import clients, grant_status
+from catalog.credentials.oauth.errors import moment
 from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
-from catalog.credentials.oauth.tokens import moment
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
 from core.encryption import UndecryptableError

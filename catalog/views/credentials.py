@@ -17,7 +17,7 @@ from catalog.credentials import sessions
 from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import client_metadata, clients, sign_in
 from catalog.credentials.oauth.client_metadata import redirect_uri
-from catalog.credentials.oauth.revocation import Farewell
+from catalog.credentials.oauth.revocation import Revocation
 from catalog.forms import CredentialChangeForm, CredentialForm, SecretForm
 from catalog.forms.client_fields import ClientChangeForm, ClientForm
 from catalog.models import Credential
@@ -268,8 +268,8 @@ def client_document(request: HttpRequest) -> HttpResponse:
 @require_POST
 def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
-    farewell = credential_operations.sign_out(row, actor=person(request))
-    messages.success(request, _and_there("Its tokens are forgotten.", farewell))
+    revoked = credential_operations.sign_out(row, actor=person(request))
+    messages.success(request, _and_there("Its tokens are forgotten.", revoked))
     return redirect("credential", row.pk)
 
 
@@ -278,14 +278,14 @@ def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
 def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(Credential, pk=pk, removed_at=None)
     try:
-        farewell = credential_operations.remove_credential(row, actor=person(request))
+        revoked = credential_operations.remove_credential(row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential", row.pk)
-    messages.success(request, _and_there(f"“{row}” was removed and its secret forgotten.", farewell))
+    messages.success(request, _and_there(f"“{row}” was removed and its secret forgotten.", revoked))
     return redirect("credential-list")
 
 
-def _and_there(done: str, farewell: Farewell | None) -> str:
+def _and_there(done: str, revoked: Revocation | None) -> str:
     """What was done here, and whether the vendor knows."""
-    return f"{done} {farewell.sentence}".strip() if farewell else done
+    return f"{done} {revoked.message}".strip() if revoked else done

@@ -15,8 +15,10 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.credentials.oauth import grant_requests
+from catalog.credentials.oauth.errors import sign_in_again
+from catalog.credentials.oauth.renewal import NO_ERROR, NO_LEASE, NO_TOKENS
 from catalog.credentials.oauth.server_metadata import origin
-from catalog.credentials.oauth.tokens import LONGEST_SCOPE, NO_ERROR, NO_LEASE, NO_TOKENS, sign_in_again
+from catalog.credentials.oauth.tokens import LONGEST_SCOPE
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox

@@ -1,3 +1,7 @@
+"""Errors while a token is asked for, and the sentences that several of them share."""
+
+from datetime import UTC, datetime
+
 from core.outbound.errors import RefusedError, UnavailableError
 
 
@@ -19,3 +23,11 @@ class BusyError(UnavailableError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), ("",), {"message": self.message})
+
+
+def sign_in_again(since: datetime, why: str) -> str:
+    return f"Please sign in again since {moment(since)}: {why}."
+
+
+def moment(when: datetime) -> str:
+    return f"{when.astimezone(UTC):%H:%M:%S} UTC on {when.astimezone(UTC):%d %B %Y}".replace(" on 0", " on ")

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from django.db import models
 
+from catalog.credentials.oauth.errors import moment, sign_in_again
 from catalog.credentials.oauth.token_replies import words_of
-from catalog.credentials.oauth.tokens import moment, sign_in_again
 from catalog.models import Grant
 from catalog.models.vendors import CredentialKind
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
-from catalog.credentials.oauth import grant_requests, token_replies, tokens
+from catalog.credentials.oauth import grant_requests, token_replies, token_request
 from catalog.models import Credential, Grant
 from core.encryption import Secret
 from core.errors import DomainError
@@ -29,8 +29,8 @@ COLUMNS = ("refresh_token", "access_token")  # RFC 7009 calls them so too
 
 
 @dataclass(slots=True)
-class Farewell:
-    """`sentence` says what became of it once the transaction is over; "" when there was nothing to end."""
+class Revocation:
+    """`message` says what became of it once the transaction is over; "" when there was nothing to end."""
 
     credential: Credential
     address: str
@@ -38,9 +38,9 @@ class Farewell:
     forms: list[Form] = field(repr=False)
     sent: list[Secret] = field(repr=False)
     why_not: str = ""
-    sentence: str = ""
+    message: str = ""
 
-    def after_commit(self, actor: User) -> "Farewell":
+    def after_commit(self, actor: User) -> "Revocation":
         """Whatever goes wrong there is written down, and nothing waits for it."""
         if self.forms or self.why_not:
             transaction.on_commit(partial(self._say, actor), robust=True)
@@ -48,14 +48,14 @@ class Farewell:
 
     def _say(self, actor: User) -> None:
         why_not = self.why_not or self._told()
-        self.sentence = (
+        self.message = (
             f"{self.host} was not told: {why_not} Its tokens may work there until they expire."
             if why_not
             else f"{self.host} was told, and ends its tokens there."
         )
         with transaction.atomic():
             told = {"server": self.host, "told": not why_not}
-            audit.record(actor, "revoke", self.credential, after=told, why=self.sentence)
+            audit.record(actor, "revoke", self.credential, after=told, why=self.message)
 
     def _told(self) -> str:
         """Why the server was not told, or "". With the refresh token go the others; RFC 7009 section 2.1."""
@@ -71,30 +71,30 @@ class Farewell:
         return ""
 
 
-def prepare(grant: Grant) -> Farewell:
+def prepare(grant: Grant) -> Revocation:
     """Opens the tokens while they are there. Nothing is sent before `after_commit`."""
     host = urlsplit(grant.revocation_url or grant.token_url).netloc
-    farewell = Farewell(grant.credential, grant.revocation_url, host, [], [])
+    revoked = Revocation(grant.credential, grant.revocation_url, host, [], [])
     if not grant.access_token and not grant.refresh_token:
-        return farewell
+        return revoked
     if not grant.revocation_url:
-        farewell.why_not = "it names no address for that."
-        return farewell
+        revoked.why_not = "it names no address for that."
+        return revoked
     try:
-        secret = tokens.client_secret(grant.credential, grant)
+        secret = token_request.client_secret(grant.credential, grant)
         opened = list(_opened(grant))
     except DomainError as error:  # UndecryptableError is one
-        farewell.why_not = error.message
-        return farewell
-    farewell.sent = [*([secret] if secret else []), *(token for _, token in opened)]
-    farewell.forms = [
+        revoked.why_not = error.message
+        return revoked
+    revoked.sent = [*([secret] if secret else []), *(token for _, token in opened)]
+    revoked.forms = [
         grant_requests.token_form(grant, secret, {"token": token.reveal(), "token_type_hint": hint})
         for hint, token in opened
     ]
-    return farewell
+    return revoked
 
 
 def _opened(grant: Grant) -> Iterator[tuple[str, Secret]]:
     for column in COLUMNS:
         if getattr(grant, column):
-            yield column, tokens.opened(grant, column)
+            yield column, token_request.decrypted(grant, column)

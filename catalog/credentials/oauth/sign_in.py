@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog.credentials.oauth import grant_requests, token_replies, tokens
+from catalog.credentials.oauth import grant_requests, renewal, token_replies, token_request, tokens
 from catalog.credentials.oauth.clients import WHOSE_TOKENS
 from catalog.credentials.oauth.token_replies import Answer, Tokens
 from catalog.models import Credential, Grant, SignIn
@@ -51,7 +51,7 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
     grant = _grant_of(credential)
     if session_key == "":
         raise DomainError("sign_in_session", "Sign in to Pegboard in this browser first.", status=409)
-    tokens.client_secret(grant.credential, grant)  # a sign-in that cannot be completed is not begun
+    token_request.client_secret(grant.credential, grant)  # a sign-in that cannot be completed is not begun
     state, verifier = new_secret(), new_secret()
     grant.scope = tokens.widest(grant.scope, grant.wanted_scope)
     with transaction.atomic():
@@ -151,7 +151,7 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
 
 
 def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
-    secret = tokens.client_secret(grant.credential, grant)
+    secret = token_request.client_secret(grant.credential, grant)
     verifier = encryption.decrypt(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
     fields = grant_requests.code_fields(
         grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier.reveal()
@@ -159,7 +159,7 @@ def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
     sent = [Secret(code), verifier, *([secret] if secret else [])]
     began = time.monotonic()
     try:
-        got = tokens.request(grant, grant_requests.token_form(grant, secret, fields), sent)
+        got = token_request.request(grant, grant_requests.token_form(grant, secret, fields), sent)
     except ProtocolError as error:
         raise DomainError("sign_in_failed", f"The sign-in was not completed: {error.message}") from None
     _keep(grant, got, time.monotonic() - began, actor)
@@ -167,7 +167,7 @@ def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
 
 def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
     """In the place of whatever was there or is being renewed, unless the client became another one."""
-    changes = tokens.columns_for(grant, got, elapsed, is_sign_in=True)
+    changes = renewal.columns_for(grant, got, elapsed, is_sign_in=True)
     changes |= {"scope": grant.scope, "wanted_scope": ""}
     with transaction.atomic():
         now = Grant.objects.select_for_update(of=("self",)).filter(pk=grant.pk).first()

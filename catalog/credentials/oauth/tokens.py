@@ -1,130 +1,39 @@
-"""The access token of a credential, and its renewal by one process at a time.
+"""The access token of a credential, as requests to a vendor use it.
 
-Whoever renews takes a lease on the grant's row, asks the server outside of any transaction within less time
-than the lease, and stores the reply only if the grant's generation is still the one it started from. Who does
-not get the lease waits for the row. docs/decisions/0013-oauth.md says why.
+A process that does not get the lease for a renewal (renewal.py) waits for the row.
 """
 
-import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Coalesce, Now
-from django.utils import timezone
+from django.db import connection, transaction
+from django.db.models.functions import Now
 
-from catalog.credentials.oauth import grant_requests, token_replies
-from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
-from catalog.credentials.oauth.token_replies import OAuthError, Tokens
+from catalog.credentials.oauth import grant_requests, renewal, token_request
+from catalog.credentials.oauth.errors import BusyError, NeedsSignInError, sign_in_again
+from catalog.credentials.oauth.renewal import Token
 from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
-from catalog.notifications import outbox
-from core import encryption
-from core.encryption import Secret
 from core.errors import DomainError
-from core.failpoints import crashpoint
-from core.metrics import Counter
-from core.oauth import http
-from core.oauth.client import ClientAuthentication, Form
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from people import audit
 
-logger = logging.getLogger(__name__)
-
-LEASE = timedelta(seconds=40)  # longer than http.SECONDS
-PATIENCE = 35.0  # seconds that one waits for another's renewal
-# A reply that is lost as soon as this is asked for again at once, within one lease.
-QUICKLY, AGAIN_AFTER = 5.0, 1.0
-EARLY_SHARE, EARLY_SECONDS = 0.2, 60.0
-SHORTEST_BACK_OFF, LONGEST_BACK_OFF = 30.0, 3_600.0
-LONGEST_WAIT = 86_400.0
-STORE_AGAIN_AFTER = (0.5, 1.0, 2.0, 3.0)
-USED_LATELY = timedelta(days=1)
+MAX_WAIT = 35.0  # seconds that one waits for another's renewal
 NOTE_USE_EVERY = timedelta(minutes=10)
-LOOK_EVERY = 35.0  # seconds; the scheduler looks a little more often
-MOST_AT_ONCE = 200
 LONGEST_SCOPE = 2_000
-# The request has not left this machine, so nothing became of it.
-_NEVER_SENT = {
-    f"TOKEN_{code}" for code in ("DNS", "CONNECT", "CONNECT_TIMEOUT", "ADDRESS", "URL", "TLS", "PATH")
-}
-# It has left, and what the server made of it never came. Its new refresh token may have been in there.
-_LOST = {f"TOKEN_{code}" for code in ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")}
-NO_TOKENS: dict[str, Any] = {"access_token": "", "refresh_token": "", "expires_at": None, "renew_at": None}
-NO_ERROR: dict[str, Any] = {
-    "failures": 0,
-    "retry_at": None,
-    "failed_at": None,
-    "error_code": "",
-    "error_message": "",
-    "ended_at": None,
-    "refused_at": None,
-}
 NOT_TAKEN_CODE = "TOKEN_NOT_TAKEN"
 NOT_TAKEN = (
     "The vendor does not take a token that was just made for it. Look at the scope, the resource and the "
     "audience of this credential, or ask the vendor."
 )
-NO_LEASE: dict[str, Any] = {"lease": None, "lease_until": None}
 
 Result = TypeVar("Result")
-REQUESTS = Counter(
-    "pegboard_token_requests_total",
-    "Access tokens asked for: “ok” or the code of what went wrong.",
-    ("outcome",),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """An access token to send. `generation` tells it from the ones before and after it.
-
-    `good_for` is how many seconds it may be used before another is asked for; None: until it is refused.
-    `was_refused` says that the vendor did not take it when it was last tried.
-    """
-
-    generation: int
-    secret: Secret
-    good_for: float | None = None
-    was_refused: bool = False
-
-
-def early(seconds: float, chance: Callable[[], float] = random.random) -> float:
-    """How many seconds before its end a token that lives for so many is renewed.
-
-    At 80 % of its life, but a minute before its end and not in the first half; up to a tenth earlier, so that
-    those of one moment spread.
-    """
-    margin = max(seconds * EARLY_SHARE, EARLY_SECONDS) * (1 + chance() / 10)
-    return min(margin, seconds / 2)
-
-
-def _without_scheduler(early: float) -> float:
-    """How many seconds before its end whoever uses a token renews it himself, where it should be `early`.
-
-    The scheduler has first had the time to do it, so that nobody waits for a token.
-    """
-    return max(early - LOOK_EVERY, early / 2)
-
-
-def back_off(failures: int, asked: float | None, chance: Callable[[], float] = random.random) -> float:
-    """Seconds until the next try: 30 after the first failure, doubled with each, at most an hour; +-20 %.
-
-    What the server asks for (Retry-After) is waited for, up to a day.
-    """
-    pause: float = min(SHORTEST_BACK_OFF * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF) * (
-        0.8 + 0.4 * chance()
-    )
-    return min(max(pause, asked or 0.0), LONGEST_WAIT)
 
 
 def token_for(credential: Credential, *, refused: int | None = None) -> Token:
@@ -136,7 +45,7 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
     """
     if credential._state.adding:
         return _passing_token(credential)
-    ends = time.monotonic() + PATIENCE
+    ends = time.monotonic() + MAX_WAIT
     while True:
         grant = read(credential.pk)
         token = _usable(grant, refused)
@@ -156,10 +65,10 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
 
 def _tried(grant: Grant, token: Token | None) -> Token | None:
     """One renewal, if the row allows it. While a `token` is good, only the end of a sign-in is a failure."""
-    if not _may_try(grant):
+    if not renewal.may_try(grant):
         return None
     try:
-        return renew(grant)
+        return renewal.renew(grant)
     except NeedsSignInError:
         raise
     except ProtocolError:
@@ -189,10 +98,10 @@ def _usable(grant: Grant, refused: int | None) -> Token | None:
     if grant.expires_at:
         good_for = (grant.expires_at - grant.now).total_seconds()
         if grant.renew_at:
-            good_for -= _without_scheduler((grant.expires_at - grant.renew_at).total_seconds())
+            good_for -= renewal.early_for_callers((grant.expires_at - grant.renew_at).total_seconds())
     return Token(
         generation=grant.generation,
-        secret=opened(grant, "access_token"),
+        secret=token_request.decrypted(grant, "access_token"),
         good_for=good_for,
         was_refused=grant.error_code == NOT_TAKEN_CODE,
     )
@@ -200,8 +109,8 @@ def _usable(grant: Grant, refused: int | None) -> Token | None:
 
 def _for_a_while(grant: Grant, token: Token) -> Token:
     """One that should be renewed and cannot just now: asked about again before long."""
-    left = (grant.expires_at - grant.now).total_seconds() if grant.expires_at else SHORTEST_BACK_OFF
-    return replace(token, good_for=min(left, SHORTEST_BACK_OFF))
+    left = (grant.expires_at - grant.now).total_seconds() if grant.expires_at else renewal.SHORTEST_BACK_OFF
+    return replace(token, good_for=min(left, renewal.SHORTEST_BACK_OFF))
 
 
 def _raise_if_over(grant: Grant, refused: int | None) -> None:
@@ -222,13 +131,8 @@ def _without_refresh_token(grant: Grant, refused: int | None) -> NeedsSignInErro
     why = f"the token {what}, and the server gave nothing to renew it with"
     message = sign_in_again(since, why)
     known = Grant.objects.filter(pk=grant.pk, generation=grant.generation)
-    _end(grant, known, "TOKEN_OVER", message)
+    renewal.end_sign_in(grant, known, "TOKEN_OVER", message)
     return NeedsSignInError(message)
-
-
-def _may_try(grant: Grant) -> bool:
-    is_free = grant.lease_until is None or grant.lease_until <= grant.now
-    return is_free and (grant.retry_at is None or grant.retry_at <= grant.now)
 
 
 def _known_failure(grant: Grant) -> ProtocolError:
@@ -238,273 +142,16 @@ def _known_failure(grant: Grant) -> ProtocolError:
     return kind(grant.error_code, grant.error_message, retry_after=left)
 
 
-def renew(grant: Grant) -> Token | None:
-    """Asks the server and stores what it says; None when another process does, or has done, just that.
-
-    Raises what went wrong after noting it in the row.
-    """
-    fields, sent = _what_to_ask(grant)
-    secret = client_secret(grant.credential, grant)
-    form = grant_requests.token_form(grant, secret, fields)
-    lease = _claim(grant)
-    if lease is None:
-        return None
-    crashpoint("token-claimed")
-    began = time.monotonic()
-    try:
-        tokens = _requested(grant, lease, form, [*sent, *([secret] if secret else [])])
-    except ProtocolError as error:
-        raise _note_failure(grant, lease, error) from None
-    crashpoint("token-received")
-    token = _store(grant, tokens, time.monotonic() - began)
-    crashpoint("token-stored")
-    return token
-
-
-def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secret]) -> Tokens:
-    """Sends the same refresh token once more when the reply to it was lost on its way.
-
-    Servers that rotate take the old one again for some seconds, or for nobody any more: then the sign-in is
-    over whenever it is tried, so the sooner the better (docs/decisions/0035-lost-token-replies.md).
-    """
-    began = time.monotonic()
-    try:
-        return request(grant, form, sent)
-    except UnavailableError as error:
-        if not _is_lost(grant, error) or time.monotonic() - began > QUICKLY:
-            raise
-        REQUESTS.add(error.code)
-        logger.warning("credential %s: the reply to a renewal was lost (%s)", grant.credential_id, error.code)
-        grant.started_at = grant.started_at or timezone.now()
-        time.sleep(AGAIN_AFTER)
-        mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
-        if not mine.update(lease_until=Now() + LEASE):
-            raise
-    return request(grant, form, sent)
-
-
-def _is_lost(grant: Grant, error: ProtocolError) -> bool:
-    """Whether a new refresh token may have been in a reply that did not come."""
-    return grant.credential.kind == CredentialKind.OAUTH_CODE and error.code in _LOST
-
-
-def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
-    """One token request. None of the secrets that were `sent` gets into an error.
-
-    What happened at the token server has codes of its own, so that nobody takes it for the vendor's doing.
-    """
-    try:
-        return token_replies.read_tokens(http.post_form(grant.token_url, form), sent)
-    except ProtocolError as error:
-        if not isinstance(error, OAuthError) and not error.code.startswith("TOKEN_"):
-            error.code = f"TOKEN_{error.code}"
-        raise token_replies.without(error, sent) from None
-
-
-def _what_to_ask(grant: Grant) -> tuple[dict[str, str], list[Secret]]:
-    """The form's fields, and the secrets in them."""
-    if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
-        return grant_requests.client_fields(grant), []
-    token = opened(grant, "refresh_token")
-    return grant_requests.refresh_fields(grant, token), [token]
-
-
-def client_secret(credential: Credential, grant: Grant) -> Secret | None:
-    """None for a public client."""
-    if grant.client_authentication == ClientAuthentication.NONE:
-        return None
-    if not credential.sealed:
-        raise DomainError("CLIENT_SECRET", f"Enter the client secret of “{credential}” again.")
-    return encryption.decrypt(
-        credential.sealed, row=credential.pk, field="catalog.credential.sealed", name=credential.name
-    )
-
-
-def opened(grant: Grant, column: str) -> Secret:
-    ciphertext, name = getattr(grant, column), grant.credential.name
-    return encryption.decrypt(ciphertext, row=grant.pk, field=field_of(column), name=name)
-
-
-def field_of(column: str) -> str:
-    """What a secret in this column of a grant is encrypted for."""
-    return f"catalog.grant.{column}"
-
-
 def _passing_token(credential: Credential) -> Token:
     grant = credential.grant
     if credential.kind == CredentialKind.OAUTH_CODE:
         raise NeedsSignInError(
             "This can be looked at after a sign-in. Save the credential and sign in first."
         )
-    secret = client_secret(credential, grant)
+    secret = token_request.client_secret(credential, grant)
     form = grant_requests.token_form(grant, secret, grant_requests.client_fields(grant))
-    tokens = request(grant, form, [secret] if secret else [])
+    tokens = token_request.request(grant, form, [secret] if secret else [])
     return Token(grant.generation, tokens.access)
-
-
-def _claim(grant: Grant) -> uuid.UUID | None:
-    """The lease, committed before anything is sent, if nobody else has one."""
-    lease = uuid.uuid4()
-    free = Q(lease_until=None) | Q(lease_until__lte=Now())
-    ready = Q(retry_at=None) | Q(retry_at__lte=Now())
-    rows = Grant.objects.filter(free, ready, pk=grant.pk, generation=grant.generation, ended_at=None)
-    with transaction.atomic(durable=True):
-        claimed = rows.update(
-            lease=lease, lease_until=Now() + LEASE, started_at=Coalesce("started_at", Now())
-        )
-    return lease if claimed else None
-
-
-def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
-    """Keeps the reply as the next generation, before anything uses it; None when the grant has moved on.
-
-    A database that is away for a moment is waited for: the server has forgotten the old refresh token.
-    """
-    changes = columns_for(grant, tokens, elapsed)
-    changes["generation"] = grant.generation + 1
-    for pause in (*STORE_AGAIN_AFTER, None):
-        try:
-            with transaction.atomic(durable=True):
-                stored = Grant.objects.filter(pk=grant.pk, generation=grant.generation).update(**changes)
-                if stored:
-                    _write_down(grant, changes)
-            break
-        except (OperationalError, InterfaceError):
-            if pause is None:
-                raise
-            connection.close()
-            time.sleep(pause)
-    if not stored:
-        logger.warning("credential %s changed while its token was renewed", grant.credential_id)
-        return None
-    REQUESTS.add("ok")
-    logger.info("credential %s has a new token", grant.credential_id)
-    left = tokens.seconds - elapsed - _without_scheduler(early(tokens.seconds)) if tokens.seconds else None
-    return Token(grant.generation + 1, tokens.access, left)
-
-
-def _write_down(grant: Grant, changes: dict[str, Any]) -> None:
-    """A renewal changes nothing that anybody decided, unless something is other than it was."""
-    scope = changes.get("granted_scope", grant.granted_scope)
-    before = {"error": grant.error_code, "scope": grant.granted_scope}
-    after = {"error": "", "scope": scope, "server": _server(grant)}
-    was_lost = grant.started_at is not None and grant.credential.kind == CredentialKind.OAUTH_CODE
-    if grant.error_code or was_lost:
-        why = "Its token was renewed."
-        if was_lost and grant.started_at:
-            why += f" No reply had come to a renewal at {moment(grant.started_at)}; the server took the same "
-            why += "refresh token again."
-        audit.record(None, "recover", grant.credential, before=before, after=after, why=why)
-    elif grant.generation and scope != grant.granted_scope:
-        why = "The server granted other scopes when the token was renewed."
-        audit.record(None, "renew", grant.credential, before=before, after=after, why=why)
-
-
-def _server(grant: Grant) -> str:
-    return urlsplit(grant.token_url).netloc
-
-
-def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: bool = False) -> dict[str, Any]:
-    """What a token reply means for the row. Seconds count from when it was asked for, `elapsed` ago.
-
-    A renewal without a new refresh token leaves the old one as it is; without a scope in the reply it is the
-    one that was asked for, or the one before (RFC 6749 sections 5.1 and 6).
-    """
-    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
-    changes: dict[str, Any] = {
-        **NO_ERROR,
-        **NO_LEASE,
-        "started_at": None,
-        "access_token": encryption.encrypt(tokens.access, row=grant.pk, field=field_of("access_token")),
-        "obtained_at": Now(),
-        "expires_at": None,
-        "renew_at": None,
-    }
-    if is_code and tokens.refresh:
-        changes["refresh_token"] = encryption.encrypt(
-            tokens.refresh, row=grant.pk, field=field_of("refresh_token")
-        )
-    elif is_sign_in:
-        changes["refresh_token"] = ""
-    if tokens.scope is not None:
-        changes["granted_scope"] = tokens.scope
-    elif is_sign_in or not is_code:
-        changes["granted_scope"] = grant.scope
-    if tokens.seconds is not None:
-        left = tokens.seconds - elapsed
-        changes["expires_at"] = Now() + timedelta(seconds=left)
-        if not is_code or tokens.refresh or not is_sign_in:
-            changes["renew_at"] = Now() + timedelta(seconds=left - early(tokens.seconds))
-    return changes
-
-
-def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> ProtocolError:
-    """What is to be raised. Written only while the lease is ours and the grant is as we know it."""
-    mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
-    REQUESTS.add(error.code)
-    is_over = isinstance(error, OAuthError) and error.error == "invalid_grant"
-    if is_over and grant.credential.kind == CredentialKind.OAUTH_CODE:
-        message = _why_over(grant, error)
-        _end(grant, mine, error.code, message)
-        return NeedsSignInError(message)
-    pause = back_off(grant.failures + 1, error.retry_after)
-    if _is_lost(grant, error) and not grant.failures:
-        pause = AGAIN_AFTER  # by whoever needs the token next, while the server may still take the old one
-    changes: dict[str, Any] = {
-        **NO_LEASE,
-        "failures": grant.failures + 1,
-        "retry_at": Now() + timedelta(seconds=pause),
-        "failed_at": Now(),
-        "error_code": error.code[:40],
-        "error_message": error.message[:1000],
-    }
-    if isinstance(error, OAuthError) or error.code in _NEVER_SENT:
-        changes["started_at"] = grant.started_at  # this try left no doubt behind; an earlier one may have
-    if isinstance(error, RefusedError):
-        changes["refused_at"] = Coalesce("refused_at", Now())
-    is_news = grant.error_code != changes["error_code"] or ("refused_at" in changes and not grant.refused_at)
-    with transaction.atomic(durable=True):
-        if mine.update(**changes) and is_news:
-            told = {"code": error.code, "server": _server(grant)}
-            verdict = "refuse" if "refused_at" in changes else "fail"
-            audit.record(None, verdict, grant.credential, after=told, why=error.message)
-    logger.warning("credential %s: no new token (%s)", grant.credential_id, error.code)
-    return error
-
-
-def _why_over(grant: Grant, error: ProtocolError) -> str:
-    if grant.started_at:
-        why = "a renewal was interrupted then, and the server does not take the old refresh token any more"
-        return sign_in_again(grant.started_at, why)
-    return sign_in_again(grant.now, error.message.removesuffix("."))
-
-
-def _end(grant: Grant, rows: QuerySet[Grant], code: str, message: str) -> None:
-    """The sign-in is over, if `rows` still finds it as it was."""
-    with transaction.atomic(durable=True):
-        ended = rows.update(
-            **NO_TOKENS,
-            **NO_LEASE,
-            generation=F("generation") + 1,
-            started_at=None,
-            retry_at=None,
-            ended_at=Now(),
-            failed_at=Now(),
-            error_code=code,
-            error_message=message[:1000],
-        )
-        if ended:
-            outbox.needs_sign_in(grant.credential_id)
-            told = {"code": code, "server": _server(grant)}
-            audit.record(None, "end sign-in", grant.credential, after=told, why=message)
-
-
-def sign_in_again(since: datetime, why: str) -> str:
-    return f"Please sign in again since {moment(since)}: {why}."
-
-
-def moment(when: datetime) -> str:
-    return f"{when.astimezone(UTC):%H:%M:%S} UTC on {when.astimezone(UTC):%d %B %Y}".replace(" on 0", " on ")
 
 
 def note_refusal(credential: Credential, generation: int) -> None:
@@ -545,32 +192,6 @@ def note_wanted_scope(credential: Credential, generation: int, scope: str) -> No
 def widest(*scopes: str) -> str:
     """The words of all of them, each once."""
     return " ".join(dict.fromkeys(word for scope in scopes for word in scope.split()))
-
-
-def due() -> list[uuid.UUID]:
-    """The credentials whose tokens are used and should be renewed now, so that nobody has to wait for it."""
-    free = Q(lease_until=None) | Q(lease_until__lte=Now())
-    ready = Q(retry_at=None) | Q(retry_at__lte=Now())
-    rows = Grant.objects.filter(
-        free,
-        ready,
-        renew_at__lte=Now(),
-        used_at__gt=Now() - USED_LATELY,
-        ended_at=None,
-        refused_at=None,
-        credential__removed_at=None,
-    )
-    return list(rows.order_by("renew_at").values_list("credential_id", flat=True)[:MOST_AT_ONCE])
-
-
-def renew_early(credential_id: uuid.UUID) -> None:
-    """Renews one that is due. What goes wrong stands in its row."""
-    rows = Grant.objects.filter(credential_id=credential_id, renew_at__lte=Now())
-    grant = rows.select_related("credential").timed().first()
-    if grant is None or not grant.access_token or not _may_try(grant):
-        return
-    with suppress(ProtocolError, DomainError):
-        renew(grant)
 
 
 def apart(work: Callable[[], Result]) -> Result:

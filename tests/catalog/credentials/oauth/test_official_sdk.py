@@ -1,4 +1,4 @@
-"""The official MCP SDK's own authorization server and protected server, from the 401 to the farewell."""
+"""The official MCP SDK's own authorization server and protected server, from the 401 to the revoked."""
 
 import http.client
 import re
@@ -45,7 +45,7 @@ def visited(address: str) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_from_the_401_to_the_first_reading_a_renewal_and_the_farewell(official):
+def test_from_the_401_to_the_first_reading_a_renewal_and_the_revocation(official):
     admin, form = signed_in(Role.ADMIN), FORM | {"url": f"{official}/mcp"}
     page = admin.post("/endpoints/new/preview/", form, headers={"HX-Request": "true"})
     [offer] = page.context["offers"]

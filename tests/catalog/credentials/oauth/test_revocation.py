@@ -89,11 +89,11 @@ def test_server_that_does_not_listen_is_in_nobodys_way(server, committed, name):
     credential = with_door(server)
     server.revoke_script = FAILURES[name]
     with committed():
-        farewell = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
+        revoked = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
     assert not Grant.objects.exists()
     assert len(server.revocations) == 1, "the second token would fare no better"
     was_told, why = told()
-    assert (was_told, why) == (False, farewell.sentence)
+    assert (was_told, why) == (False, revoked.message)
     assert "was not told: " in why
     assert why.endswith("Its tokens may work there until they expire.")
     assert CLIENT_SECRET not in why
@@ -107,8 +107,8 @@ def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):
     credential = with_door(server, name="with one")
     Grant.objects.filter(credential=credential).update(access_token="v1:x:damaged")
     with committed():
-        farewell = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
-    assert "was not told: The secret of “with one”" in farewell.sentence
+        revoked = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
+    assert "was not told: The secret of “with one”" in revoked.message
     assert not Grant.objects.filter(credential=credential).exists()
 
 

@@ -77,9 +77,9 @@ def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbac
         granted, missing = status_of(credential).granted, status_of(credential).missing
 
         with django_capture_on_commit_callbacks(execute=True):
-            farewell = credential_operations.sign_out(credential, actor=ada)
+            revoked = credential_operations.sign_out(credential, actor=ada)
         told = "was told" if server.revokes else "was not told: it names no address for that."
-        assert told in farewell.sentence
+        assert told in revoked.message
         assert server.revoked == (["refresh_token", "access_token"] if server.revokes else [])
         assert server.faults == []
     wanted = ["read", "write", "offline_access"]

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
-from catalog.credentials.oauth import grant_status, tokens
+from catalog.credentials.oauth import grant_status, renewal, token_request, tokens
 from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
 from catalog.models import Grant
 from core.errors import DomainError
@@ -182,17 +182,17 @@ def test_server_that_is_away_is_left_alone_for_a_while_and_that_is_shown():
 
 
 def test_pauses_grow_to_an_hour():
-    pauses = [tokens.back_off(failures, None, chance=lambda: 0.5) for failures in range(1, 12)]
+    pauses = [renewal.back_off(failures, None, chance=lambda: 0.5) for failures in range(1, 12)]
 
     assert pauses[:3] == [30, 60, 120]
     assert pauses[-1] == 3600
-    assert tokens.back_off(1, 10**9) == 86_400
+    assert renewal.back_off(1, 10**9) == 86_400
 
 
 @pytest.mark.parametrize(("life", "before"), [(3600, 720), (600, 120), (200, 60), (60, 30), (2, 1)])
 def test_renewal_is_early(life, before):
-    assert tokens.early(life, chance=lambda: 0) == before
-    assert before <= tokens.early(life, random.random) <= min(before * 1.1, life / 2)
+    assert renewal.early(life, chance=lambda: 0) == before
+    assert before <= renewal.early(life, random.random) <= min(before * 1.1, life / 2)
 
 
 def test_token_that_still_works_is_used_while_the_server_is_away():
@@ -267,7 +267,7 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
         for _ in range(3):
             with pytest.raises(NeedsSignInError, match=r"Please sign in again since \d\d:\d\d:\d\d UTC"):
                 tokens.token_for(credential)
-        assert tokens.due() == []
+        assert renewal.due() == []
         asked = len(server.forms)
         sign(server, credential, make_user(Role.ADMIN))
         tokens.token_for(credential)
@@ -290,7 +290,7 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
     ],
 )
 def test_any_other_failure_leaves_the_sign_in_alone(answer, monkeypatch):
-    monkeypatch.setattr(tokens, "AGAIN_AFTER", 0.0)
+    monkeypatch.setattr(renewal, "AGAIN_AFTER", 0.0)
     with AuthorizationServer() as server:
         credential = signed_in(server)
         wear_out(credential)
@@ -319,7 +319,7 @@ def test_without_a_refresh_token_a_person_is_asked_in_time():
 
 
 def test_whoever_waits_too_long_for_another_is_told(monkeypatch):
-    monkeypatch.setattr(tokens, "PATIENCE", 0.3)
+    monkeypatch.setattr(tokens, "MAX_WAIT", 0.3)
     with AuthorizationServer() as server:
         credential = make_client(server)
         Grant.objects.update(lease_until=Now() + timedelta(seconds=30))
@@ -334,7 +334,7 @@ def test_reply_that_does_not_come_ends_before_the_lease(monkeypatch):
 
     from core.oauth import http
 
-    assert timedelta(seconds=http.LIMITS.session) < tokens.LEASE
+    assert timedelta(seconds=http.LIMITS.session) < renewal.LEASE
     monkeypatch.setattr(http, "LIMITS", replace(http.LIMITS, request=0.2))
     with AuthorizationServer(scripts=[then_waits(b"")]) as server:
         credential = make_client(server)
@@ -354,10 +354,10 @@ def test_due_tokens_are_renewed_before_anybody_asks():
         for credential in (used, idle):
             wear_out(credential, seconds=60)
         Grant.objects.filter(credential=idle).update(used_at=Now() - timedelta(days=2))
-        assert tokens.due() == [used.pk]
-        tokens.renew_early(used.pk)
-        tokens.renew_early(used.pk)
-        assert tokens.due() == []
+        assert renewal.due() == [used.pk]
+        renewal.renew_early(used.pk)
+        renewal.renew_early(used.pk)
+        assert renewal.due() == []
 
     assert len(server.forms) == 4
 
@@ -564,7 +564,7 @@ def test_scheduler_has_the_first_chance_to_renew(left, asked):
         tokens.token_for(credential)
         ends = Now() + timedelta(seconds=left)
         Grant.objects.update(expires_at=ends, renew_at=ends - timedelta(seconds=60))
-        assert tokens.due() == [credential.pk]
+        assert renewal.due() == [credential.pk]
         tokens.token_for(credential)
 
     assert len(server.forms) == asked
@@ -580,8 +580,8 @@ def test_renewal_leaves_alone_what_was_encrypted_under_a_new_key_meanwhile():
         wear_out(credential)
         grant = tokens.read(credential.pk)
         token = Secret(server.families[0].current)
-        anew = encryption.encrypt(token, row=grant.pk, field=tokens.field_of("refresh_token"))
+        anew = encryption.encrypt(token, row=grant.pk, field=token_request.field_of("refresh_token"))
         Grant.objects.update(refresh_token=anew)
-        assert tokens.renew(grant)
+        assert renewal.renew(grant)
 
     assert grant_of(credential).refresh_token == anew

@@ -1,0 +1,54 @@
+"""One request to a token endpoint, and the secrets that go into it."""
+
+from collections.abc import Collection
+
+from catalog.credentials.oauth import token_replies
+from catalog.credentials.oauth.token_replies import OAuthError, Tokens
+from catalog.models import Credential, Grant
+from core import encryption
+from core.encryption import Secret
+from core.errors import DomainError
+from core.metrics import Counter
+from core.oauth import http
+from core.oauth.client import ClientAuthentication, Form
+from core.outbound.errors import ProtocolError
+
+REQUESTS = Counter(
+    "pegboard_token_requests_total",
+    "Access tokens asked for: “ok” or the code of what went wrong.",
+    ("outcome",),
+)
+
+
+def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
+    """One token request. None of the secrets that were `sent` gets into an error.
+
+    What happened at the token server has codes of its own, so that nobody takes it for the vendor's doing.
+    """
+    try:
+        return token_replies.read_tokens(http.post_form(grant.token_url, form), sent)
+    except ProtocolError as error:
+        if not isinstance(error, OAuthError) and not error.code.startswith("TOKEN_"):
+            error.code = f"TOKEN_{error.code}"
+        raise token_replies.without(error, sent) from None
+
+
+def client_secret(credential: Credential, grant: Grant) -> Secret | None:
+    """None for a public client."""
+    if grant.client_authentication == ClientAuthentication.NONE:
+        return None
+    if not credential.sealed:
+        raise DomainError("CLIENT_SECRET", f"Enter the client secret of “{credential}” again.")
+    return encryption.decrypt(
+        credential.sealed, row=credential.pk, field="catalog.credential.sealed", name=credential.name
+    )
+
+
+def decrypted(grant: Grant, column: str) -> Secret:
+    ciphertext, name = getattr(grant, column), grant.credential.name
+    return encryption.decrypt(ciphertext, row=grant.pk, field=field_of(column), name=name)
+
+
+def field_of(column: str) -> str:
+    """What a secret in this column of a grant is encrypted for."""
+    return f"catalog.grant.{column}"
