@@ -1,6 +1,7 @@
 """How much of one vendor is read: what a list may hold, weigh and take, as each endpoint's settings say.
 
-Each stands against a vendor that never ends. Whoever meets one reads which it was, and how to raise it.
+Each stands against a vendor that never ends. An administrator who meets one reads which it was, and how to
+raise it.
 """
 
 from dataclasses import dataclass, replace

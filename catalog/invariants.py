@@ -28,7 +28,7 @@ from catalog.protocols import base
 from core import encryption
 
 EXAMPLES = 5
-# The scheduler takes up a run within seconds of its lease's end; later than this, nobody does.
+# The scheduler takes up a run within seconds of its lease's end; later than this, it is not taken up.
 UNNOTICED_SECONDS = 60
 LONGEST_IDLE_SECONDS = 5
 

@@ -64,7 +64,7 @@ def read_versions(endpoint_id: int, after: int = 0) -> None:
 
 @shared_task
 def second_looks() -> None:
-    """Once a minute: endpoints that are to be read as somebody else; about once a week each."""
+    """Once a minute: endpoints that are to be read as another caller; about once a week each."""
     second_look.tick()
 
 

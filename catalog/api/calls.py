@@ -25,7 +25,7 @@ from people.models import Role
 from people.permissions import key_of, person
 
 LONGEST_IN_A_LIST = 200
-# To the worker and back, so that whoever waits hears from the call itself that its time is over.
+# To the worker and back, so that the caller who waits hears from the call itself that its time is over.
 SECONDS_ON_THE_WAY = 3.0
 # Each that waits holds a thread of the web server. Beyond these a caller is told at once where to look.
 _waiting = threading.BoundedSemaphore(4)

@@ -395,7 +395,7 @@ class CredentialSignIn(GenericAPIView[Credential]):
 
     @extend_schema(request=None, responses=SignInOutput)
     def post(self, request: Request, pk: Any) -> Response:
-        """Begins a sign-in at the authorization server. Nobody but you can end it, and only in a browser."""
+        """Begins a sign-in at the authorization server. Only you can end it, and only in a browser."""
         address = sign_in.begin(
             get_object_or_404(self.get_queryset(), pk=pk),
             actor=person(request),

@@ -65,7 +65,7 @@ def chosen_credential(pk: Any) -> Credential | None:
 
 
 class Authorities(serializers.CharField):
-    """Certificates in PEM form that are trusted instead of those everybody knows; may be empty."""
+    """Certificates in PEM form that are trusted instead of the public ones; may be empty."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_blank=True, max_length=LARGEST_AUTHORITIES, **options)

@@ -31,7 +31,7 @@ class SecondLookChange(Input):
 
 
 class EndpointSecondLook(GenericAPIView[SecondLook]):
-    """How this endpoint's list looks to somebody else, without our credential and under another name."""
+    """How this endpoint's list looks to another caller, without our credential and under another name."""
 
     write_role = Role.ADMIN
     serializer_class = SecondLookOutput

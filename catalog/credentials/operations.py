@@ -150,7 +150,7 @@ def _change_details(
         return revoked if went else None
     wanted = {name: changes[name] for name in _columns_of(credential) if changes.get(name) is not None}
     if any(getattr(credential, name) != value for name, value in wanted.items()):
-        # Whoever took it, or did not, has not seen this one yet.
+        # What a vendor did with the old one says nothing about this one.
         credential.used_at = credential.refused_at = None
     for name, value in wanted.items():
         setattr(credential, name, value)
@@ -159,9 +159,9 @@ def _change_details(
 
 @transaction.atomic
 def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
-    """Forgets the tokens of an OAuth credential, and whoever is renewing them writes nothing.
+    """Forgets the tokens of an OAuth credential, and a process that is renewing them writes nothing.
 
-    What it says of the server stands there once the transaction is over.
+    Its `message` is there once the transaction is over.
     """
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     if not clients.uses_oauth(credential):

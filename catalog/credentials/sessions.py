@@ -37,7 +37,7 @@ LONGEST_LIFE = 900  # seconds that a signed token may live
 USUAL_LIFE = 600  # longer than the longest conversation with a vendor
 NOTE_USE_EVERY = timedelta(minutes=10)
 FIELD = "catalog.credential.sealed"
-# What somebody enters beside the secret, for each kind.
+# What an administrator enters beside the secret, for each kind.
 DETAILS: dict[str, tuple[str, ...]] = {
     CredentialKind.HEADER: ("header",),
     CredentialKind.BASIC: ("username",),
@@ -236,10 +236,11 @@ def open_session(
 
 
 def open_disguised(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
-    """As somebody else: under another name, and without the credential unless it is to go along.
+    """As another caller: under another name, and without the credential unless it is to go along.
 
     Nothing of this conversation is remembered, neither by the endpoint nor by its credential: what a vendor
-    refuses to somebody else says nothing about either. A reply with the secret in it is refused all the same.
+    refuses to another caller says nothing about either. A reply with the secret in it is refused all the
+    same.
     """
     carrier = _carrier(endpoint)
     headers, secrets = carrier.current() if carrier else ({}, ())

@@ -46,7 +46,7 @@ class VendorForm(OperationForm):
 
 
 def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
-    """The usual intervals, and the one in use when somebody set another over REST."""
+    """The usual intervals, and the one in use when another was set over REST."""
     choices = {minutes: "Every minute" if minutes == 1 else f"Every {minutes} minutes"} | INTERVALS
     return forms.TypedChoiceField(
         choices=sorted(choices.items()),

@@ -87,7 +87,7 @@ class CallQuerySet(models.QuerySet["Call"]):
     def visible_to(self, user: User) -> "CallQuerySet":
         """What runtimes of their teams' agents did, and what people of their teams tried.
 
-        Who is in no team but everybody's tries in front of everybody.
+        A user in no team but the one of all users tries in front of all users.
         """
         if user.can_administer:
             return self

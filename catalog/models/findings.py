@@ -17,7 +17,7 @@ class Severity(models.TextChoices):
 
 
 class FindingState(models.TextChoices):
-    """A noted finding waits for nobody: it is not severe, or its endpoint was removed."""
+    """A noted finding waits for no decision: it is not severe, or its endpoint was removed."""
 
     OPEN = "open", "Waiting for review"
     ACCEPTED = "accepted", "Accepted"
@@ -88,7 +88,7 @@ class Finding(models.Model):
         null=True,
         on_delete=models.PROTECT,
         related_name="+",
-        db_index=False,  # it would help to delete versions, which nobody can
+        db_index=False,  # it would help to delete versions, and none is ever deleted
     )
     run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="findings")
     code = models.CharField(max_length=40)

@@ -25,8 +25,8 @@ class Grant(models.Model):
     """The OAuth 2 side of one credential; its client secret is the credential's own.
 
     The first block is what an administrator entered, the second what the last token reply brought. Both
-    change by conditional updates on `generation` alone, which goes up with each: whoever comes late with
-    an older one writes nothing. `lease` and `started_at` are committed before a token request is sent;
+    change by conditional updates on `generation` alone, which goes up with each: a process that comes late
+    with an older one writes nothing. `lease` and `started_at` are committed before a token request is sent;
     `started_at` stays as long as it is not known what became of the first such request.
 
     All times are the database's own.

@@ -42,7 +42,7 @@ class Tool(models.Model):
         null=True,
         on_delete=models.PROTECT,
         related_name="current_of",
-        db_index=False,  # it would help to delete versions, which nobody can
+        db_index=False,  # it would help to delete versions, and none is ever deleted
     )
     stopped = models.ForeignKey(
         "catalog.ToolVersion",

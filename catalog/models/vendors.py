@@ -96,7 +96,7 @@ class Credential(models.Model):
 
     @property
     def awaits_sign_in(self) -> bool:
-        """Nobody has signed in for it yet, or the last sign-in is over; asks for its grant."""
+        """There was no sign-in for it yet, or the last sign-in is over; asks for its grant."""
         return self.kind == CredentialKind.OAUTH_CODE and not self.grant.access_token
 
 
@@ -122,7 +122,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         return self.live().filter(is_paused=False, next_due_at__lte=Now())
 
     def late(self) -> "EndpointQuerySet":
-        """Those that nobody started although they were due, because nothing ran for a while."""
+        """Those that were due and were not started, because nothing ran for a while."""
         return self.due().filter(next_due_at__lt=Now() - timedelta(minutes=1))
 
 
@@ -139,9 +139,9 @@ class EndpointStatus(models.TextChoices):
 class Endpoint(models.Model):
     """One platform root of a vendor, spoken to in one protocol with one credential.
 
-    `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`. `authorities`
-    are certificates (PEM) of whoever vouches for it; given, they alone are trusted. `max_tools` and those
-    after it bound one reading of its list.
+    `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`. `authorities` are
+    certificates (PEM) of the authorities that vouch for it; given, they alone are trusted. `max_tools` and
+    those after it bound one reading of its list.
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")

@@ -236,7 +236,7 @@ class ReportOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["keys"])
 class KeyReport(GenericAPIView[Any]):
-    """Ends a key that leaked. Anybody may send one; to have it is all the proof that is asked for.
+    """Ends a key that leaked. Any caller may send one; to have it is all the proof that is asked for.
 
     The answer is the same whether there was such a key or not. Its owner is told. 30 reports a minute from
     one address are taken.

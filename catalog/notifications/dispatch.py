@@ -66,7 +66,7 @@ def _webhooks_due() -> list[tuple[UUID, datetime]]:
 def _wake(task: str, pk: UUID, due: datetime) -> None:
     """Once for as long as the message lives: a worker that is slow shall not find thousands of them.
 
-    Whoever takes it up moves `due`, so what comes after that is told at once.
+    The process that takes it up moves `due`, so what comes after that is told at once.
     """
     now = time.monotonic()
     for old in [each for each, woken in _woken.items() if now - woken >= MESSAGE_LIVES]:
@@ -121,7 +121,10 @@ def _fan_out(notice: Notice) -> None:
 
 
 def _readers(notice: Notice) -> QuerySet[User]:
-    """Whoever asked for it. Of a key its owner hears unasked, and besides administrators alone."""
+    """The users who asked for it.
+
+    The owner of a key is told unasked, and apart from the owner only administrators.
+    """
     asked = Subscription.objects.filter(event=notice.event)
     active = User.objects.filter(is_active=True)
     if notice.event != Event.KEY_REPORTED:

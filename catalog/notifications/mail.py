@@ -25,7 +25,7 @@ LEASE = timedelta(minutes=2)
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 120, 240))
 MOST_SHOWN = 100
 SALT = "catalog.notifications.mail"
-SENT = Counter("pegboard_notifications_total", "Attempts to tell somebody something.", ("channel", "outcome"))
+SENT = Counter("pegboard_notifications_total", "Attempts to deliver a notification.", ("channel", "outcome"))
 SIGNATURE = "You get this because you asked for it. What you hear of, and how often: {url}"
 
 
@@ -137,7 +137,7 @@ def token_for(user_id: int, address: str) -> str:
 
 
 def address_in(token: str, user_id: int) -> str:
-    """The address that it confirms; empty when it is too old or was made for somebody else."""
+    """The address that it confirms; empty when it is too old or was made for another user."""
     try:
         owner, address = signing.loads(token, salt=SALT, max_age=timedelta(days=1))
     except (signing.BadSignature, ValueError, TypeError):

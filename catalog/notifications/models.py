@@ -96,7 +96,7 @@ class MailAddress(models.Model):
         verbose_name = "mail address"
 
     def __str__(self) -> str:
-        """Without the address itself: the audit trail is read by everybody."""
+        """Without the address itself: every user reads the audit trail."""
         return f"mail address of {self.user}"
 
 
@@ -151,8 +151,8 @@ class Mail(Sending):
 class Webhook(models.Model):
     """An address of a program that hears of events. One delivery at a time, in order.
 
-    Such an address is a secret: with many receivers, whoever knows it may speak there. `url` is empty but for
-    rows of code from before it was encrypted, which `webhooks.encrypt_addresses` takes over.
+    Such an address is a secret: with many receivers, any caller who knows it may post there. `url` is empty
+    but for rows of code from before it was encrypted, which `webhooks.encrypt_addresses` takes over.
 
     `next_at` is when the next attempt may begin: later after a failure, and while a sender is at work.
     """

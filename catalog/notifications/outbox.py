@@ -1,7 +1,8 @@
 """The first half of telling: a row in the transaction of the change. Nothing is sent from here.
 
-A notice waits for a moment, so that what mends itself wakes nobody, and for an hour after the last one of
-its kind about the same thing, so that what flaps is told once an hour. Meanwhile there is one row at most.
+A notice waits for a moment, so that a failure that mends itself is not told, and for an hour after the last
+one of its kind about the same thing, so that what flaps is told once an hour. Meanwhile there is one row at
+most.
 """
 
 from datetime import datetime, timedelta
@@ -26,7 +27,7 @@ def broke(endpoint: Endpoint) -> None:
 
 
 def recovered(endpoint: Endpoint) -> None:
-    """Takes back what nobody was told yet; otherwise whoever heard of the trouble hears that it is over."""
+    """Takes back what was not told yet; otherwise those who heard of the failure hear that it is over."""
     subject = str(endpoint.pk)
     if Notice.objects.filter(event=Event.BROKEN, subject=subject, settled_at=None).delete()[0]:
         return

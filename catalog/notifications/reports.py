@@ -1,6 +1,6 @@
-"""A key that leaked: whoever has it ends it, by sending it here.
+"""A key that leaked: a caller who has it ends it, by sending it here.
 
-To have the key is all the proof that is asked for, as whoever has it could do worse than end it.
+To have the key is all the proof that is asked for, as a caller who has it could do worse than end it.
 """
 
 from django.db import transaction

@@ -1,4 +1,4 @@
-"""What a person wants to hear of by mail, and where. Everybody decides for themselves."""
+"""What a user wants to hear of by mail, and at which address. Each user decides alone."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -15,7 +15,7 @@ from people import audit
 from people.models import User
 
 PAUSES = {5: "At once, at most every 5 minutes", 60: "Once an hour", 1_440: "Once a day"}
-# Whoever types somebody else's address shall not fill their mailbox.
+# A user who types the address of another person must not fill that person's mailbox.
 MOST_QUESTIONS = 5
 WITHIN = timedelta(hours=1)
 
@@ -118,7 +118,7 @@ def forget_address(user: User) -> None:
 
 
 def _facts(row: MailAddress) -> dict[str, object]:
-    """The trail is read by everybody: it tells addresses apart without saying them."""
+    """Every user reads the audit trail: it tells addresses apart without saying them."""
     return {"address": _veiled(row.address), "pause_minutes": row.pause_minutes}
 
 

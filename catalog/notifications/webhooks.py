@@ -47,7 +47,7 @@ FIELD = "notifications.webhook.sealed"
 URL_FIELD = "notifications.webhook.sealed_url"
 MOST_WEBHOOKS = 50
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=30.0, body=64 * 1024, backoff=())
-# One sender works on a webhook for so long, and whoever finds it dead waits as long.
+# One sender works on a webhook for so long, and another process that finds it dead waits as long.
 LEASE = timedelta(seconds=90)
 AT_WORK = 45.0
 BACK_OFF = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400))
@@ -351,7 +351,7 @@ def encrypt_addresses() -> None:
 
 
 def facts(webhook: Webhook) -> dict[str, Any]:
-    """For the trail, which everybody reads: the path of such an address often is a secret."""
+    """For the audit trail, which every user reads: the path of such an address often is a secret."""
     shown = shown_address(webhook)
     told = f"{shown} ({encryption.fingerprint(address(webhook))})" if shown else "cannot be decrypted"
     return {"name": webhook.name, "address": told, "events": list(webhook.events)}

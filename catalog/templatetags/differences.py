@@ -46,7 +46,7 @@ def effect(change: Change) -> dict[str, str]:
 
 @register.inclusion_tag("_status.html")
 def verdict(comparison: Comparison) -> dict[str, str]:
-    """All changes together, for somebody who has to decide whether to take the new version."""
+    """All changes together, for a user who decides whether to take the new version."""
     effects, class_ = comparison.effects, comparison.class_
     if {"breaks_callers", "breaks_readers"} <= effects:
         return {"tone": "bad", "word": "Breaks callers and readers"}

@@ -205,6 +205,6 @@ def did(action: str) -> str:
 
 @register.filter
 def tally(text: str | None) -> str:
-    """How long a text is, in the words that app.js uses while somebody types."""
+    """How long a text is, in the words that app.js uses while a user types."""
     length = len(text or "")
     return f"{length} characters · ~{estimate_tokens(text or '')} tokens"

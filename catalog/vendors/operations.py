@@ -132,7 +132,7 @@ def create_endpoint(
     An address that is connected already is refused, unless it is connected `again` on purpose, with another
     credential or other settings.
 
-    Where nobody has signed in yet for its credential it is paused until somebody has: `connecting.go_on`.
+    Where its credential has no sign-in yet it is paused until there is one: `onboarding.go_on`.
     """
     endpoint = Endpoint(
         vendor=locked(vendor, Vendor.objects.live()),
@@ -235,7 +235,7 @@ def update_endpoint(
 def remove_endpoint(
     endpoint: Endpoint, *, actor: User, why: str = "", with_credentials: bool = False
 ) -> None:
-    """Stops reading it and withdraws its tools; its findings wait for nobody. Pins and releases go on.
+    """Stops reading it and withdraws its tools; its findings wait for no decision. Pins and releases go on.
 
     `with_credentials` forgets its secret too, if no other endpoint uses it.
     """
@@ -288,7 +288,7 @@ def _check_endpoint(
 
 
 def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
-    """Whoever connects an address is told of the endpoint that stands there, and decides."""
+    """A user who connects an address is told of the endpoint that has it already, and decides."""
     with connection.cursor() as cursor:  # two who connect one address at once see each other
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('core.outbound.addresses'))")
     found = already_connected(endpoint)

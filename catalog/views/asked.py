@@ -1,4 +1,4 @@
-"""Numbers that somebody may have typed into an address."""
+"""Numbers in an address, as a user may have typed them."""
 
 LONGEST = 18  # digits that a bigint holds whatever they are
 

@@ -95,7 +95,7 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
 
 
 def _kind_for(request: HttpRequest, chosen: dict[str, Any]) -> str:
-    """The kind that somebody chose before the settings were filled in, or else the usual one there."""
+    """The kind that was chosen before the settings were filled in, or else the usual one there."""
     stated = request.POST.get("kind", "") if request.POST.get("credential") == NEW else ""
     if offers.FILL in request.POST and stated in clients.KINDS:
         return stated
@@ -189,7 +189,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
 
 
 def _where_to_sign_in(row: Endpoint) -> str:
-    """The host of its authorization server, while nobody has signed in there; "" otherwise."""
+    """The host of its authorization server, while there was no sign-in there; "" otherwise."""
     credential = row.credential
     if credential is None or not credential.awaits_sign_in:
         return ""

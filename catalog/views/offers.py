@@ -39,7 +39,7 @@ def look(
     """For `catalog/_discovery.html` and `catalog/_sign_in_offers.html`.
 
     `challenge` is what the vendor answered already. Not `may_sign_in`: it is for a credential that asks as
-    itself, for which nobody signs in. `registered_at` is the issuer of the client that there is already.
+    itself, for which no user signs in. `registered_at` is the issuer of the client that there is already.
     """
     protocol = request.POST.get("protocol", "")
     known = protocol if protocol in dict(protocols.choices()) else ""
@@ -92,7 +92,7 @@ def taken(request: HttpRequest) -> dict[str, Any]:
 
 
 def decides_kind(request: HttpRequest, chosen: dict[str, Any]) -> bool:
-    """Whoever registers us, or reads about us, is a server where somebody signs in."""
+    """A server that registers us, or reads about us, is one where a user signs in."""
     return bool(chosen) and FILL not in request.POST
 
 

@@ -51,7 +51,7 @@ class Pinned:
 class Entry:
     """Everything that waits for one decision: what was found about the same bytes of a tool.
 
-    `version` is compared with `before`, or with what the vendor shows somebody else of it; and with what
+    `version` is compared with `before`, or with what the vendor shows another caller of it; and with what
     agents pin where that is something else. `agents` have pinned `version` itself.
     """
 

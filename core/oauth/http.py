@@ -1,7 +1,7 @@
 """The door to authorization servers: the same as to vendors, with smaller limits and no second try.
 
 A token request may have been obeyed although its reply was lost, so nothing here is sent twice. For the same
-reason it is waited for as long as such servers take: whoever hangs up loses a rotated refresh token.
+reason it is waited for as long as such servers take: a client that hangs up loses a rotated refresh token.
 """
 
 import json

@@ -39,7 +39,7 @@ DETAILS = (
 REGISTERED = ("registered_at", "secret_expires_at")
 MOST_PARAMETERS, LONGEST_PARAMETER = 20, 500
 LONGEST = {"issuer": 500, "client_id": 500, "audience": 500, "scope": LONGEST_SCOPE, "resource": 2_048}
-# A token belongs to these; with another one it would be somebody else's.
+# A token belongs to these; with another one it would be another client's.
 WHOSE_TOKENS = ("issuer", "client_id", "token_url")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749 section 3.3
 _RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21\x22\x24-\x7e]+")  # absolute, no fragment: RFC 8707
@@ -120,7 +120,7 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
     if all(getattr(grant, name) == before[name] for name in before):
         return False
     if grant.scope != before["scope"]:
-        grant.wanted_scope = ""  # whoever changed it has decided
+        grant.wanted_scope = ""  # the change is a decision about it
     grant.save(update_fields=[*before, "wanted_scope"])
     SignIn.objects.filter(credential_id=grant.credential_id).delete()
     has_lost_it = not has_secret(grant) or (is_elsewhere and not has_new_secret)
@@ -138,7 +138,7 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
 
 
 def forget_tokens(grant: Grant, why: str) -> None:
-    """They are gone at once, and whoever is renewing them writes nothing. A person signs in again."""
+    """They are gone at once, and a process that is renewing them writes nothing. A user signs in again."""
     _start_over(grant)
     if grant.credential.kind == CredentialKind.OAUTH_CODE and grant.generation:
         now = Grant.objects.timed().get(pk=grant.pk).now

@@ -92,9 +92,9 @@ def early(seconds: float, chance: Callable[[], float] = random.random) -> float:
 
 
 def early_for_callers(early: float) -> float:
-    """How many seconds before its end whoever uses a token renews it himself, where it should be `early`.
+    """How many seconds before its end a caller renews a token, where the scheduler does it `early`.
 
-    The scheduler has first had the time to do it, so that nobody waits for a token.
+    The scheduler has had the time to do it before, so that no caller waits for a token.
     """
     return max(early - LOOK_EVERY, early / 2)
 
@@ -136,8 +136,8 @@ def renew(grant: Grant) -> Token | None:
 def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secret]) -> Tokens:
     """Sends the same refresh token once more when the reply to it was lost on its way.
 
-    Servers that rotate take the old one again for some seconds, or for nobody any more: then the sign-in is
-    over whenever it is tried, so the sooner the better (docs/decisions/0035-lost-token-replies.md).
+    Servers that rotate take the old one again for some seconds, or not at all: then the sign-in is over
+    whenever it is tried, so the sooner the better (docs/decisions/0035-lost-token-replies.md).
     """
     began = time.monotonic()
     try:
@@ -169,7 +169,7 @@ def _what_to_ask(grant: Grant) -> tuple[dict[str, str], list[Secret]]:
 
 
 def _claim(grant: Grant) -> uuid.UUID | None:
-    """The lease, committed before anything is sent, if nobody else has one."""
+    """The lease, committed before anything is sent, if no other process has one."""
     lease = uuid.uuid4()
     free = Q(lease_until=None) | Q(lease_until__lte=Now())
     ready = Q(retry_at=None) | Q(retry_at__lte=Now())
@@ -210,7 +210,7 @@ def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
 
 
 def _write_down(grant: Grant, changes: dict[str, Any]) -> None:
-    """A renewal changes nothing that anybody decided, unless something is other than it was."""
+    """Writes an audit row if the renewal ends a failure or changes the scope; others change no decision."""
     scope = changes.get("granted_scope", grant.granted_scope)
     before = {"error": grant.error_code, "scope": grant.granted_scope}
     after = {"error": "", "scope": scope, "server": _server(grant)}
@@ -282,7 +282,7 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
         return NeedsSignInError(message)
     pause = back_off(grant.failures + 1, error.retry_after)
     if _is_lost(grant, error) and not grant.failures:
-        pause = AGAIN_AFTER  # by whoever needs the token next, while the server may still take the old one
+        pause = AGAIN_AFTER  # by the next caller, while the server may still take the old one
     changes: dict[str, Any] = {
         **NO_LEASE,
         "failures": grant.failures + 1,
@@ -333,7 +333,7 @@ def end_sign_in(grant: Grant, rows: QuerySet[Grant], code: str, message: str) ->
 
 
 def due() -> list[uuid.UUID]:
-    """The credentials whose tokens are used and should be renewed now, so that nobody has to wait for it."""
+    """The credentials whose tokens are in use and should be renewed now, before a caller has to wait."""
     free = Q(lease_until=None) | Q(lease_until__lte=Now())
     ready = Q(retry_at=None) | Q(retry_at__lte=Now())
     rows = Grant.objects.filter(

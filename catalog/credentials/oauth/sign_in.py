@@ -119,7 +119,7 @@ def _grant_of(credential: Credential) -> Grant:
 
 
 def _taken(answer: Answer, actor: User, session_key: str) -> SignIn | None:
-    """The sign-in that this answer belongs to; whoever takes it is the only one."""
+    """The sign-in that this answer belongs to; only one caller takes it."""
     mine = SignIn.objects.filter(
         state_digest=digest_of(answer.state),
         session_digest__in=[digest_of(session_key), ANY_SESSION],

@@ -109,4 +109,4 @@ def test_reply_that_is_waited_for_in_vain_is_said_and_asked_for_again_soon(serve
 
 def test_waiting_for_another_process_is_longer_than_its_request():
     assert http.LIMITS.session >= 30
-    assert http.LIMITS.session < tokens.PATIENCE <= tokens.LEASE.total_seconds()
+    assert http.LIMITS.session < tokens.MAX_WAIT <= renewal.LEASE.total_seconds()
