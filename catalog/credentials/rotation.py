@@ -42,21 +42,18 @@ def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
     ring = encryption.keyring()
     progress = Progress()
     deadline = time.monotonic() + PATIENCE
+    old = ring.keys.keys() - {ring.first}
     while True:
         progress.undecryptable = 0
         before = progress.encrypted
         for column in encryption.columns():
-            for key_id in ring.keys.keys() - {ring.first}:
+            for key_id in old:
                 _encrypt_again(column, key_id, progress, say)
-        left = sum(count for key_id, count in encryption.secrets_by_key().items() if _is_old(key_id, ring))
+        left = sum(count for key_id, count in encryption.secrets_by_key().items() if key_id in old)
         if left <= progress.undecryptable or time.monotonic() > deadline:
             return progress
         if progress.encrypted == before:
             time.sleep(0.2)
-
-
-def _is_old(key_id: str, ring: encryption.Keyring) -> bool:
-    return key_id in ring.keys and key_id != ring.first
 
 
 def _encrypt_again(

@@ -90,11 +90,6 @@ def proof(credential: Credential) -> Proof:
     return Proof(headers, query, (secret, quote(secret, safe=""), *carried))
 
 
-def _bearer(token: renewal.Token) -> Proof:
-    text = token.secret.reveal()
-    return Proof({"Authorization": f"Bearer {text}"}, {}, (text, quote(text, safe="")))
-
-
 class _Renewal:
     """The access token of one conversation, and the next one when it is worn out or refused.
 
@@ -119,7 +114,10 @@ class _Renewal:
         A token with more scopes than this one is for a person to get; what was asked for is noted.
         """
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            self._worked()
+            self._may_renew = True
+            if self._token.was_refused:
+                tokens.apart(partial(tokens.note_acceptance, self._credential, self._token.generation))
+                self._token = replace(self._token, was_refused=False)
         if self._credential._state.adding:
             return False
         generation = self._token.generation
@@ -135,14 +133,10 @@ class _Renewal:
         self._carry(tokens.apart(partial(tokens.token_for, self._credential, refused=generation)))
         return True
 
-    def _worked(self) -> None:
-        self._may_renew = True
-        if self._token.was_refused:
-            tokens.apart(partial(tokens.note_acceptance, self._credential, self._token.generation))
-            self._token = replace(self._token, was_refused=False)
-
     def _carry(self, token: renewal.Token) -> None:
-        self._token, self._carried = token, _bearer(token)
+        text = token.secret.reveal()
+        self._token = token
+        self._carried = Proof({"Authorization": f"Bearer {text}"}, {}, (text, quote(text, safe="")))
         self._worn_out_at = None if token.good_for is None else time.monotonic() + token.good_for
 
 

@@ -21,8 +21,12 @@ TOO_SHORT = (
 def status_of(credential: Credential, now: datetime) -> CredentialStatus:
     """`credential.grant` and `set_by` are best selected along with it."""
     if clients.uses_oauth(credential):
-        locked = _why_locked(credential) if credential.sealed else ""
-        return _locked(locked) if locked else grant_status.status_of(credential.grant, now)
+        try:
+            if credential.sealed:
+                sessions.decrypt(credential)
+        except UndecryptableError as error:
+            return _locked(error.why)
+        return grant_status.status_of(credential.grant, now)
     try:
         secret = sessions.decrypt(credential).reveal()
     except UndecryptableError as error:
@@ -42,14 +46,6 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
 def used_at(credential: Credential) -> datetime | None:
     """About when it was last sent."""
     return credential.grant.used_at if clients.uses_oauth(credential) else credential.used_at
-
-
-def _why_locked(credential: Credential) -> str:
-    try:
-        sessions.decrypt(credential)
-    except UndecryptableError as error:
-        return error.why
-    return ""
 
 
 def _locked(why: str) -> CredentialStatus:

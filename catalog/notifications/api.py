@@ -140,7 +140,7 @@ class WebhookList(ListAPIView[Webhook]):
         given = WebhookInput(data=request.data)
         given.is_valid(raise_exception=True)
         row, secret = webhooks.create(actor=person(request), **given.validated_data)
-        answer = {**_shown(row), "secret": secret.reveal()}
+        answer = {**WebhookOutput(webhooks.live().get(pk=row.pk)).data, "secret": secret.reveal()}
         return Response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
@@ -213,10 +213,6 @@ class DeliveryList(ListAPIView[Delivery]):
     def get_queryset(self) -> QuerySet[Delivery]:
         row = get_object_or_404(webhooks.live(), pk=self.kwargs["pk"])
         return Delivery.objects.filter(webhook=row).select_related("notice")
-
-
-def _shown(row: Webhook) -> dict[str, Any]:
-    return dict(WebhookOutput(webhooks.live().get(pk=row.pk)).data)
 
 
 def _answer(row: Webhook) -> Response:

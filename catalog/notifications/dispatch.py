@@ -53,14 +53,10 @@ def tick() -> None:
     if settings.MAIL_IS_SET_UP:
         for mail in mails.values_list("pk", "next_at")[:PER_TICK]:
             _wake(SEND_MAIL, *mail)
-    for webhook in _webhooks_due():
-        _wake(SEND_DELIVERIES, *webhook)
-
-
-def _webhooks_due() -> list[tuple[UUID, datetime]]:
     ready = Webhook.objects.filter(removed_at=None, is_paused=False, next_at__lte=Now())
-    waiting = ready.filter(deliveries__state=SendingState.WAITING)
-    return list(waiting.order_by().distinct().values_list("pk", "next_at")[:PER_TICK])
+    waiting = ready.filter(deliveries__state=SendingState.WAITING).order_by().distinct()
+    for webhook in waiting.values_list("pk", "next_at")[:PER_TICK]:
+        _wake(SEND_DELIVERIES, *webhook)
 
 
 def _wake(task: str, pk: UUID, due: datetime) -> None:
@@ -103,21 +99,16 @@ def _settle(notice: Notice) -> None:
         notice.title, notice.says = told.title[:300], told.says
         notice.path, notice.facts = told.path, told.facts
     notice.save(update_fields=["settled_at", "told_at", "title", "says", "path", "facts"])
-    if told:
-        _fan_out(notice)
-
-
-def _fan_out(notice: Notice) -> None:
+    if not told:
+        return
     webhooks = Webhook.objects.filter(removed_at=None, events__contains=[notice.event])
     Delivery.objects.bulk_create(
         [Delivery(webhook=webhook, notice=notice) for webhook in webhooks], ignore_conflicts=True
     )
-    if not settings.MAIL_IS_SET_UP:
-        return
-    for address in MailAddress.objects.filter(user__in=_readers(notice), confirmed_at__isnull=False).order_by(
-        "user"
-    ):
-        open_mail(address).notices.add(notice)
+    if settings.MAIL_IS_SET_UP:
+        confirmed = MailAddress.objects.filter(user__in=_readers(notice), confirmed_at__isnull=False)
+        for address in confirmed.order_by("user"):
+            open_mail(address).notices.add(notice)
 
 
 def _readers(notice: Notice) -> QuerySet[User]:
@@ -139,19 +130,17 @@ def open_mail(address: MailAddress) -> Mail:
     find = partial(unsent.select_for_update(no_key=True).first)
     if mail := find():
         return mail
+    next_at = timezone.now() + GATHER
+    sent = Mail.objects.filter(user=address.user_id, confirms="").aggregate(last=Max("sent_at"))["last"]
+    if sent:
+        next_at = max(next_at, sent + timedelta(minutes=address.pause_minutes))
     try:
         with transaction.atomic():
-            return Mail.objects.create(user_id=address.user_id, next_at=_next_mail(address))
+            return Mail.objects.create(user_id=address.user_id, next_at=next_at)
     except IntegrityError:  # another dispatcher was quicker
         if mail := find():
             return mail
         raise
-
-
-def _next_mail(address: MailAddress) -> datetime:
-    soon = timezone.now() + GATHER
-    sent = Mail.objects.filter(user=address.user_id, confirms="").aggregate(last=Max("sent_at"))["last"]
-    return max(soon, sent + timedelta(minutes=address.pause_minutes)) if sent else soon
 
 
 def forget_old() -> None:

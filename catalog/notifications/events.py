@@ -28,19 +28,19 @@ def told(notice: Notice) -> Told | None:
     return _WORDS[notice.event](notice.subject)
 
 
-def _broken(subject: str) -> Told | None:
+def tell_broken(subject: str) -> Told | None:
     endpoint = _endpoint(subject)
     if endpoint is None or not endpoint.failures:
         return None
     return _about(endpoint, "cannot be read", endpoint.error_message, with_error=True)
 
 
-def _recovered(subject: str) -> Told | None:
+def tell_recovered(subject: str) -> Told | None:
     endpoint = _endpoint(subject)
     return _about(endpoint, "can be read again", "Its tools are up to date.") if endpoint else None
 
 
-def _held(subject: str) -> Told | None:
+def tell_held(subject: str) -> Told | None:
     endpoint = _endpoint(subject)
     if endpoint is None or not endpoint.held_run_id:
         return None
@@ -49,7 +49,7 @@ def _held(subject: str) -> Told | None:
     return Told(told.title, told.says, f"/runs/{endpoint.held_run_id}/", facts)
 
 
-def _review(subject: str) -> Told | None:
+def tell_review(subject: str) -> Told | None:
     endpoint = _endpoint(subject)
     if endpoint is None:
         return None
@@ -62,7 +62,7 @@ def _review(subject: str) -> Told | None:
     return Told(told.title, told.says, "/review/", {**told.facts, "waiting": count})
 
 
-def _sign_in(subject: str) -> Told | None:
+def tell_sign_in(subject: str) -> Told | None:
     credential = Credential.objects.filter(pk=subject, removed_at=None, grant__ended_at__isnull=False).first()
     if credential is None:
         return None
@@ -72,7 +72,7 @@ def _sign_in(subject: str) -> Told | None:
     return Told(f"“{name}” needs a sign-in", says, f"/credentials/{credential.pk}/", facts)
 
 
-def _webhook_paused(subject: str) -> Told | None:
+def tell_webhook_paused(subject: str) -> Told | None:
     webhook = Webhook.objects.filter(pk=subject, removed_at=None, is_paused=True).first()
     if webhook is None:
         return None
@@ -82,7 +82,7 @@ def _webhook_paused(subject: str) -> Told | None:
     return Told(f"The webhook “{name}” was paused", says, f"/notifications/webhooks/{webhook.pk}/", facts)
 
 
-def _key_reported(subject: str) -> Told | None:
+def tell_key_reported(subject: str) -> Told | None:
     key = ApiToken.objects.select_related("user").filter(pk=subject).exclude(reported_at=None).first()
     if key is None:
         return None
@@ -95,20 +95,20 @@ def _key_reported(subject: str) -> Told | None:
     return Told(f"The API key “{name}” was reported as leaked", says, "/keys/", facts)
 
 
-def _test(subject: str) -> Told:
+def tell_test(subject: str) -> Told:
     says = "A user pressed “Send a test” in Pegboard. Nothing has happened."
     return Told("A test of this webhook", says, f"/notifications/webhooks/{subject}/")
 
 
 _WORDS: dict[str, Callable[[str], Told | None]] = {
-    Event.BROKEN: _broken,
-    Event.RECOVERED: _recovered,
-    Event.HELD: _held,
-    Event.REVIEW: _review,
-    Event.SIGN_IN: _sign_in,
-    Event.WEBHOOK_PAUSED: _webhook_paused,
-    Event.KEY_REPORTED: _key_reported,
-    TEST: _test,
+    Event.BROKEN: tell_broken,
+    Event.RECOVERED: tell_recovered,
+    Event.HELD: tell_held,
+    Event.REVIEW: tell_review,
+    Event.SIGN_IN: tell_sign_in,
+    Event.WEBHOOK_PAUSED: tell_webhook_paused,
+    Event.KEY_REPORTED: tell_key_reported,
+    TEST: tell_test,
 }
 
 

@@ -31,9 +31,11 @@ SIGNATURE = "You get this because you asked for it. What you hear of, and how of
 
 def send(mail_id: str) -> None:
     """Once more after a failure or a crash, with the same Message-ID. Raises nothing a mail server causes."""
-    mail = _claim(mail_id)
-    if mail is None:
+    due = Mail.objects.filter(pk=mail_id, state=SendingState.WAITING, next_at__lte=Now())
+    # From here on nothing is added to it. It comes back after the lease if this process dies.
+    if not due.update(attempts=F("attempts") + 1, next_at=Now() + LEASE):
         return
+    mail = Mail.objects.select_related("user").get(pk=mail_id)
     address = MailAddress.objects.filter(user=mail.user_id, user__is_active=True).first()
     wanted = mail.confirms or (address.address if address and address.confirmed_at else "")
     if not wanted:
@@ -53,14 +55,6 @@ def send(mail_id: str) -> None:
 def _hand_over(message: EmailMessage) -> None:
     """To the server that PEGBOARD_MAIL_URL names: a deployment's choice, which no page can change."""
     message.send()
-
-
-def _claim(mail_id: str) -> Mail | None:
-    """From here on nothing is added to it. It comes back after the lease if we die."""
-    due = Mail.objects.filter(pk=mail_id, state=SendingState.WAITING, next_at__lte=Now())
-    if not due.update(attempts=F("attempts") + 1, next_at=Now() + LEASE):
-        return None
-    return Mail.objects.select_related("user").get(pk=mail_id)
 
 
 def _close(mail: Mail, state: SendingState, error: str = "") -> None:
@@ -92,30 +86,24 @@ def _message(mail: Mail, to: str, subject: str, lines: Sequence[str]) -> EmailMe
 
 def _digest(mail: Mail, to: str) -> EmailMessage:
     notices = list(mail.notices.order_by("told_at", "pk"))
-    lines = [line for notice in notices[:MOST_SHOWN] for line in _about(notice)]
+    lines = []
+    for notice in notices[:MOST_SHOWN]:
+        at = f"{notice.told_at:%d %b %H:%M} UTC" if notice.told_at else ""
+        says = [f"  {notice.says}"] if notice.says else []
+        lines += [f"{at}  {notice.title}", *says, f"  {public_url(notice.path)}", ""]
     if len(notices) > MOST_SHOWN:
         lines += [f"… and {len(notices) - MOST_SHOWN:,} more.", ""]
     page = public_url(reverse("notifications"))
     return _message(mail, to, _subject(notices), [*lines, "-- ", SIGNATURE.format(url=page)])
 
 
-def _about(notice: Notice) -> list[str]:
-    at = f"{notice.told_at:%d %b %H:%M} UTC" if notice.told_at else ""
-    says = [f"  {notice.says}"] if notice.says else []
-    return [f"{at}  {notice.title}", *says, f"  {public_url(notice.path)}", ""]
-
-
 def _subject(notices: Sequence[Notice]) -> str:
     if len(notices) == 1:
         return f"Pegboard: {notices[0].title}"[:200]
+    labels = {event: label[:1].lower() + label[1:] for event, label in Event.choices}
     tally = Tally(notice.event for notice in notices)
-    parts = [f"{count:,} times {_label(event)}" for event, count in tally.most_common()]
+    parts = [f"{count:,} times {labels.get(event, event)}" for event, count in tally.most_common()]
     return f"Pegboard: {', '.join(parts)}"[:200]
-
-
-def _label(event: str) -> str:
-    words = dict(Event.choices).get(event, event)
-    return words[:1].lower() + words[1:]
 
 
 def _confirmation(mail: Mail) -> EmailMessage:

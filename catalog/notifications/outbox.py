@@ -5,7 +5,7 @@ one of its kind about the same thing, so that what flaps is told once an hour. M
 most.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import connection
@@ -62,15 +62,11 @@ def _put(event: Event, subject: object, wait: timedelta) -> None:
         raise RuntimeError("a notice belongs into the transaction of its change")
     notice = Notice(event=event, subject=str(subject))
     earliest = Now() + wait
-    if last := _last_told(event, str(subject)):
+    told = Notice.objects.filter(event=event, subject=notice.subject).exclude(told_at=None)
+    if last := told.order_by("-told_at").values_list("told_at", flat=True).first():
         after_last = Value(last + PAUSE, output_field=DateTimeField())
         notice.due_at = Greatest(earliest, after_last)
     else:
         notice.due_at = earliest
     # One that waits already tells this as well.
     Notice.objects.bulk_create([notice], ignore_conflicts=True)
-
-
-def _last_told(event: Event, subject: str) -> datetime | None:
-    told = Notice.objects.filter(event=event, subject=subject).exclude(told_at=None)
-    return told.order_by("-told_at").values_list("told_at", flat=True).first()

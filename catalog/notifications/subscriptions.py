@@ -29,9 +29,11 @@ def choose(user: User, events: Iterable[str]) -> None:
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     had = set(user.subscriptions.values_list("event", flat=True))
     for event in sorted(wanted - had):
-        _subscribe(user, event)
+        row = Subscription.objects.create(user=user, event=event)
+        audit.record(user, "subscribe", row, after={"event": event})
     for row in user.subscriptions.filter(event__in=had - wanted):
-        _unsubscribe(user, row)
+        audit.record(user, "unsubscribe", row, before={"event": row.event})
+        row.delete()
 
 
 @transaction.atomic
@@ -44,16 +46,6 @@ def subscribe(user: User, event: str) -> Subscription:
 @transaction.atomic
 def unsubscribe(user: User, event: str) -> None:
     choose(user, set(user.subscriptions.values_list("event", flat=True)) - {event})
-
-
-def _subscribe(user: User, event: str) -> None:
-    row = Subscription.objects.create(user=user, event=event)
-    audit.record(user, "subscribe", row, after={"event": event})
-
-
-def _unsubscribe(user: User, row: Subscription) -> None:
-    audit.record(user, "unsubscribe", row, before={"event": row.event})
-    row.delete()
 
 
 @transaction.atomic

@@ -163,9 +163,10 @@ def send_test(webhook: Webhook, *, actor: User) -> Delivery:
 
 def send_waiting(webhook_id: str) -> None:
     """Everything that waits for this webhook, in order, until one is not taken."""
-    webhook = _claim(webhook_id)
-    if webhook is None:
+    ready = live().filter(pk=webhook_id, is_paused=False, next_at__lte=Now())
+    if not ready.update(next_at=Now() + LEASE):
         return
+    webhook = Webhook.objects.get(pk=webhook_id)
     ends = time.monotonic() + AT_WORK
     waiting = webhook.deliveries.filter(state=SendingState.WAITING)
     too_old = waiting.filter(created_at__lt=Now() - KEPT_WAITING)
@@ -179,13 +180,6 @@ def send_waiting(webhook_id: str) -> None:
             return
         Webhook.objects.filter(pk=webhook.pk).update(failures=0, last_sent_at=Now())
     Webhook.objects.filter(pk=webhook.pk).update(next_at=Now())
-
-
-def _claim(webhook_id: str) -> Webhook | None:
-    ready = live().filter(pk=webhook_id, is_paused=False, next_at__lte=Now())
-    if not ready.update(next_at=Now() + LEASE):
-        return None
-    return Webhook.objects.get(pk=webhook_id)
 
 
 def _next(webhook: Webhook) -> Delivery | None:

@@ -21,9 +21,12 @@ def go_on(credential: Credential, *, actor: User) -> list[Run]:
     never_read = [
         vendor_operations.update_endpoint(row, actor=actor, is_paused=False) for row in waiting(credential)
     ]
+    # The last reading of these failed for want of the sign-in that there is now.
+    read_before = Endpoint.objects.live().filter(credential=credential, is_paused=False, failures__gt=0)
+    refused = read_before.filter(error_code__in=NEEDED_A_SIGN_IN).select_related("vendor", "credential")
     return [
         enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
-        for endpoint in [*never_read, *_refused(credential)]
+        for endpoint in [*never_read, *refused]
     ]
 
 
@@ -31,9 +34,3 @@ def waiting(credential: Credential) -> list[Endpoint]:
     """Connected with it, and never read."""
     rows = Endpoint.objects.live().filter(credential=credential, is_paused=True, runs=None)
     return list(rows.select_related("vendor", "credential"))
-
-
-def _refused(credential: Credential) -> list[Endpoint]:
-    """Their last reading failed for want of the sign-in that there is now."""
-    rows = Endpoint.objects.live().filter(credential=credential, is_paused=False, failures__gt=0)
-    return list(rows.filter(error_code__in=NEEDED_A_SIGN_IN).select_related("vendor", "credential"))

@@ -336,6 +336,7 @@ def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -
 
 
 def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
+    authorities = hashlib.sha256(endpoint.authorities.encode()).hexdigest()
     return {
         "vendor": endpoint.vendor.slug,
         "protocol": endpoint.protocol,
@@ -349,13 +350,9 @@ def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "policy": dict(policies.whole(endpoint.policy)),
         "requests_per_second": endpoint.requests_per_second,
         "requests_at_once": endpoint.requests_at_once,
-        "authorities": _digest_of(endpoint.authorities),
+        "authorities": f"sha256:{authorities}" if endpoint.authorities else "",
         **{field: getattr(endpoint, field) for field in bounds.FIELDS},
     }
-
-
-def _digest_of(authorities: str) -> str:
-    return f"sha256:{hashlib.sha256(authorities.encode()).hexdigest()}" if authorities else ""
 
 
 def vendors_with_counts() -> QuerySet[Vendor]:

@@ -9,7 +9,6 @@ from catalog import bounds
 from catalog.credentials import sessions
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
-from catalog.protocols.signature import Signature
 from catalog.token_estimate import tokens_of
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
@@ -119,7 +118,8 @@ class _Gathering:
         if kind:
             self.kinds[kind] += 1
             self.kind_tokens[kind] += tokens
-        self.needs.update(_needs(read))
+        scopes = (f"the scope {scope}" for scope in read.requirements.scopes)
+        self.needs.update(dict.fromkeys([*read.requirements.secrets, *scopes]).keys())
         for note in (*item.notes, *self.protocol.notes(document, read)):
             self._note(note.code, note.message)
         if len(self.preview.first) < NAMES_SHOWN:
@@ -140,11 +140,6 @@ class _Gathering:
         self.preview.needs = [need for need, _ in self.needs.most_common(REJECTED_SHOWN)]
         self.preview.notes = list(self.notes.values())
         return self.preview
-
-
-def _needs(read: Signature) -> Iterator[str]:
-    yield from dict.fromkeys(read.requirements.secrets)
-    yield from (f"the scope {scope}" for scope in dict.fromkeys(read.requirements.scopes))
 
 
 def _groups(tools: Counter[str], tokens: Counter[str]) -> list[Group]:

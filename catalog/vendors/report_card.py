@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Max, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Max, OuterRef, Subquery
 
 from catalog import protocols
 from catalog.models import Endpoint, Finding, Run, Vendor
@@ -86,7 +86,10 @@ def of(vendor: Vendor) -> ReportCard:
     with connection.cursor() as cursor:
         cursor.execute(READINGS, [vendor.pk])
         readings, succeeded, added, changed, withdrawn, since, times = cursor.fetchone()
-    last = _last_readings(vendor)
+    ofs = Run.objects.filter(endpoint=OuterRef("pk"), status=RunStatus.SUCCEEDED).order_by("-pk").values("pk")
+    endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None).order_by()
+    last_runs = endpoints.annotate(last=Subquery(ofs[:1])).values("last")
+    last = list(Run.objects.filter(pk__in=last_runs).order_by().values_list("rejected", "notes"))
     return ReportCard(
         promises=_promises(vendor),
         since=since,
@@ -101,20 +104,14 @@ def of(vendor: Vendor) -> ReportCard:
     )
 
 
-def _last_readings(vendor: Vendor) -> list[tuple[int, list[dict[str, Any]]]]:
-    """Of each endpoint the last one that succeeded: how much was rejected, and what was odd."""
-    ofs = Run.objects.filter(endpoint=OuterRef("pk"), status=RunStatus.SUCCEEDED).order_by("-pk").values("pk")
-    endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None).order_by()
-    last = endpoints.annotate(last=Subquery(ofs[:1])).values("last")
-    return list(Run.objects.filter(pk__in=last).order_by().values_list("rejected", "notes"))
-
-
 def _promises(vendor: Vendor) -> tuple[Kept, ...]:
     """What any protocol that the vendor speaks promises, in the order in which people read it."""
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None)
     spoken = endpoints.order_by().values_list("protocol", flat=True).distinct()
     promised = frozenset[str]().union(*(protocols.get(name).promises for name in spoken))
-    told = _told(Finding.objects.filter(endpoint__in=endpoints, code__in=CODES)) if promised else {}
+    findings = Finding.objects.filter(endpoint__in=endpoints, code__in=CODES).order_by().values_list("code")
+    rows = findings.annotate(count=Count("pk"), last=Max("raised_at")) if promised else ()
+    told = {code: (count, last) for code, count, last in rows}
     kept = []
     for promise, (says, codes) in PROMISES.items():
         if promise in promised:
@@ -122,11 +119,6 @@ def _promises(vendor: Vendor) -> tuple[Kept, ...]:
             last = max((at for _, at in found), default=None)
             kept.append(Kept(promise, says, sum(count for count, _ in found), last))
     return tuple(kept)
-
-
-def _told(findings: QuerySet[Finding]) -> dict[str, tuple[int, datetime]]:
-    rows = findings.order_by().values_list("code").annotate(count=Count("pk"), last=Max("raised_at"))
-    return {code: (count, last) for code, count, last in rows}
 
 
 def _oddities(readings: list[list[dict[str, Any]]]) -> tuple[Oddity, ...]:

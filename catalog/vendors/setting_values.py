@@ -44,22 +44,12 @@ def _checked(setting: Setting, value: Any) -> Any:
         raise invalid(settings=f"“{setting.label}” takes a number up to {setting.maximum}.")
     match setting.kind:
         case "lines":
-            return _lines(setting, value)
+            value = [line.strip() if isinstance(line, str) else "" for line in value]
+            if len(value) > MOST_LINES or not all(0 < len(line) <= LONGEST_LINE for line in value):
+                limits = f"up to {MOST_LINES} texts of up to {LONGEST_LINE} characters, none of them empty"
+                raise invalid(settings=f"“{setting.label}” takes {limits}.")
         case "document":
-            return _document(setting, value)
-    return value
-
-
-def _lines(setting: Setting, value: list[Any]) -> list[str]:
-    lines = [line.strip() if isinstance(line, str) else "" for line in value]
-    if len(lines) > MOST_LINES or not all(0 < len(line) <= LONGEST_LINE for line in lines):
-        limits = f"up to {MOST_LINES} texts of up to {LONGEST_LINE} characters, none of them empty"
-        raise invalid(settings=f"“{setting.label}” takes {limits}.")
-    return lines
-
-
-def _document(setting: Setting, value: str) -> str:
-    if "\0" in value or len(value.encode(errors="replace")) > LARGEST_DOCUMENT:
-        limit = LARGEST_DOCUMENT // 1024**2
-        raise invalid(settings=f"“{setting.label}” takes a text file of up to {limit} MB.")
+            if "\0" in value or len(value.encode(errors="replace")) > LARGEST_DOCUMENT:
+                limit = LARGEST_DOCUMENT // 1024**2
+                raise invalid(settings=f"“{setting.label}” takes a text file of up to {limit} MB.")
     return value

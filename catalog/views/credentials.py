@@ -62,27 +62,20 @@ def credential_new(request: HttpRequest) -> HttpResponse:
     is_ready = request.method == "POST" and offers.FILL not in request.POST
     if is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            row = _created(request, form, client, chosen)
+            given = form.cleaned_data | (client.given() if form.is_oauth else {})
+            save = partial(credential_operations.create_credential, actor=person(request), **given)
+            row = save(registered=offers.registered(request, chosen, lambda tried: save(registered=tried)))
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
         else:
-            messages.success(request, _saved(row))
+            next_step = (
+                "Sign in at the vendor, and it can be used."
+                if row.kind == CredentialKind.OAUTH_CODE
+                else "Choose it where an endpoint asks for a credential."
+            )
+            messages.success(request, f"Saved. {next_step}")
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_new.html", context)
-
-
-def _created(
-    request: HttpRequest, form: CredentialForm, client: ClientForm, chosen: dict[str, Any]
-) -> Credential:
-    given = form.cleaned_data | (client.given() if form.is_oauth else {})
-    save = partial(credential_operations.create_credential, actor=person(request), **given)
-    return save(registered=offers.registered(request, chosen, lambda tried: save(registered=tried)))
-
-
-def _saved(row: Credential) -> str:
-    if row.kind == CredentialKind.OAUTH_CODE:
-        return "Saved. Sign in at the vendor, and it can be used."
-    return "Saved. Choose it where an endpoint asks for a credential."
 
 
 def refuse(error: DomainError, form: OperationForm, client: ClientForm | None) -> None:
@@ -163,13 +156,6 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     return render(request, "catalog/credential_client.html", context, status=client.status)
 
 
-def _client_page(request: HttpRequest, row: Credential, more: dict[str, Any]) -> HttpResponse:
-    client = ClientChangeForm(initial=_held(row))
-    client.edits(sessions.facts(row))
-    context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
-    return render(request, "catalog/credential_client.html", context | more)
-
-
 def _held(row: Credential) -> dict[str, Any]:
     return {name: getattr(row.grant, name) for name in clients.DETAILS} | {"name": row.name}
 
@@ -211,7 +197,10 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
     if clients.uses_oauth(row) and row.grant.issuer and (row.grant.ended_at or row.grant.refused_at):
         found = _looked_up(request, row, row.grant.resource)
         if found.get("has_moved"):
-            return _client_page(request, row, found)
+            client = ClientChangeForm(initial=_held(row))
+            client.edits(sessions.facts(row))
+            context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
+            return render(request, "catalog/credential_client.html", context | found)
     return offers.to_sign_in(request, row, otherwise=reverse("credential", args=[row.pk]))
 
 

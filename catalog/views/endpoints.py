@@ -62,7 +62,11 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
             refuse(error, form, client if form.is_oauth else None)
             context["already"] = already(form["protocol"].value(), form["url"].value())
         else:
-            return _go_on(request, endpoint)
+            here = reverse("endpoint", args=[endpoint.pk])
+            if endpoint.is_paused and endpoint.credential:
+                return offers.to_sign_in(request, endpoint.credential, otherwise=here)
+            run = endpoint.runs.first()
+            return redirect("run", run.pk) if run else redirect(here)
     return render(request, "catalog/endpoint_new.html", context)
 
 
@@ -117,13 +121,20 @@ def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Reg
     vendor: Vendor = given["vendor"] or vendor_operations.create_vendor(
         actor=actor, name=given["vendor_name"]
     )
+    if given["credential"] == NEW:
+        stated = stated_credential(form, client)
+        credential: Credential | None = credential_operations.create_credential(
+            actor=actor, name=vendor.name, registered=registered, **stated
+        )
+    else:
+        credential = chosen_credential(form)
     endpoint = vendor_operations.create_endpoint(
         actor=actor,
         vendor=vendor,
         protocol=given["protocol"],
         url=given["url"],
         name=given["name"],
-        credential=_credential(form, client, registered, vendor, actor),
+        credential=credential,
         interval_minutes=given["interval_minutes"],
         settings=form.settings(),
         policy=form.policy(),
@@ -132,17 +143,6 @@ def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Reg
     )
     onboarding.begin(endpoint, actor=actor)
     return endpoint
-
-
-def _credential(
-    form: ConnectForm, client: ClientForm, registered: Registered | None, vendor: Vendor, actor: User
-) -> Credential | None:
-    if form.cleaned_data["credential"] == NEW:
-        stated = stated_credential(form, client)
-        return credential_operations.create_credential(
-            actor=actor, name=vendor.name, registered=registered, **stated
-        )
-    return chosen_credential(form)
 
 
 def chosen_credential(form: ConnectForm) -> Credential | None:
@@ -159,19 +159,15 @@ def stated_credential(form: ConnectForm, client: ClientForm) -> dict[str, Any]:
     return {"kind": given["kind"], "secret": given["secret"], "url": url, **details}
 
 
-def _go_on(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
-    here = reverse("endpoint", args=[endpoint.pk])
-    if endpoint.is_paused and endpoint.credential:
-        return offers.to_sign_in(request, endpoint.credential, otherwise=here)
-    run = endpoint.runs.first()
-    return redirect("run", run.pk) if run else redirect(here)
-
-
 def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None = None) -> dict[str, Any]:
     """`asked` says which of its runs are wanted."""
     asked = asked if asked is not None else QueryDict()
     is_narrowed = asked.get("runs") == "changes"
     runs = row.runs.with_changes() if is_narrowed else row.runs.all()
+    credential = row.credential
+    signs_in_at = ""
+    if credential and credential.awaits_sign_in:
+        signs_in_at = urlsplit(credential.grant.authorization_url).netloc
     return {
         "endpoint": row,
         "protocol": form.protocol,
@@ -183,17 +179,9 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "unavailable_until": circuit_breaker.unavailable_until(row),
         "opens_after": circuit_breaker.OPENS_AFTER,
         "look": second_look.of(row),
-        "signs_in_at": _where_to_sign_in(row),
+        "signs_in_at": signs_in_at,
         "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
     }
-
-
-def _where_to_sign_in(row: Endpoint) -> str:
-    """The host of its authorization server, while there was no sign-in there; "" otherwise."""
-    credential = row.credential
-    if credential is None or not credential.awaits_sign_in:
-        return ""
-    return urlsplit(credential.grant.authorization_url).netloc
 
 
 @requires(write=Role.ADMIN, largest_body=settings.LARGEST_BODY)

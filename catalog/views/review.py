@@ -229,10 +229,7 @@ def _differing(
 ) -> tuple[tuple[diff.Change, ...], list[Line]]:
     old, new = other.decoded() if other else None, version.decoded()
     changes = diff.compare(old, new).changes if old else ()
-    return changes, _lines(by_place(old) if old else {}, by_place(new))
-
-
-def _lines(old: dict[str, str], new: dict[str, str]) -> list[Line]:
-    """What differs, or everything when there is nothing to compare with."""
-    lines = [Line(place, old.get(place), new.get(place)) for place in dict.fromkeys([*new, *old])]
-    return [line for line in lines if line.old != line.new]
+    before, after = by_place(old) if old else {}, by_place(new)
+    # Everything, when there is nothing to compare with.
+    places = [place for place in dict.fromkeys([*after, *before]) if before.get(place) != after.get(place)]
+    return changes, [Line(place, before.get(place), after.get(place)) for place in places]

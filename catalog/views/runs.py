@@ -50,12 +50,6 @@ def _runs() -> QuerySet[Run]:
     return Run.objects.select_related("endpoint__vendor", "requested_by")
 
 
-def _findings(row: Run) -> QuerySet[Finding]:
-    """One for each decision; what is merely noted stands on the page of its tool."""
-    theirs = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
-    return theirs.decisions().weighed().select_related("tool")
-
-
 def _next_try(row: Run) -> datetime | None:
     """When a run that failed is made up for by itself; None when it is not, or another has been since."""
     endpoint = row.endpoint
@@ -68,6 +62,8 @@ def _results(row: Run) -> dict[str, Any]:
     if row.is_active:
         return {}
     versions = ToolVersion.objects.filter(run=row).select_related("tool").order_by("pk")
+    # What is merely noted stands on the page of its tool.
+    findings = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
     return {
         "is_held": row.endpoint.held_run_id == row.pk,
         "has_reply": LastReply.objects.filter(run=row).exists(),
@@ -77,6 +73,6 @@ def _results(row: Run) -> dict[str, Any]:
         "withdrawn": row.withdrawals.select_related("tool")[:SHOWN] if row.withdrawn else [],
         "returned": row.returns.select_related("tool")[:SHOWN] if row.returned else [],
         "rejections": row.rejections.all()[:SHOWN] if row.rejected else [],
-        "findings": _findings(row)[:SHOWN],
+        "findings": findings.decisions().weighed().select_related("tool")[:SHOWN],
         "shown": SHOWN,
     }

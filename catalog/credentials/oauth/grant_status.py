@@ -62,7 +62,7 @@ class CredentialStatus:
 
 def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     """`now` as the database has it (`Grant.objects.timed()`) or as we do."""
-    state, message, remedy = _state(grant, now)
+    state, message, remedy = _about_secret(grant, now) or _about_tokens(grant, now)
     asked, granted = words_of(grant.scope), words_of(grant.granted_scope)
     has_token = bool(grant.access_token)
     return CredentialStatus(
@@ -83,10 +83,6 @@ def status_of(grant: Grant, now: datetime) -> CredentialStatus:
         signed_in_at=grant.signed_in_at,
         signed_in_by=str(grant.signed_in_by) if grant.signed_in_by else "",
     )
-
-
-def _state(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:
-    return _about_secret(grant, now) or _about_tokens(grant, now)
 
 
 def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:

@@ -115,7 +115,12 @@ def renew(grant: Grant) -> Token | None:
 
     Raises what went wrong after noting it in the row.
     """
-    fields, sent = _what_to_ask(grant)
+    sent: list[Secret] = []
+    if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
+        fields = grant_requests.client_fields(grant)
+    else:
+        sent = [token_request.decrypted(grant, "refresh_token")]
+        fields = grant_requests.refresh_fields(grant, *sent)
     secret = token_request.client_secret(grant.credential, grant)
     form = grant_requests.token_form(grant, secret, fields)
     lease = _claim(grant)
@@ -158,14 +163,6 @@ def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secr
 def _is_lost(grant: Grant, error: ProtocolError) -> bool:
     """Whether a new refresh token may have been in a reply that did not come."""
     return grant.credential.kind == CredentialKind.OAUTH_CODE and error.code in _LOST
-
-
-def _what_to_ask(grant: Grant) -> tuple[dict[str, str], list[Secret]]:
-    """The form's fields, and the secrets in them."""
-    if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
-        return grant_requests.client_fields(grant), []
-    token = token_request.decrypted(grant, "refresh_token")
-    return grant_requests.refresh_fields(grant, token), [token]
 
 
 def _claim(grant: Grant) -> uuid.UUID | None:
@@ -277,7 +274,12 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
     REQUESTS.add(error.code)
     is_over = isinstance(error, OAuthError) and error.error == "invalid_grant"
     if is_over and grant.credential.kind == CredentialKind.OAUTH_CODE:
-        message = _why_over(grant, error)
+        message = sign_in_again(grant.now, error.message.removesuffix("."))
+        if grant.started_at:
+            why = (
+                "a renewal was interrupted then, and the server does not take the old refresh token any more"
+            )
+            message = sign_in_again(grant.started_at, why)
         end_sign_in(grant, mine, error.code, message)
         return NeedsSignInError(message)
     pause = back_off(grant.failures + 1, error.retry_after)
@@ -303,13 +305,6 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
             audit.record(None, verdict, grant.credential, after=told, why=error.message)
     logger.warning("credential %s: no new token (%s)", grant.credential_id, error.code)
     return error
-
-
-def _why_over(grant: Grant, error: ProtocolError) -> str:
-    if grant.started_at:
-        why = "a renewal was interrupted then, and the server does not take the old refresh token any more"
-        return sign_in_again(grant.started_at, why)
-    return sign_in_again(grant.now, error.message.removesuffix("."))
 
 
 def end_sign_in(grant: Grant, rows: QuerySet[Grant], code: str, message: str) -> None:

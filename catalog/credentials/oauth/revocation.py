@@ -5,7 +5,6 @@ here. Who is in the way, and whether the server was told, stands in the audit tr
 """
 
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -82,7 +81,7 @@ def prepare(grant: Grant) -> Revocation:
         return revoked
     try:
         secret = token_request.client_secret(grant.credential, grant)
-        opened = list(_opened(grant))
+        opened = [(name, token_request.decrypted(grant, name)) for name in COLUMNS if getattr(grant, name)]
     except DomainError as error:  # UndecryptableError is one
         revoked.why_not = error.message
         return revoked
@@ -92,9 +91,3 @@ def prepare(grant: Grant) -> Revocation:
         for hint, token in opened
     ]
     return revoked
-
-
-def _opened(grant: Grant) -> Iterator[tuple[str, Secret]]:
-    for column in COLUMNS:
-        if getattr(grant, column):
-            yield column, token_request.decrypted(grant, column)

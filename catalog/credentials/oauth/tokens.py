@@ -55,9 +55,16 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
         if renewed := _tried(grant, token):
             return renewed
         if token:
-            return _for_a_while(grant, token)
+            # It should be renewed and cannot be just now: asked about again before long.
+            left = renewal.SHORTEST_BACK_OFF
+            if grant.expires_at:
+                left = min(left, (grant.expires_at - grant.now).total_seconds())
+            return replace(token, good_for=left)
         if grant.now < (grant.retry_at or grant.now):
-            raise _known_failure(grant)
+            # What the last try met, while it is too early for the next one.
+            kind = RefusedError if grant.refused_at else UnavailableError
+            again = (grant.retry_at - grant.now).total_seconds() if grant.retry_at else None
+            raise kind(grant.error_code, grant.error_message, retry_after=again)
         if time.monotonic() >= ends:
             raise BusyError(credential.name)
         time.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - spreads those who wait
@@ -107,12 +114,6 @@ def _usable(grant: Grant, refused: int | None) -> Token | None:
     )
 
 
-def _for_a_while(grant: Grant, token: Token) -> Token:
-    """One that should be renewed and cannot just now: asked about again before long."""
-    left = (grant.expires_at - grant.now).total_seconds() if grant.expires_at else renewal.SHORTEST_BACK_OFF
-    return replace(token, good_for=min(left, renewal.SHORTEST_BACK_OFF))
-
-
 def _raise_if_over(grant: Grant, refused: int | None) -> None:
     if grant.ended_at:
         raise NeedsSignInError(grant.error_message)
@@ -133,13 +134,6 @@ def _without_refresh_token(grant: Grant, refused: int | None) -> NeedsSignInErro
     known = Grant.objects.filter(pk=grant.pk, generation=grant.generation)
     renewal.end_sign_in(grant, known, "TOKEN_OVER", message)
     return NeedsSignInError(message)
-
-
-def _known_failure(grant: Grant) -> ProtocolError:
-    """What the last try met, while it is too early for the next one."""
-    left = (grant.retry_at - grant.now).total_seconds() if grant.retry_at else None
-    kind = RefusedError if grant.refused_at else UnavailableError
-    return kind(grant.error_code, grant.error_message, retry_after=left)
 
 
 def _passing_token(credential: Credential) -> Token:

@@ -115,7 +115,7 @@ def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):
 def test_credential_without_tokens_has_nothing_to_end(server, committed):
     credential = make_client(server, revocation_url=f"{server.url}/revoke")
     with committed():
-        assert credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN)).sentence == ""
+        assert credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN)).message == ""
     assert server.revocations == []
     assert not AuditEntry.objects.filter(action="revoke").exists()
 
