@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from catalog.api.versions import ComparisonOutput, comparison_document
 from catalog.models import Finding, OtherAnswer, ToolVersion
 from catalog.models.findings import FindingState, Severity
-from catalog.models.second_looks import Guise
+from catalog.models.second_looks import OtherClient
 from catalog.review import decisions
 from catalog.rules import causes, diff
 from core.serializers import Input
@@ -126,9 +126,9 @@ class DocumentOutput(serializers.Serializer[Any]):
 
 
 class EvidenceOutput(serializers.Serializer[Any]):
-    """`theirs` is what the guise was shown, `ours` what we were; `comparison` goes from theirs to ours."""
+    """`theirs` is what the other client was shown, `ours` what we were, compared from theirs to ours."""
 
-    guise = serializers.ChoiceField(choices=Guise.choices)
+    client = serializers.ChoiceField(choices=OtherClient.choices)
     theirs = DocumentOutput()
     ours = DocumentOutput()
     comparison = ComparisonOutput
@@ -148,7 +148,7 @@ class FindingEvidence(GenericAPIView[Finding]):
         compared = diff.compare(other.decoded(), ours.decoded())
         return Response(
             {
-                "guise": other.guise,
+                "client": other.guise,
                 "theirs": _document(other),
                 "ours": _document(ours),
                 "comparison": comparison_document(compared),

@@ -1,6 +1,7 @@
-"""A worker runs one call. Exactly one worker claims it, by compare-and-set, and only then is anything sent: a
-call goes out at most once, whichever process dies. How the row is made and given up: catalog/calls/queue.py.
-How the vendor's answer is bounded before it is kept: catalog/calls/results.py.
+"""A worker runs one call, and sends it at most once.
+
+Exactly one worker claims it, by compare-and-set, and only then is anything sent. How the row is made and
+given up: catalog/calls/queue.py. How the vendor's answer is bounded: catalog/calls/results.py.
 """
 
 import logging
@@ -110,7 +111,7 @@ class _Conversation:
 
 
 def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> Outcome:
-    """Once; and again after a pause while a safe tool's vendor is away and the time allows."""
+    """Send it once; a safe tool again after a pause, while its vendor is unavailable and the time allows."""
     ends = time.monotonic() + call.deadline_seconds
     tool, endpoint = call.version.tool, call.version.tool.endpoint
     refuse_removed(endpoint)
@@ -152,10 +153,8 @@ def _attempt(
 
 
 def _limits(call: Call) -> Limits:
-    """A tool may be silent for as long as it may run. Repetitions are ours alone to decide.
-
-    What runs too long can still be told to stop, within the lease of the call.
-    """
+    # A tool may be silent for as long as it may run, and what runs too long can still be told to stop within
+    # the lease of the call. `backoff` is empty because `_converse` alone repeats a call.
     seconds = float(call.deadline_seconds)
     longest = seconds + CANCEL_SECONDS
     return replace(

@@ -1,4 +1,4 @@
-"""Calls of tools before and after a worker has them: asked for, sent to a worker, waited for, given up.
+"""Calls of tools before and after a worker has them: requested, sent to a worker, waited for, given up.
 
 The row comes first and the message after it carries only its id. What no worker takes up and what a dead
 worker leaves behind is ended by `sweep`. What a worker does with a call: catalog/calls/invocation.py.
@@ -168,7 +168,7 @@ def waits_for_review(version: ToolVersion) -> bool:
 
 
 def _review_states(version: ToolVersion) -> Collection[FindingState]:
-    """Of what would really run: a vendor without versions runs what it lists, whatever was chosen."""
+    """Of the versions that would run: a vendor without versions runs what it lists, whichever was chosen."""
     listed = version.tool.stopped if not version.label else None
     return holds.review_states([version, *([listed] if listed else [])]).values()
 
@@ -257,13 +257,13 @@ def _made_before(call: Call) -> Call | None:
 
 
 def _digest(call: Call) -> str:
-    """Of what is asked, and by whom: calls that agree in it are one call."""
+    """Over what is asked, and by which user: calls with the same digest are one call."""
     facts = ("tool_id", "version_id", "requested_by_id", "token_id", "agent", "continues_id", "arguments")
     return digest([getattr(call, fact) for fact in facts])
 
 
 def _forget_old(tool: Tool) -> int:
-    """Keeps the newest; how many went."""
+    """Keeps the newest; gives how many were deleted."""
     finished = Call.objects.filter(tool=tool, status=CallStatus.FINISHED)
     oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
     return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0

@@ -35,7 +35,7 @@ MOST_ASKS = 10
 LONGEST_QUESTION = 4000
 LONGEST_URL = 2048
 ANSWER = "answer"
-# Of replies: meant for the one who asked and for nobody after them (RFC 9110, 7.6.1, 10.2.2 and 11.6.1).
+# Headers of replies that are meant for the direct caller alone (RFC 9110, 7.6.1, 10.2.2 and 11.6.1).
 BETWEEN_TWO = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "upgrade"),
     *("transfer-encoding", "location", "set-cookie", "set-cookie2", "www-authenticate"),

@@ -1,4 +1,4 @@
-"""What an endpoint shows when it is read as somebody else, and what it showed then instead."""
+"""What an endpoint shows to another client than Pegboard, and the documents that differ."""
 
 from datetime import datetime, timedelta
 
@@ -11,11 +11,11 @@ from catalog.models.vendors import Endpoint
 from catalog.protocols.signature import Signature, from_json
 
 
-class Guise(models.TextChoices):
-    """As whom an endpoint is read a second time; the labels are for the middle of a sentence."""
+class OtherClient(models.TextChoices):
+    """As which client an endpoint is read a second time; the labels are for the middle of a sentence."""
 
-    STRANGER = "stranger", "a client without our credential"
-    CLIENT = "client", "another client than Pegboard"
+    ANONYMOUS = "stranger", "a client without our credential"
+    OTHER_PROGRAM = "client", "another client than Pegboard"
 
 
 class LookResult(models.TextChoices):
@@ -29,8 +29,8 @@ class LookResult(models.TextChoices):
 class SecondLook(models.Model):
     """When an endpoint is looked at next, and what its last second look showed. Times are the database's.
 
-    `attempt` is the fencing token of whoever looks: it only grows. `tries` counts looks that began since
-    the last one that ended.
+    `attempt` is the fencing token of the worker that looks: it only grows. `tries` counts looks that
+    began since the last one that ended.
     """
 
     endpoint = models.OneToOneField(
@@ -69,13 +69,13 @@ class SecondLook(models.Model):
 
 
 class OtherAnswer(models.Model):
-    """The document that somebody else got where we got the version of a finding `CLOAKING`.
+    """The document that another client got where we got the version of a finding `CLOAKING`.
 
     Evidence, as a version is: a trigger refuses UPDATE and DELETE. `signature` and `raw` are as there.
     """
 
     finding = models.OneToOneField(Finding, on_delete=models.PROTECT, related_name="other_answer")
-    guise = models.CharField(max_length=10, choices=Guise.choices)
+    guise = models.CharField(max_length=10, choices=OtherClient.choices)
     digest = models.CharField(max_length=64)
     signature = models.TextField()
     raw = models.TextField()

@@ -19,7 +19,7 @@ SELECT max(id), name, (array_agg(tool_id ORDER BY id))[1:3], count(*) FROM catal
 WHERE endpoint_id = %(endpoint)s AND status = 'active'
 GROUP BY name HAVING count(*) > 1 LIMIT %(most)s
 """
-# Whoever blocks the finding of a change blocks the version that brought it.
+# To block the finding about a change is to block the version that brought it.
 POINT_AT_VERSIONS = """
 UPDATE catalog_finding f SET version_id = v.id FROM catalog_toolversion v
 WHERE f.run_id = %(run)s AND f.version_id IS NULL AND v.tool_id = f.tool_id AND v.digest = f.subject
@@ -41,7 +41,7 @@ def finding(run: Run, tool_pk: int, breach: Breach, against: int | None = None) 
 
 
 def tell(run: Run, found: Iterable[Finding], *, has_new: bool, has_moved: bool) -> None:
-    """`found` while reading, and what only the catalog as it now stands shows. Each is told once."""
+    """`found` while the list was read, and what only the whole catalog shows. Each is told once."""
     every = [*found, *_across_tools(run, has_new=has_new, has_moved=has_moved)]
     if every:
         Finding.objects.bulk_create(every, ignore_conflicts=True)

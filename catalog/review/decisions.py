@@ -1,4 +1,4 @@
-"""Decisions about findings. One about the bytes of a version is one about that version."""
+"""Decisions about findings. A decision about the bytes of a version is a decision about that version."""
 
 from functools import partial
 from typing import Literal
@@ -62,7 +62,7 @@ def _decide_others(finding: Finding, decision: Decision) -> None:
 
 
 def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
-    """What the decision did to the tool's current version; nothing is the usual answer."""
+    """How the decision moved the tool's current version; most decisions do not."""
     was = tool.current_id
     about = Q(digest=finding.subject) | Q(pk=finding.version_id)
     for version in ToolVersion.objects.filter(about, tool=tool):

@@ -21,7 +21,7 @@ from catalog.tools.versions import predecessor, stopping
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """A recorded version that the endpoint's policy stops after all."""
+    """A recorded version that the endpoint's policy stops after the run."""
 
     tool: int
     version: int
@@ -56,7 +56,7 @@ def review_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
 
 
 def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
-    """By primary key, the gravest finding that waits for a person, whether or not it holds the version."""
+    """By primary key, the most severe finding that waits, whether or not it holds the version."""
     by_bytes: dict[tuple[int, str], set[int]] = {}
     for each in versions:
         by_bytes.setdefault((each.tool_id, each.digest), set()).add(each.pk)

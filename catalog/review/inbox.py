@@ -1,7 +1,7 @@
 """The review as an inbox: what waits, grouped by severity, vendor and cause, a page at a time.
 
-The heaviest stand first on every surface; within one severity what is about one vendor and one cause stands
-together, so that it can be read, and decided, in one go.
+The most severe come first on every surface. Within one severity, findings about one vendor and one cause
+stand together, so that a reviewer can read and decide them in one go.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which decisions are asked for; "" is all."""
+    """Which findings are asked for; "" is all."""
 
     state: str = FindingState.OPEN
     severity: str = ""
@@ -41,7 +41,7 @@ class Question:
 
     @property
     def is_narrowed(self) -> bool:
-        """To things that are alike, so that one decision about all of them can be meant."""
+        """To findings that are alike, so that one decision can be about all of them."""
         return bool(self.vendor or self.cause)
 
     def takes(self, group: Group, *, but: str = "") -> bool:
@@ -117,7 +117,7 @@ def vendors() -> dict[str, str]:
 
 
 def rows(keys: Sequence[int]) -> list[Finding]:
-    """In this order, with what a list and the choice of one of them need."""
+    """In the order of the keys, with the columns that a list shows."""
     found = {row.pk: row for row in _rows().rows(findings=list(keys))}
     return [found[pk] for pk in keys if pk in found]
 

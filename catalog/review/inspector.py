@@ -40,7 +40,7 @@ CHUNK = 500
 STEERING = {"CONCEAL", "OVERRIDE", "PSEUDO_TAG", "ROLE", "TOOL_ORDER", "SHADOW", "CONTEXT_LEAK", "COERCE"}
 
 
-# Each says which tools somebody relies on. What is above this layer adds itself, as it knows of agents.
+# Each says which tools agents use. Layers above this one add theirs: the catalog knows of no agents.
 USED_TOOLS: list[Callable[[], Iterable[int]]] = []
 
 
@@ -81,14 +81,14 @@ def _inspect_run(run: Run) -> None:
 
 
 def inspect_version(version: ToolVersion) -> None:
-    """For somebody who cannot wait: at once, if the run that brought this version is still to be done."""
+    """At once, for a designer who pins it: if the run that brought this version is not inspected yet."""
     run = version.run
     if run is not None and run.inspected == 0:
         _inspect(run.endpoint, run, _rows("v.id = %s", [version.pk]), may_stop=True)
 
 
 def inspect_older(tool: Tool, versions: Sequence[ToolVersion], rewritten: Collection[int] = ()) -> None:
-    """Versions out of a vendor's history. They become findings only if they are severe.
+    """Versions from a vendor's history. Only severe alarms about them wait for a decision.
 
     `rewritten` are those that came under a label that we hold with another text.
     """
@@ -176,7 +176,7 @@ def _inspect(
 
 
 def _finding(endpoint: Endpoint, run: Run | None, row: _Inspected, alarm: Alarm) -> Finding:
-    """What is not severe, or no longer what the vendor lists, is noted and waits for nobody."""
+    """An alarm of low severity, or about what the vendor no longer lists, is noted and needs no decision."""
     is_waiting = alarm.severity != "low" and row.is_listed
     return Finding(
         endpoint=endpoint,
@@ -207,7 +207,7 @@ def _hash(text: str) -> int:
 
 
 def _newly_named(listed: dict[int, _Inspected]) -> list[int]:
-    """Keeps what the names look like; the tools that are new, or had names of another look before."""
+    """Store what the names look like. Gives the tools that are new, or whose name looked otherwise before."""
     names = [row.signature.name for row in listed.values()]
     keys = [[_hash(spelling(name)) for name in names], [_hash(skeleton(name)) for name in names]]
     with connection.cursor() as cursor:
@@ -261,7 +261,7 @@ def _used() -> list[int]:
 def _near_misses(
     endpoint: Endpoint, twins: list[int], named: list[_Inspected]
 ) -> Iterator[tuple[int, Alarm]]:
-    """Names that somebody may type or read for that of another vendor's tool that agents use."""
+    """Names one letter away from that of another vendor's tool that agents use."""
     others = Tool.objects.filter(pk__in=_used()).exclude(endpoint__vendor=endpoint.vendor_id)
     others = others.exclude(endpoint__in=twins)
     known = dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if named else {}

@@ -1,4 +1,4 @@
-"""What becomes of a new version before anybody has looked at it: an endpoint's policy. Pure.
+"""What becomes of a new version before a person has looked at it: an endpoint's policy. Pure.
 
 A policy names an action for each class of change; what it does not name is as in `DEFAULT`. A version
 that is of several classes gets the strictest of their actions.
@@ -72,12 +72,12 @@ class Stop:
 
     @property
     def state(self) -> str:
-        """That of the finding which tells of it."""
+        """The state of the finding about it."""
         return "blocked" if self.action == "block" else "open"
 
     @property
     def says(self) -> str:
-        """Goes on after the name of the version."""
+        """The rest of a sentence that begins with the name of the version."""
         did = (
             "was blocked by the policy of this endpoint" if self.action == "block" else "waits for a decision"
         )

@@ -1,7 +1,8 @@
 """What the vendors of a protocol promise about their tools, and when that is broken. Pure.
 
 Which promises a protocol makes is data on its class. A breach is told once, with what was there
-before and what is there now; what nobody promised is told too where it concerns who uses the tool.
+before and what is there now. A change that breaks no promise is told, too, where it concerns
+users of the tool.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -40,7 +41,7 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One tool, before and after a reading. Labels are the vendor's own, "" where there are none."""
+    """One tool, before and after an enumeration. Labels are the vendor's own, "" where there are none."""
 
     old: Signature
     new: Signature
@@ -51,7 +52,7 @@ class Update:
 
 
 def broken(update: Update, promised: Collection[str]) -> Iterator[Breach]:
-    """What is wrong about a changed tool; one changed under its old label is told where it is written."""
+    """What is wrong about a changed tool. `DRIFT`, a change under the old label, is raised by the merge."""
     if update.new_label != update.old_label:
         if update.comparison.class_ == "breaking":
             yield _breaking(update)
@@ -70,7 +71,7 @@ def _breaking(update: Update) -> Breach:
 
 
 def _changed(update: Update) -> Iterator[Breach]:
-    """Without version labels any change is allowed, and whoever uses the tool wants to know of it."""
+    """Without version labels any change is allowed, and users of the tool want to know of it."""
     effects = update.comparison.effects - {"cosmetic"}
     if not effects:
         return
@@ -89,7 +90,7 @@ def _reasons(update: Update, classes: Sequence[str]) -> str:
 
 
 def _renumbered(old: Signature, new: Signature) -> list[tuple[Parameter, Parameter]]:
-    """Parameters that kept their name and lost their id, before and after."""
+    """Parameters that kept their name and got another id, before and after."""
     found = []
     for before, after in ((old.inputs, new.inputs), (old.outputs, new.outputs)):
         by_name = {parameter.name: parameter for parameter in before}

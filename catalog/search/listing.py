@@ -1,4 +1,4 @@
-"""The tools that somebody asked for, a page at a time: the one function behind the page and REST.
+"""The tools that a user or a program asked for, a page at a time: the one function behind the page and REST.
 
 With words the ranking decides, and at most `candidates.MOST` tools are in it; without words the list is
 sorted in the database. Both go on from a row and never by an offset, so the last page costs what the

@@ -1,4 +1,4 @@
-"""From what somebody typed to weighed lexemes. Pure: what the catalog knows comes in as arguments."""
+"""From the words of a search to weighed lexemes. Pure: what the catalog knows comes in as arguments."""
 
 import math
 from collections import Counter

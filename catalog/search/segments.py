@@ -95,7 +95,7 @@ def _make_room(home: int | None, documents: Sequence[Document]) -> tuple[int, in
         cursor.execute(
             "DELETE FROM catalog_searchdocument WHERE tool_id = ANY(%s)", [[each.tool for each in documents]]
         )
-        # Under the lock nobody else draws ids, so the last of so many is also the highest.
+        # Under the lock no other process draws ids, so the last of so many is also the highest.
         cursor.execute(
             "SELECT max(nextval(pg_get_serial_sequence('catalog_searchdocument', 'id'))) "
             "FROM generate_series(1, %s)",

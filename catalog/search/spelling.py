@@ -1,4 +1,4 @@
-"""Which word of the catalog somebody meant who mistyped one. Pure: how hands and ears go wrong."""
+"""Which word of the catalog a mistyped word stands for: by keys and by sound. Pure."""
 
 import math
 from collections.abc import Iterator
@@ -6,10 +6,10 @@ from enum import StrEnum
 
 SHORTEST_REPAIRED, SHORTEST_REPAIRED_TWICE = 4, 7
 # In words up to this length a wrong vowel makes another word as easily as a mistake: "paris" is not "parts".
-# A wrong consonant mostly makes what nobody can say: "spkce".
+# A wrong consonant mostly makes what cannot be pronounced: "spkce".
 _SHORT = 5
 _VOWELS = frozenset("aeiouy")
-# Words that only join others and that PostgreSQL does not count among the stop words. Nobody looks for them.
+# Words that only join others and that PostgreSQL does not count among the stop words. No search is for them.
 _JOINING = frozenset(
     (
         *(

@@ -1,4 +1,4 @@
-"""What it means that somebody else is shown another document than we are, and how that is said. Pure."""
+"""What it means that another client is shown another document than we are, and how that is said. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,32 +26,32 @@ def says_the_same(theirs: Signature, ours: Signature, comparison: Comparison) ->
     return comparison.effects <= {"cosmetic"} and by_place(theirs) == by_place(ours)
 
 
-def verdict(comparison: Comparison, *, name: str, label: str, guise: str) -> tuple[Severity, str]:
-    """How severe it is, and the sentence. `comparison` goes from what `guise` is shown to what we are.
+def verdict(comparison: Comparison, *, name: str, label: str, client: str) -> tuple[Severity, str]:
+    """How severe it is, and the sentence. `comparison` goes from what `client` is shown to what we are.
 
-    An honest vendor may show less to whoever has not paid. Another text, or a parameter that is there for
+    An honest vendor may show less to a user who has not paid. Another text, or a parameter that is there for
     them alone, has no such reason.
     """
     what = f"version {printable(label)} of “{printable(name, 200)}”" if label else f"“{printable(name, 200)}”"
     pins = "Agents that pinned it keep what they pinned."
     if comparison.effects <= _ONLY_MORE:
-        says = f"The vendor shows {guise} less of {what} than us, and nothing else."
+        says = f"The vendor shows {client} less of {what} than us, and nothing else."
         return "medium", f"{says} That may be a matter of the plan: then accept it. {pins}"
     if comparison.effects <= _HARMLESS:
-        says = f"The vendor writes {what} for {guise} otherwise than for us, though calls stay the same."
+        says = f"The vendor writes {what} for {client} otherwise than for us, though calls stay the same."
         return "medium", f"{says} Compare the two. {pins}"
-    return "high", f"The vendor shows {guise} other content for {what} than us. Compare the two. {pins}"
+    return "high", f"The vendor shows {client} other content for {what} than us. Compare the two. {pins}"
 
 
 @dataclass(slots=True)
 class Sight:
-    """What one guise was shown. Counts are of the tools that the vendor lists for us, which are `of`.
+    """What one client was shown. Counts are of the tools that the vendor lists for us, which are `of`.
 
-    `fresh` differ and were not told before, `known` were, `unsteady` are not the same from one reading to
+    `fresh` differ and were not told before, `known` were, `unsteady` are not the same from one list to
     the next, `left` would be too many to tell at once.
     """
 
-    guise: str
+    client: str
     of: int
     shown: int = 0
     fresh: int = 0
@@ -76,7 +76,7 @@ class Sight:
         return bool(self.unsteady or self.left or (self.error and not self.is_refused))
 
     def says(self) -> str:
-        who = self.guise[:1].upper() + self.guise[1:]
+        who = self.client[:1].upper() + self.client[1:]
         if self.error:
             what = "is shown no list" if self.is_refused else "could not read the list"
             return f"{who} {what}: {self.error.message}"
@@ -95,7 +95,7 @@ class Sight:
 
     def _remarks(self) -> Iterable[str]:
         if self.unsteady:
-            changed = f"{self.unsteady:,} changed from one reading to the next"
+            changed = f"{self.unsteady:,} changed from one list to the next"
             yield f"{changed}, so nothing can be said of them yet. Pegboard looks again tomorrow."
         if self.unreadable:
             yield f"{self.unreadable:,} cannot be read as they are shown there."

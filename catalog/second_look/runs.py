@@ -1,12 +1,12 @@
-"""Second looks: an endpoint's list is read as somebody else, and compared with what we are shown.
+"""Second looks: an endpoint's list is read as another client, and compared with what we are shown.
 
 A vendor that shows people who check it a good tool and us a poisoned one is found by nothing else. About
-once a week, and when somebody asks, a worker reads the list without our credential and under another name.
+once a week, and when a user asks, a worker reads the list without our credential and under another name.
 Fewer tools for strangers are honest; the same version with other bytes is a finding, with both kept.
 
-Nothing here writes what a reading writes: no tool, version, known page, failure, circuit or state of a
+Nothing here writes what an enumeration writes: no tool, version, known page, failure, circuit or state of a
 credential. One look at a time for an endpoint: claimed by compare-and-set with a lease, and `attempt` fences
-off whoever wakes up late. docs/decisions/0021-second-look.md says why.
+off a worker that wakes up late. docs/decisions/0021-second-look.md says why.
 """
 
 import logging
@@ -32,7 +32,7 @@ from catalog.enumeration.lease import LostLeaseError
 from catalog.models import Endpoint, Finding, OtherAnswer, Run, SecondLook, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE
-from catalog.models.second_looks import Guise, LookResult
+from catalog.models.second_looks import LookResult, OtherClient
 from catalog.notifications import outbox
 from catalog.protocols import base, signature
 from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
@@ -57,15 +57,15 @@ LEASE = timedelta(minutes=5)
 EXTEND_EVERY = 10.0
 MAX_TRIES = 3
 AT_ONCE = 2
-MAX_SECONDS = 200.0  # a task has six minutes, and the last page of each guise may take one more
+MAX_SECONDS = 200.0  # a task has six minutes, and the last page of each client may take one more
 MOST_TOLD = 100
 TASK = "catalog.tasks.look_again"
-# What many programs send that were written in an afternoon. Nobody has a reason to treat it in a special way.
+# What many small programs send. A vendor has no reason to treat it in a special way.
 OTHER_AGENT = "python-httpx/0.28.1"
-# After the first reading as somebody else, in an order that no vendor with two faces in turn, or two servers
-# that are not alike, keeps up with by chance: the Thue-Morse sequence. The first ENOUGH of them must do when
+# Lists after the first one as another client. A vendor that alternates its answers, or two servers that
+# differ, match this order only by chance: it is the Thue-Morse sequence. The first ENOUGH of them do when
 # the time is over.
-REPEATS = (False, False, True, False, True, True, False)  # True: as somebody else
+REPEATS = (False, False, True, False, True, True, False)  # True: as another client
 ENOUGH = 3
 
 
@@ -75,10 +75,10 @@ class _PutOffError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A tool of which `guise` is shown something else than we are, which is `version`."""
+    """A tool of which `client` is shown something else than we are, which is `version`."""
 
     tool: str
-    guise: Guise
+    client: OtherClient
     version: ToolVersion
     item: Item
     read: Signature
@@ -91,7 +91,7 @@ class Found:
 
 
 def of(endpoint: Endpoint) -> SecondLook:
-    """How it stands; not saved while nobody has looked or asked."""
+    """The row of an endpoint; not saved before the first look or the first request for one."""
     known = SecondLook.objects.filter(pk=endpoint.pk).select_related("requested_by").first()
     return known or SecondLook(endpoint=endpoint, due_at=timezone.now())
 
@@ -113,7 +113,7 @@ def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
 
 @transaction.atomic
 def switch(endpoint: Endpoint, *, actor: User, is_off: bool) -> SecondLook:
-    """Whether it is looked at once a week by itself; somebody may still ask."""
+    """Whether it is looked at once a week by itself; a user may still ask."""
     look = _locked(endpoint)
     if look.is_off != is_off:
         before, look.is_off = {"second_look": not look.is_off}, is_off
@@ -161,7 +161,7 @@ def _over() -> QuerySet[SecondLook]:
 
 
 def _ready() -> QuerySet[SecondLook]:
-    """Due, and nobody looks. Unasked only at endpoints that are well: others have enough to do."""
+    """Due, and no worker looks. Unasked only at endpoints whose runs succeed."""
     active = Run.objects.filter(endpoint=OuterRef("pk"), status__in=ACTIVE)
     is_free = Q(lease_until=None) | Q(lease_until__lt=Now())
     is_well = Q(endpoint__is_paused=False, endpoint__failures=0, endpoint__held_run=None)
@@ -193,7 +193,7 @@ def perform(endpoint_id: int) -> None:
 
 @transaction.atomic
 def _claim(endpoint_id: int) -> SecondLook | None:
-    """The lock first, then the question: whoever waited for it would decide by what was true before."""
+    """The lock first, then the question: an answer from before the wait may be wrong after it."""
     rows = SecondLook.objects.filter(pk=endpoint_id)
     if not rows.select_for_update(skip_locked=True).values_list("pk") or not _ready().filter(pk=endpoint_id):
         return None
@@ -206,7 +206,7 @@ def _mine(look: SecondLook) -> QuerySet[SecondLook]:
 
 
 class _Looking:
-    """One look: a reading as each guise, and more readings of both kinds where something differs."""
+    """One look: the list as each client, and both lists several times more where something differs."""
 
     def __init__(self, look: SecondLook) -> None:
         self.row = look
@@ -217,18 +217,18 @@ class _Looking:
         told = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
         self.told = set(told.values_list("tool_id", "subject"))
         self.seen: set[tuple[int, str]] = set()
-        self.guises = tuple(Guise) if self.endpoint.credential else (Guise.CLIENT,)
+        self.clients = tuple(OtherClient) if self.endpoint.credential else (OtherClient.OTHER_PROGRAM,)
         self.ends = 0.0
         self.extended = time.monotonic()
 
     def look(self) -> tuple[list[Sight], list[Found]]:
         sights: list[Sight] = []
         every: list[Found] = []
-        for guise in self.guises:
-            self.ends = time.monotonic() + MAX_SECONDS / len(self.guises)
-            sight = Sight(guise.label, of=len(self.ours))
+        for client in self.clients:
+            self.ends = time.monotonic() + MAX_SECONDS / len(self.clients)
+            sight = Sight(client.label, of=len(self.ours))
             try:
-                found = self._differing(guise, sight)
+                found = self._differing(client, sight)
             except ProtocolError as error:
                 if is_about_token(error):
                     raise
@@ -238,8 +238,8 @@ class _Looking:
             self.seen |= {(each.version.tool_id, each.subject) for each in found}
         return sights, every
 
-    def _differing(self, guise: Guise, sight: Sight) -> list[Found]:
-        shown = self._list(guise)
+    def _differing(self, client: OtherClient, sight: Sight) -> list[Found]:
+        shown = self._list(client)
         sight.shown = len(shown.keys() & self.ours.keys())
         differing = {tool: item for tool, item in shown.items() if self._differs(tool, item)}
         subjects = {tool: self._subject(tool, item) for tool, item in differing.items()}
@@ -247,10 +247,10 @@ class _Looking:
         sight.fresh = sum(subject in self.seen for subject in subjects.values())
         told = self.told | self.seen
         fresh = {tool: item for tool, item in differing.items() if subjects[tool] not in told}
-        every = list(self._compared(guise, fresh, sight))
+        every = list(self._compared(client, fresh, sight))
         suspects = every[:MOST_TOLD]
         sight.left = len(every) - len(suspects)
-        steady = self._steady(guise, suspects)
+        steady = self._steady(client, suspects)
         sight.fresh += len(steady)
         sight.unsteady = len(suspects) - len(steady)
         return steady
@@ -264,7 +264,7 @@ class _Looking:
         held = self.ours[tool]
         return held.pk, cloaking.subject(held.digest, item.digest)
 
-    def _compared(self, guise: Guise, fresh: Mapping[str, Item], sight: Sight) -> Iterator[Found]:
+    def _compared(self, client: OtherClient, fresh: Mapping[str, Item], sight: Sight) -> Iterator[Found]:
         """Without what is written otherwise and says the same."""
         listed = [self.ours[tool] for tool in fresh]
         rows = ToolVersion.objects.filter(
@@ -282,34 +282,34 @@ class _Looking:
             mine = version.decoded()
             comparison = diff.compare(read, mine)
             if not cloaking.says_the_same(read, mine, comparison):
-                verdict = cloaking.verdict(comparison, name=mine.name, label=held.label, guise=guise.label)
-                yield Found(tool, guise, version, item, read, *verdict)
+                verdict = cloaking.verdict(comparison, name=mine.name, label=held.label, client=client.label)
+                yield Found(tool, client, version, item, read, *verdict)
 
-    def _steady(self, guise: Guise, suspects: Sequence[Found]) -> list[Found]:
+    def _steady(self, client: OtherClient, suspects: Sequence[Found]) -> list[Found]:
         """Those that both sides are shown again and again as before; a list that just changes is none."""
         steady = list(suspects)
         for number, is_other in enumerate(REPEATS):
             if not steady:
                 break
             try:
-                again = self._list(guise if is_other else None)
+                again = self._list(client if is_other else None)
             except UnavailableError as error:
                 return steady if error.code == "DEADLINE" and number >= ENOUGH else []
             steady = [each for each in steady if _is_as_before(each, again.get(each.tool), is_other=is_other)]
         return steady
 
-    def _list(self, guise: Guise | None) -> dict[str, Item]:
+    def _list(self, client: OtherClient | None) -> dict[str, Item]:
         """All that is listed, by identity, with the documents of what differs. None: as ourselves.
 
-        A tool that is listed twice with different content is left out: a reading refuses it, too.
+        A tool that is listed twice with different content is left out: an enumeration refuses it, too.
         """
         self._may_go_on()
         found: dict[str, Item] = {}
         twofold: set[str] = set()
         with sessions.open_disguised(
             self.endpoint,
-            agent=OTHER_AGENT if guise else AGENT,
-            with_credential=guise != Guise.STRANGER,
+            agent=OTHER_AGENT if client else AGENT,
+            with_credential=client != OtherClient.ANONYMOUS,
         ) as session:
             for number, page in enumerate(self.protocol.enumerate(session, NothingKnown()), start=1):
                 for item in page.items:
@@ -400,7 +400,7 @@ def _tell(endpoint: Endpoint, found: Sequence[Found]) -> int:
     kept = [
         OtherAnswer(
             finding=row,
-            guise=each.guise,
+            guise=each.client,
             digest=each.item.digest,
             signature=signature.to_json(each.read).decode(),
             raw=base.canonical(each.item.document or {}).decode(),

@@ -1,7 +1,7 @@
-"""What stands for a tool in lists, comparisons and search: the vendor's words, or ours in their place.
+"""The texts of a tool in lists, comparisons and search: the vendor's, or tuned ones in their place.
 
-Our words about a tool are kept above the catalog, which asks for them through the one rule that is
-registered here when the product starts. What they make of the current version is written onto the tool
+Tunings are kept in a layer above the catalog, which asks for them through the one function that is
+registered here when the product starts. The effective texts of the current version are written onto the tool
 in the transaction that changes either; the index follows. docs/decisions/0029-tuned-texts.md says why.
 """
 
@@ -28,7 +28,7 @@ _words: list[Words] = []
 
 
 def words_come_from(rule: Words) -> None:
-    """Said once, when the product starts."""
+    """Called once, when the product starts."""
     _words[:] = [rule]
 
 
@@ -45,7 +45,7 @@ def shown(tools: Iterable[Tool]) -> dict[int, Signature]:
 
 
 def changed(tool: Tool) -> None:
-    """Words of ours about it were written or taken back, in this transaction, which holds the tool's lock."""
+    """A tuning of it was written or taken back in this transaction, which holds the tool's lock."""
     Tool.objects.filter(pk=tool.pk).update(worded_at=Now())
     refresh([tool.pk])
     transaction.on_commit(partial(_index, tool.endpoint_id), robust=True)

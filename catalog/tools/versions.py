@@ -1,4 +1,4 @@
-"""Which version somebody means, and which one a version is compared with."""
+"""Which version a caller means, and which one a version is compared with."""
 
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
@@ -19,7 +19,7 @@ def pinned(tools: Collection[int]) -> list[tuple[int, int, int]]:
 
 
 def stopping() -> QuerySet[Finding]:
-    """What keeps out the version of the query around it."""
+    """Findings that keep out the version of the outer query."""
     theirs = Finding.objects.filter(Q(version=OuterRef("pk")) | Q(subject=OuterRef("digest")))
     return theirs.stopping().filter(tool=OuterRef("tool"))
 
@@ -86,7 +86,7 @@ def names(tools: Collection[int]) -> dict[tuple[int, int], str]:
 
 
 def says_unknown(tool: Tool, *, version: str = "", ordinal: int | None = None) -> str:
-    """One sentence for whoever named a version that is not there, and one that says what is."""
+    """One sentence for a caller that named a version that is not there, and one that says which are."""
     if version:
         which = f"“{tool}” has no version “{printable(version, 60)}”."
     elif ordinal is not None:

@@ -149,7 +149,7 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     assert f"Shown to {who}" in shown
     assert POISON in shown
     evidence = bench.rest.get(f"/api/v1/findings/{finding.pk}/evidence/").json()
-    assert evidence["guise"] == kept.guise
+    assert evidence["client"] == kept.guise
     assert evidence["theirs"]["digest"] == kept.digest
     assert evidence["ours"]["digest"] == finding.version.digest
     assert POISON in as_json(evidence["ours"]["document"])
@@ -274,7 +274,7 @@ def test_a_list_that_just_changes_is_no_cloak(bench, restless):
     told = look(bench)
     assert found(bench) == []
     assert told["result"] == "unsure"
-    assert "1 changed from one reading to the next, so nothing can be said of them yet." in told["says"]
+    assert "1 changed from one list to the next, so nothing can be said of them yet." in told["says"]
     days = (datetime.fromisoformat(told["due_at"]) - timezone.now()) / timedelta(days=1)
     assert 0.5 < days < 2
 

@@ -80,7 +80,7 @@ class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
     """One difference. `path` leads to it by parameter name (`inputs/city/max`), escaped as a JSON Pointer.
 
     `effect` says whom it concerns, `class` how much. What cannot be decided widens the risk: it holds
-    for a call only after somebody has compared the two.
+    for a call only after a person has compared the two.
     """
 
     path: str

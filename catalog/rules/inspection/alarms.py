@@ -10,7 +10,7 @@ SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high")
 
 
 class Alarm(NamedTuple):
-    """`message` is one sentence for a person; characters that nobody can see are spelled out in it."""
+    """`message` is one sentence for a person; invisible characters are spelled out in it."""
 
     code: str
     severity: Severity

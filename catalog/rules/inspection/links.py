@@ -8,7 +8,7 @@ from catalog.protocols.signature import Signature
 from catalog.rules.inspection.alarms import Alarm
 
 HOST = re.compile(r"https?://([A-Za-z0-9.-]{1,253})")
-# Under these, with a country's ending, anybody may have a name: example.co.uk.
+# Under these, with a country's ending, names are sold to the public: example.co.uk.
 SHARED = frozenset({"ac", "co", "com", "edu", "gob", "gov", "go", "ne", "net", "or", "org"})
 MOST_NAMED = 3
 
