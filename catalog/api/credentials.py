@@ -24,7 +24,7 @@ from catalog.models import Credential, Endpoint, Grant
 from catalog.models.vendors import CredentialKind
 from core.errors import invalid
 from core.oauth.client import ClientAuthentication
-from core.outbound.addresses import LONGEST_URL
+from core.outbound.addresses import MAX_URL_LENGTH
 from core.outbound.errors import RefusedError
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
@@ -71,7 +71,7 @@ class NewClientInput(ClientInput):
 class CredentialInput(Input):
     name = serializers.CharField(max_length=100)
     kind = serializers.ChoiceField(choices=CredentialKind.choices)
-    url = Address(max_length=LONGEST_URL, help_text="An address of the origin it may be sent to.")
+    url = Address(max_length=MAX_URL_LENGTH, help_text="An address of the origin it may be sent to.")
     secret = serializers.CharField(
         max_length=8_000,
         write_only=True,
@@ -227,7 +227,7 @@ def _status_members(row: Credential, found: CredentialStatus) -> dict[str, Any]:
 
 
 class LookupInput(Input):
-    url = Address(max_length=LONGEST_URL, help_text="The vendor's, as an endpoint has it.")
+    url = Address(max_length=MAX_URL_LENGTH, help_text="The vendor's, as an endpoint has it.")
     protocol = serializers.ChoiceField(
         choices=protocols.choices(),
         required=False,

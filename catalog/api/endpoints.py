@@ -18,8 +18,8 @@ from catalog.models.vendors import EndpointStatus
 from catalog.rules import policy as policies
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import previews, setting_values
-from core.outbound.addresses import LONGEST_URL
-from core.outbound.sockets import LARGEST_AUTHORITIES
+from core.outbound.addresses import MAX_URL_LENGTH
+from core.outbound.sockets import MAX_AUTHORITIES_BYTES
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -68,7 +68,7 @@ class Authorities(serializers.CharField):
     """Certificates in PEM form that are trusted instead of the public ones; may be empty."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(allow_blank=True, max_length=LARGEST_AUTHORITIES, **options)
+        super().__init__(allow_blank=True, max_length=MAX_AUTHORITIES_BYTES, **options)
 
 
 class Bounded(serializers.IntegerField):
@@ -80,7 +80,7 @@ class Bounded(serializers.IntegerField):
 
 
 class EndpointChange(Input):
-    url = Address(max_length=LONGEST_URL, required=False)
+    url = Address(max_length=MAX_URL_LENGTH, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
     credential = serializers.UUIDField(required=False, allow_null=True)
     interval_minutes = serializers.IntegerField(
@@ -112,7 +112,7 @@ class EndpointChange(Input):
 class EndpointInput(EndpointChange):
     vendor = serializers.SlugField(max_length=60)
     protocol = serializers.ChoiceField(choices=protocols.choices())
-    url = Address(max_length=LONGEST_URL)
+    url = Address(max_length=MAX_URL_LENGTH)
     is_paused = None  # type: ignore[assignment]
 
     def validate_vendor(self, slug: str) -> Vendor:
@@ -204,7 +204,7 @@ class EndpointList(ListAPIView[Endpoint]):
 
 class PreviewInput(Input):
     protocol = serializers.ChoiceField(choices=protocols.choices())
-    url = Address(max_length=LONGEST_URL)
+    url = Address(max_length=MAX_URL_LENGTH)
     credential = serializers.UUIDField(required=False, allow_null=True)
     settings = serializers.DictField(required=False)
     authorities = Authorities(required=False)

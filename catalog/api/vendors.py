@@ -12,7 +12,7 @@ from catalog.rules.promises import PROMISES
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
 from core import slugs
-from core.outbound.addresses import LONGEST_URL
+from core.outbound.addresses import MAX_URL_LENGTH
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -25,7 +25,7 @@ from people.permissions import person
     {
         "type": "string",
         "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9_\[][!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]*$",
-        "maxLength": LONGEST_URL,
+        "maxLength": MAX_URL_LENGTH,
     }
 )
 class Address(serializers.CharField):

@@ -13,7 +13,7 @@ from core.encryption import UndecryptableError
 from core.outbound import secret_echo
 
 TOO_SHORT = (
-    f"Its secret has fewer than {secret_echo.SHORTEST_SECRET} characters: too few to tell it from ordinary "
+    f"Its secret has fewer than {secret_echo.MIN_SECRET_LENGTH} characters: too few to tell it from ordinary "
     "words, so a reply that repeats it is not refused. Ask the vendor for a longer one."
 )
 

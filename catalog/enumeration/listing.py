@@ -362,17 +362,17 @@ class _Reading:
         found: set[str] = set()
         for pk, raw, tool_pk, tool_id in versions:
             tool, item = held[pk]
-            says = self._understood(item.document or {})
-            if says and says == self._understood(base.decoded(raw)):
+            says = self._content_digest(item.document or {})
+            if says and says == self._content_digest(base.decoded(raw)):
                 found.add(tool)
                 if item.tool_id != tool_id:
                     self.harvest.respelt[tool_pk] = item.tool_id
         return found
 
-    def _understood(self, document: dict[str, Any]) -> str:
+    def _content_digest(self, document: dict[str, Any]) -> str:
         """Nothing for what cannot be read, which is told where it is decoded."""
         try:
-            return self.protocol.understood(document)
+            return self.protocol.content_digest(document)
         except UnreadableItemError:
             return ""
 

@@ -160,7 +160,7 @@ class _Reader:
         staged: list[StagedTool] = []
         for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
             read = None if (item.label, item.digest) in held else self._decoded(tool, item)
-            if read is None or (says := (item.label, self._understood(item.document or {}))) in said:
+            if read is None or (says := (item.label, self._content_digest(item.document or {}))) in said:
                 continue
             staged.append(staged_tool(tool.pk, item, read, len(staged) + 1, labels[item.label]))
             held.add((item.label, item.digest))
@@ -181,12 +181,12 @@ class _Reader:
         """What we hold under the labels of these, in whatever form."""
         same_label = tool.versions.filter(label__in=[item.label for item in items])
         held = same_label.values_list("label", "raw") if items else ()
-        return {(label, self._understood(base.decoded(raw))) for label, raw in held}
+        return {(label, self._content_digest(base.decoded(raw))) for label, raw in held}
 
-    def _understood(self, document: dict[str, Any]) -> str:
+    def _content_digest(self, document: dict[str, Any]) -> str:
         """Nothing for what cannot be read: it is neither held nor added."""
         try:
-            return self.protocol.understood(document)
+            return self.protocol.content_digest(document)
         except UnreadableItemError:
             return ""
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from catalog.notifications import reports, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, SendingState, Subscription, Webhook
-from core.outbound.addresses import LONGEST_URL
+from core.outbound.addresses import MAX_URL_LENGTH
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -70,14 +70,14 @@ class SubscriptionDetail(GenericAPIView[Subscription]):
 
 class WebhookInput(Input):
     name = serializers.CharField(max_length=100)
-    url = serializers.CharField(max_length=LONGEST_URL, help_text="Where deliveries are posted to.")
+    url = serializers.CharField(max_length=MAX_URL_LENGTH, help_text="Where deliveries are posted to.")
     events = EventList(allow_empty=False, max_length=len(Event))
 
 
 class WebhookChange(Input):
     name = serializers.CharField(max_length=100, required=False)
     url = serializers.CharField(
-        max_length=LONGEST_URL, required=False, help_text="Another one. Left out, the address stays."
+        max_length=MAX_URL_LENGTH, required=False, help_text="Another one. Left out, the address stays."
     )
     events = EventList(allow_empty=False, max_length=len(Event), required=False)
     is_paused = serializers.BooleanField(required=False)

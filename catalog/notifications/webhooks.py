@@ -30,7 +30,7 @@ from core import display_names, encryption
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from core.failpoints import crashpoint
-from core.outbound.addresses import LONGEST_URL
+from core.outbound.addresses import MAX_URL_LENGTH
 from core.outbound.errors import ProtocolError, printable
 from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS
@@ -303,7 +303,7 @@ def _check(webhook: Webhook, url: str) -> None:
         fields["name"] = why
     if url or not (webhook.sealed_url or webhook.url):
         try:
-            origin_of(url[: LONGEST_URL + 1])
+            origin_of(url[: MAX_URL_LENGTH + 1])
         except ProtocolError as exc:
             fields["url"] = exc.message
     if not webhook.events or not set(webhook.events) <= set(Event.values):

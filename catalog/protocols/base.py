@@ -16,7 +16,7 @@ from typing import Protocol as Interface
 
 import msgspec
 
-from catalog.protocols.json import spelling
+from catalog.protocols.json import normalization
 from catalog.protocols.signature import Signature
 from core.outbound.errors import printable
 from core.outbound.reply import Reply
@@ -67,7 +67,7 @@ class Item(msgspec.Struct, frozen=True):
 
     `label` is the vendor's own version text ("" when the protocol has none), `label_key` orders
     labels within a tool, `digest` is SHA-256 (hex) over the canonical document: another one may be
-    another spelling, which `Protocol.understood` tells. `document` is None
+    another spelling, which `Protocol.content_digest` tells. `document` is None
     when the page is known from an earlier run: then there is nothing new to decode.
     """
 
@@ -240,17 +240,17 @@ class Protocol(ABC):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         """The vendor's document again. Where it differs, `losses` names the member."""
 
-    def spelt_out(self, document: dict[str, Any]) -> dict[str, Any]:
+    def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document in the protocol's own words, whatever tolerated form it came in."""
         return document
 
-    def understood(self, document: dict[str, Any]) -> str:
+    def content_digest(self, document: dict[str, Any]) -> str:
         """A digest of what an item says. Equal ones are one version, however differently they are written.
 
         Raises `UnreadableItemError`.
         """
-        said = self.spelt_out(document).items()
-        return digest(spelling.plain({m: each for m, each in said if m not in self.outside_digest}))
+        said = self.standard_form(document).items()
+        return digest(normalization.normalized({m: each for m, each in said if m not in self.outside_digest}))
 
     def kind_of(self, document: dict[str, Any]) -> str:
         """The protocol's own word for what kind of tool this is, by which a preview counts them."""

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from core.outbound.errors import ProtocolViolationError
 
-MOST_EVENTS = 10_000
-MOST_LINES = 200_000
+MAX_EVENTS = 10_000
+MAX_LINES = 200_000
 KIND = "text/event-stream"
 
 _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n)")
 _ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_LONGEST_END = 4
+_MAX_END_LENGTH = 4
 _TAIL = 64
 
 
@@ -41,7 +41,7 @@ def parse(body: bytes) -> Iterator[Event]:
     name, last_id, retry_ms, count = b"", b"", 0, 0
     data: list[bytes] = []
     for number, match in enumerate(_LINE.finditer(body.removeprefix(_BOM))):
-        if number >= MOST_LINES or count >= MOST_EVENTS:
+        if number >= MAX_LINES or count >= MAX_EVENTS:
             raise _too_many()
         line = match[1]
         if not line:
@@ -74,7 +74,7 @@ def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
         if body[max(0, seen - len(tail)) : seen] != tail:  # the request was sent again
             seen = start = count = 0
         # What has been looked through already holds no end, except of what is cut off there.
-        fresh = max(start, seen - _LONGEST_END)
+        fresh = max(start, seen - _MAX_END_LENGTH)
         end = max(
             (place + len(mark) for mark in _ENDS if (place := body.rfind(mark, fresh)) >= 0), default=start
         )
@@ -83,7 +83,7 @@ def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
             count += 1
             if is_wanted(event):
                 return True
-        return count > MOST_EVENTS
+        return count > MAX_EVENTS
 
     return is_enough
 
@@ -96,7 +96,5 @@ def _text(field: bytes) -> str:
 
 
 def _too_many() -> ProtocolViolationError:
-    message = (
-        f"The reply streams more than {MOST_EVENTS:,} events or {MOST_LINES:,} lines; that is the limit."
-    )
+    message = f"The reply streams more than {MAX_EVENTS:,} events or {MAX_LINES:,} lines; that is the limit."
     return ProtocolViolationError("TOO_MANY_EVENTS", message)

@@ -10,17 +10,17 @@ from typing import Any
 from catalog.protocols.base import UnreadableItemError, canonical
 from core.outbound.errors import printable
 
-LONGEST_TEXT = 32 * 1024  # bytes of UTF-8
-SURELY_SHORT = LONGEST_TEXT // 4  # characters: one is at most four bytes, so these need no counting
-LONGEST_NAME = 1024
-LARGEST_ITEM = 1024 * 1024  # bytes of canonical JSON
+MAX_TEXT_BYTES = 32 * 1024  # bytes of UTF-8
+SURELY_SHORT = MAX_TEXT_BYTES // 4  # characters: one is at most four bytes, so these need no counting
+MAX_NAME_LENGTH = 1024
+MAX_ITEM_BYTES = 1024 * 1024  # bytes of canonical JSON
 
 
 def content(document: object, what: str = "tool") -> bytes:
     """One item as canonical JSON, which its digest is made of. Raises UnreadableItemError."""
     written = canonical(document)
-    if len(written) > LARGEST_ITEM:
-        reason = f"The {what} is {len(written):,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
+    if len(written) > MAX_ITEM_BYTES:
+        reason = f"The {what} is {len(written):,} bytes of JSON; the limit is {MAX_ITEM_BYTES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     return written
 
@@ -32,9 +32,9 @@ def text(raw: Mapping[str, Any], member: str, where: str = "") -> str:
         return ""
     if not isinstance(value, str):
         raise wrong(where + member, value, "text")
-    if len(value) > SURELY_SHORT and len(value.encode(errors="surrogatepass")) > LONGEST_TEXT:
+    if len(value) > SURELY_SHORT and len(value.encode(errors="surrogatepass")) > MAX_TEXT_BYTES:
         raise UnreadableItemError(
-            "TEXT_TOO_LONG", f"“{where}{member}” is longer than {LONGEST_TEXT // 1024} kB."
+            "TEXT_TOO_LONG", f"“{where}{member}” is longer than {MAX_TEXT_BYTES // 1024} kB."
         )
     return value
 
@@ -42,9 +42,9 @@ def text(raw: Mapping[str, Any], member: str, where: str = "") -> str:
 def name(raw: Mapping[str, Any], member: str, where: str = "", *, code: str = "SHAPE") -> str:
     """Text that something is called by: it must be there, and not be blank."""
     value = raw.get(member)
-    if isinstance(value, str) and value.strip() and len(value) <= LONGEST_NAME:
+    if isinstance(value, str) and value.strip() and len(value) <= MAX_NAME_LENGTH:
         return value
-    raise wrong(where + member, value, f"text of 1 to {LONGEST_NAME:,} characters", code=code)
+    raise wrong(where + member, value, f"text of 1 to {MAX_NAME_LENGTH:,} characters", code=code)
 
 
 def array(raw: Mapping[str, Any], member: str, where: str = "") -> list[Any]:

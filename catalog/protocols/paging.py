@@ -9,9 +9,9 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from catalog.protocols.base import Page
 from core.outbound.errors import ProtocolViolationError, printable
 
-LONGEST_CURSOR = 2048
-MOST_IN_ONE_REPLY = 50_000
-_CURSOR = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{0,{LONGEST_CURSOR}}}")
+MAX_CURSOR_LENGTH = 2048
+MAX_TOOLS_PER_REPLY = 50_000
+_CURSOR = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{0,{MAX_CURSOR_LENGTH}}}")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -58,10 +58,10 @@ class PageGuard:
 
 def counted(listed: Sequence[Any]) -> Sequence[Any]:
     """`listed` as it is, unless one reply lists more than is taken: then nothing of it is looked at."""
-    if len(listed) > MOST_IN_ONE_REPLY:
+    if len(listed) > MAX_TOOLS_PER_REPLY:
         raise ProtocolViolationError(
             "TOO_MANY_TOOLS",
-            f"One reply lists more than {MOST_IN_ONE_REPLY:,} tools; that is the limit. "
+            f"One reply lists more than {MAX_TOOLS_PER_REPLY:,} tools; that is the limit. "
             "Ask the vendor to list them on pages.",
         )
     return listed
@@ -73,7 +73,7 @@ def cursor(value: object, member: str) -> str:
         return value
     raise ProtocolViolationError(
         "BAD_CURSOR",
-        f"“{member}” is not a cursor: it must be text of at most {LONGEST_CURSOR:,} characters, "
+        f"“{member}” is not a cursor: it must be text of at most {MAX_CURSOR_LENGTH:,} characters, "
         "none of them a control character.",
     )
 

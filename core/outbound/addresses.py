@@ -20,7 +20,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 Ports = tuple[range, ...]
 
-LONGEST_URL = 2048
+MAX_URL_LENGTH = 2048
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -261,8 +261,8 @@ def _how_to_start(policy: Policy) -> str:
 def _complaint(url: str, *, may_ask: bool) -> str:
     """What a person most likely got wrong, in their words."""
     authority = url.partition("://")[2].partition("/")[0]
-    if len(url) > LONGEST_URL:
-        return f"is longer than {LONGEST_URL:,} characters"
+    if len(url) > MAX_URL_LENGTH:
+        return f"is longer than {MAX_URL_LENGTH:,} characters"
     if not url.isascii():
         return "must be written in ASCII; write an international host name in its xn-- form"
     if "@" in authority:

@@ -5,7 +5,7 @@ RFC 9110 section 11.6.1 (challenges), RFC 6750 section 3 (Bearer), RFC 9728 sect
 
 import re
 
-LONGEST_VALUE = 2_048
+MAX_VALUE_LENGTH = 2_048
 _PARAMETER = re.compile(
     r"""(?:^|[\s,])(?P<name>[a-z_]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s,"]+))""",
     re.IGNORECASE,
@@ -21,7 +21,7 @@ def challenged(challenge: str, name: str) -> str:
     for found in _PARAMETER.finditer(challenge, start.end() - 1):
         if found["name"].lower() == name:
             text = found["plain"] or re.sub(r"\\(.)", r"\1", found["quoted"] or "")
-            return text if text.isprintable() and len(text) <= LONGEST_VALUE else ""
+            return text if text.isprintable() and len(text) <= MAX_VALUE_LENGTH else ""
     return ""
 
 

@@ -13,16 +13,16 @@ from core.outbound.request import Request
 from core.outbound.response import in_our_words, plain_headers, read_body
 from core.outbound.secret_echo import STRUCK_OUT, Echoes
 
-LONGEST_RECORDED = 64 * 1024
+MAX_RECORDED_BYTES = 64 * 1024
 GLIMPSE_SECONDS = 2.0
-_SHORTEST_CUT = 4  # of a secret's beginning, less may stand at an end by chance
+_MIN_CUT_LENGTH = 4  # of a secret's beginning, less may stand at an end by chance
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """One request and its reply as they went over the wire, without what the credential added.
 
-    `status` is 0 when no reply came. Bodies are cut at `LONGEST_RECORDED` bytes.
+    `status` is 0 when no reply came. Bodies are cut at `MAX_RECORDED_BYTES` bytes.
     """
 
     method: str
@@ -61,14 +61,14 @@ def _start_of(parts: Sequence[bytes], secrets: Echoes) -> str:
     """How a body begins. No secret is in it, none that was escaped and none that a cut went through."""
     content = b""
     for part in parts:
-        content += part[: LONGEST_RECORDED + secrets.longest - len(content)]
-    more = " …" if sum(map(len, parts)) > LONGEST_RECORDED else ""
+        content += part[: MAX_RECORDED_BYTES + secrets.longest - len(content)]
+    more = " …" if sum(map(len, parts)) > MAX_RECORDED_BYTES else ""
     told = content.decode(errors="replace")
-    text = secrets.struck_out(told)[:LONGEST_RECORDED]
-    if text == told[:LONGEST_RECORDED] and secrets.holds(content):
+    text = secrets.struck_out(told)[:MAX_RECORDED_BYTES]
+    if text == told[:MAX_RECORDED_BYTES] and secrets.holds(content):
         return STRUCK_OUT
-    while secrets.begins_at_the_end_of(text, _SHORTEST_CUT):
-        text = text[:-_SHORTEST_CUT]
+    while secrets.begins_at_the_end_of(text, _MIN_CUT_LENGTH):
+        text = text[:-_MIN_CUT_LENGTH]
     return text + more
 
 
@@ -80,5 +80,5 @@ def glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> N
         for part in read_body(response, budget):
             parts.append(part)
             size += len(part)
-            if size >= LONGEST_RECORDED:
+            if size >= MAX_RECORDED_BYTES:
                 break

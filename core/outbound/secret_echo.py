@@ -10,7 +10,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
-SHORTEST_SECRET = 8  # a shorter one may stand in a reply by chance
+MIN_SECRET_LENGTH = 8  # a shorter one may stand in a reply by chance
 STRUCK_OUT = "•••"
 _URLSAFE = str.maketrans("+/", "-_")
 _ROUNDS = 3  # escapes inside escapes
@@ -19,14 +19,14 @@ _ANY_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-
 _PERCENT = re.compile(rb"%(?:25)*([0-9a-fA-F]{2})")
 _ENTITY = re.compile(rb"&(?:amp;)*(#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|[A-Za-z][A-Za-z0-9]{1,30};)")
 _CUT_ESCAPE = re.compile(rb"(?:\\+[uxU]?[0-9a-fA-F]{0,7}|%[0-9a-fA-F]{0,4}|&[#A-Za-z0-9;]{0,8})\Z")
-_LONGEST_ESCAPE = 12
+_MAX_ESCAPE_LENGTH = 12
 # What one escapes with a letter is that letter, a blank of a form is a blank, and backslashes say nothing.
 _LETTERS = bytes.maketrans(b"\n\t\r\b\f+", b"ntrbf ")
 
 
 def is_too_short(secret: str) -> bool:
     """Whether it may stand in a reply by chance, so that it is not looked for in every spelling."""
-    return len(normal(secret.encode())) < SHORTEST_SECRET
+    return len(normal(secret.encode())) < MIN_SECRET_LENGTH
 
 
 class Echoes:
@@ -40,7 +40,7 @@ class Echoes:
 
     def add(self, secrets: Sequence[str]) -> None:
         for secret in secrets:
-            if len(secret) < SHORTEST_SECRET:
+            if len(secret) < MIN_SECRET_LENGTH:
                 continue
             forms = _forms(secret)
             if not secret.isascii():
@@ -50,7 +50,7 @@ class Echoes:
                 self._normal[secret.encode("latin-1", "replace")] = None
             self.forms += [form for form in forms if form not in self.forms]
         found = (normal(form.encode(), self._pattern) for form in self.forms)
-        self._normal |= dict.fromkeys(form for form in found if len(form) >= SHORTEST_SECRET)
+        self._normal |= dict.fromkeys(form for form in found if len(form) >= MIN_SECRET_LENGTH)
 
     def holds(self, text: bytes) -> bool:
         if not self.forms:
@@ -70,7 +70,7 @@ class Echoes:
         """Whether `text` was cut off inside a secret of which so many characters are left."""
         if not self.forms:
             return False
-        tail = text[-_LONGEST_ESCAPE * self.longest :].encode(errors="replace")
+        tail = text[-_MAX_ESCAPE_LENGTH * self.longest :].encode(errors="replace")
         tails = [normal(each, self._pattern) for each in (tail, _CUT_ESCAPE.sub(b"", tail))]
         beginnings = (form[:size] for form in self._normal for size in range(at_least, len(form)))
         return any(each.endswith(beginning) for beginning in beginnings for each in tails)

@@ -62,13 +62,13 @@ def tls_context(authorities: str = "") -> ssl.SSLContext:
     return context
 
 
-LARGEST_AUTHORITIES = 64 * KIB
+MAX_AUTHORITIES_BYTES = 64 * KIB
 
 
 def complaint_about_authorities(pem: str) -> str:
     """What is wrong with certificates that somebody wants to trust, in one sentence; empty: nothing."""
-    if len(pem) > LARGEST_AUTHORITIES:
-        return f"Give certificates of up to {size_text(LARGEST_AUTHORITIES)} together."
+    if len(pem) > MAX_AUTHORITIES_BYTES:
+        return f"Give certificates of up to {size_text(MAX_AUTHORITIES_BYTES)} together."
     if "PRIVATE KEY" in pem:
         return "This holds a private key. Keep that to yourself, and paste only the certificates."
     if not pem:

@@ -37,8 +37,8 @@ from core import strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
 
-LARGEST_VERSION = 2**53 - 1  # beyond it, JSON readers disagree about integers
-LONGEST_TOOL_ID = 255
+MAX_VERSION = 2**53 - 1  # beyond it, JSON readers disagree about integers
+MAX_TOOL_ID_LENGTH = 255
 
 # What the drafts allow. A vendor that goes further is taken and noted.
 NAME_LIMIT = 254
@@ -46,7 +46,7 @@ DESCRIPTION_LIMIT = 1999
 VALUE_NAME_LIMIT = 255
 VALUE_DESCRIPTION_LIMIT = 2000
 
-_TOOL_ID = re.compile(rf"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_TOOL_ID}}}")
+_TOOL_ID = re.compile(rf"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_TOOL_ID_LENGTH}}}")
 _VERSION = re.compile(r"[0-9]{1,16}")
 _ETAG = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -89,8 +89,8 @@ class A2T(Protocol):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return a2t_signature.write(signature, tool_id, label)
 
-    def spelt_out(self, document: dict[str, Any]) -> dict[str, Any]:
-        return a2t_signature.spelt_out(document, _tool_id(document), str(_version(document)))
+    def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        return a2t_signature.standard_form(document, _tool_id(document), str(_version(document)))
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]
@@ -253,7 +253,7 @@ def _tool_id(document: dict[str, Any]) -> str:
         tool_id = _id_by_any_name(document)
     if isinstance(tool_id, str) and _TOOL_ID.fullmatch(tool_id):
         return tool_id
-    wanted = f"text of 1 to {LONGEST_TOOL_ID} characters without / ? # and control characters"
+    wanted = f"text of 1 to {MAX_TOOL_ID_LENGTH} characters without / ? # and control characters"
     raise members.wrong("toolId", tool_id, wanted, code="BAD_TOOL_ID")
 
 
@@ -268,7 +268,7 @@ def _version(document: dict[str, Any]) -> int:
     version = document.get("version")
     if isinstance(version, str) and _VERSION.fullmatch(version):
         version = int(version)
-    if type(version) is int and 1 <= version <= LARGEST_VERSION:
+    if type(version) is int and 1 <= version <= MAX_VERSION:
         return version
     raise members.wrong("version", document.get("version"), "a whole number from 1 up", code="BAD_VERSION")
 

@@ -6,10 +6,10 @@ from catalog.protocols import members
 from catalog.protocols.base import UUID, UnreadableItemError
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType, Signature
 
-LONGEST_TAG = 255
-MOST_TAGS = 1000
-MOST_PARAMETERS = 1000
-MOST_VALUES = 10_000
+MAX_TAG_LENGTH = 255
+MAX_TAGS = 1000
+MAX_PARAMETERS = 1000
+MAX_VALUES = 10_000
 MAX_BY_DEFAULT = 65535
 
 _TYPES: dict[str, ParameterType] = {
@@ -41,7 +41,7 @@ def read(document: dict[str, Any]) -> Signature:
     inputs = members.array(document, "input_parameters")
     outputs = members.array(document, "output_parameters")
     tags = members.array(document, "tags")
-    for many, limit, what in ((inputs + outputs, MOST_PARAMETERS, "parameters"), (tags, MOST_TAGS, "tags")):
+    for many, limit, what in ((inputs + outputs, MAX_PARAMETERS, "parameters"), (tags, MAX_TAGS, "tags")):
         if len(many) > limit:
             reason = f"The tool has {len(many):,} {what}; the limit is {limit:,}."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
@@ -63,9 +63,9 @@ def _rest(raw: dict[str, Any], known: set[str]) -> dict[str, Any] | None:
 
 
 def _tag(tag: object, where: str) -> str:
-    if isinstance(tag, str) and len(tag) <= LONGEST_TAG:
+    if isinstance(tag, str) and len(tag) <= MAX_TAG_LENGTH:
         return tag
-    raise members.wrong(where, tag, f"text of at most {LONGEST_TAG} characters")
+    raise members.wrong(where, tag, f"text of at most {MAX_TAG_LENGTH} characters")
 
 
 def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Parameter, ...]:
@@ -77,8 +77,8 @@ def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Paramete
     if is_input:
         # Outputs of one name occur in the wild, and nobody has to choose between them.
         members.unique([parameter.name for parameter in found], f"{where}.name")
-    if sum([len(parameter.allowed_values) for parameter in found]) > MOST_VALUES:
-        reason = f"“{where}” allow more than {MOST_VALUES:,} values; that is the limit."
+    if sum([len(parameter.allowed_values) for parameter in found]) > MAX_VALUES:
+        reason = f"“{where}” allow more than {MAX_VALUES:,} values; that is the limit."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     return tuple(found)
 
@@ -95,8 +95,8 @@ def _plain(raw: object, *, is_input: bool) -> Parameter | None:
         and isinstance(description, str)
         and (kind == "string" or kind == "boolean")
         and isinstance(required, bool)
-        and 0 < len(key.strip()) <= len(key) <= members.LONGEST_NAME
-        and 0 < len(name.strip()) <= len(name) <= members.LONGEST_NAME
+        and 0 < len(key.strip()) <= len(key) <= members.MAX_NAME_LENGTH
+        and 0 < len(name.strip()) <= len(name) <= members.MAX_NAME_LENGTH
         and len(description) <= members.SURELY_SHORT
     ):
         return None
@@ -218,7 +218,7 @@ def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
     return {member: value for member, value in said.items() if value is not None} | (signature.rest or {})
 
 
-def spelt_out(document: dict[str, Any], tool_id: str, label: str) -> dict[str, Any]:
+def standard_form(document: dict[str, Any], tool_id: str, label: str) -> dict[str, Any]:
     """Parameters are known by their ids, so their order says nothing, nor does that of the tags."""
     written = write(read(document), tool_id.lower() if UUID.fullmatch(tool_id) else tool_id, label)
     for member in ("input_parameters", "output_parameters"):

@@ -45,17 +45,17 @@ from core.outbound.errors import (
     printable,
 )
 
-LONGEST_ID = 255
-LONGEST_VERSION = 100
-MOST_NAMES = 200
-MOST_SHOWN = 10
-LONGEST_FACT = 300
+MAX_ID_LENGTH = 255
+MAX_VERSION_LENGTH = 100
+MAX_NAMES = 200
+MAX_SHOWN = 10
+MAX_FACT_LENGTH = 300
 # What stands for the description of a configuration that has none.
 CONFIG = "How the agent is to work in this run."
 # The page that a server sends which does not heed the limit.
 DEFAULT_PAGE = 10
 # A server that fails so often in a row is away, and no longer a server with a bad agent or two.
-MOST_LOST = 5
+MAX_UNAVAILABLE_IN_A_ROW = 5
 
 _ID = re.compile(r"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _SEMVER = re.compile(r"v?([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})(?:[-+].*)?", re.DOTALL)
@@ -167,7 +167,7 @@ class ACP(Protocol):
                 "NAMES_WANTED",
                 "This server lists agents only by name or version. Enter them in the endpoint's settings.",
             )
-        return wanted[:MOST_NAMES]
+        return wanted[:MAX_NAMES]
 
     def read(self, document: dict[str, Any]) -> Signature:
         return _signature(document)
@@ -242,7 +242,7 @@ def _page(
             rejected.append(Rejected(_called(entry, number), error.code, error.reason))
         except ProtocolError as error:
             outage.length += isinstance(error, UnavailableError)
-            if outage.length >= MOST_LOST:
+            if outage.length >= MAX_UNAVAILABLE_IN_A_ROW:
                 raise
             reason = f"Its descriptor cannot be read: {error.message}"
             rejected.append(Rejected(_called(entry, number), "NO_DESCRIPTOR", reason))
@@ -276,9 +276,9 @@ def _agent_id(entry: object) -> str:
     if not isinstance(entry, dict):
         raise members.wrong("agent", entry, "an object")
     agent_id = entry.get("agent_id")
-    if isinstance(agent_id, str) and len(agent_id) <= LONGEST_ID and _ID.fullmatch(agent_id):
+    if isinstance(agent_id, str) and len(agent_id) <= MAX_ID_LENGTH and _ID.fullmatch(agent_id):
         return agent_id
-    wanted = f"text of 1 to {LONGEST_ID} characters without / ? # and control characters"
+    wanted = f"text of 1 to {MAX_ID_LENGTH} characters without / ? # and control characters"
     raise members.wrong("agent_id", agent_id, wanted, code="BAD_TOOL_ID")
 
 
@@ -314,9 +314,9 @@ def _object(raw: Mapping[str, Any], member: str, where: str = "") -> dict[str, A
 
 def _label(document: Mapping[str, Any]) -> str:
     version = _object(_object(document, "metadata"), "ref", "metadata.").get("version")
-    if version is None or (isinstance(version, str) and len(version) <= LONGEST_VERSION):
+    if version is None or (isinstance(version, str) and len(version) <= MAX_VERSION_LENGTH):
         return version or ""
-    wanted = f"text of at most {LONGEST_VERSION} characters"
+    wanted = f"text of at most {MAX_VERSION_LENGTH} characters"
     raise members.wrong("metadata.ref.version", version, wanted, code="BAD_VERSION")
 
 
@@ -473,10 +473,10 @@ def _facts(signature: Signature) -> Iterator[tuple[str, str]]:
     yield "Threads", "Runs can share one" if capabilities.get("threads") is True else "None"
     modes = capabilities.get("streaming")
     streamed = [mode for mode, is_on in modes.items() if is_on is True] if isinstance(modes, dict) else []
-    yield "Streaming", ", ".join(streamed[:MOST_SHOWN]) or "None"
+    yield "Streaming", ", ".join(streamed[:MAX_SHOWN]) or "None"
     yield "Callbacks", "Offered, and not used here" if capabilities.get("callbacks") is True else "None"
-    for name, interrupt in list(acp_runs.declared(signature).items())[:MOST_SHOWN]:
+    for name, interrupt in list(acp_runs.declared(signature).items())[:MAX_SHOWN]:
         answer = interrupt.get("resume_payload")
         properties = answer.get("properties") if isinstance(answer, dict) else None
-        wanted = ", ".join(list(properties)[:MOST_SHOWN]) if isinstance(properties, dict) else ""
-        yield "May ask for", printable(f"{name} ({wanted})" if wanted else name, LONGEST_FACT)
+        wanted = ", ".join(list(properties)[:MAX_SHOWN]) if isinstance(properties, dict) else ""
+        yield "May ask for", printable(f"{name} ({wanted})" if wanted else name, MAX_FACT_LENGTH)

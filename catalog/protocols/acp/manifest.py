@@ -13,8 +13,8 @@ from core import strict_json
 from core.outbound.errors import ProtocolError, printable
 
 EXTENSION = "runtime/manifest"
-MOST_OPTIONS = 20
-MOST_EXTENSIONS = 200
+MAX_OPTIONS = 20
+MAX_EXTENSIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def _name(document: Mapping[str, Any]) -> str:
 def _credentials(document: Mapping[str, Any]) -> Iterator[Note]:
     for deployment in _deployments(document):
         options = deployment.get("deployment_options")
-        for option in options[:MOST_OPTIONS] if isinstance(options, list) else ():
+        for option in options[:MAX_OPTIONS] if isinstance(options, list) else ():
             if isinstance(option, dict) and option.get("type") == "remote_service":
                 scheme = _object(option, "protocol", "authentication")
                 yield Note("CREDENTIAL_WANTED", f"The manifest says that calls need {_in_words(scheme)}.")
@@ -64,7 +64,7 @@ def _credentials(document: Mapping[str, Any]) -> Iterator[Note]:
 def _deployments(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield _object(document, "deployment")
     extensions = document.get("extensions")
-    for extension in extensions[:MOST_EXTENSIONS] if isinstance(extensions, list) else ():
+    for extension in extensions[:MAX_EXTENSIONS] if isinstance(extensions, list) else ():
         if isinstance(extension, dict) and str(extension.get("name", "")).endswith(EXTENSION):
             yield _object(extension, "data", "deployment")
 

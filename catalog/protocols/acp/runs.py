@@ -30,7 +30,7 @@ from core.outbound.reply import Reply
 # server that does not offer a call answers 404, 405 or 501.
 _ANSWERS = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)), 501)
 _NOT_OFFERED = (404, 405, 501)
-LONGEST_ID = 255
+MAX_ID_LENGTH = 255
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _QUESTIONS = ("message", "question", "prompt", "description", "text")
 # The protocol spells it in the second way in one place.
@@ -132,7 +132,7 @@ def _outputs(output: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
 
 
 def _failed(output: Mapping[str, Any]) -> Outcome:
-    said = printable(_text(output.get("description")), outcomes.LONGEST_EXPLANATION)
+    said = printable(_text(output.get("description")), outcomes.MAX_EXPLANATION_LENGTH)
     code = output.get("errcode")
     numbered = f" ({code})" if isinstance(code, int) else ""
     message = f"The agent failed{numbered}{f': {said}' if said else '.'}"
@@ -147,7 +147,7 @@ def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Out
     name, payload, is_typed = _asked(interrupt, declared(signature))
     schema = declared(signature).get(name, {}).get("resume_payload")
     ask = Ask(name, _question(payload), schema if isinstance(schema, dict) else {})
-    if not isinstance(run_id, str) or not 0 < len(run_id) <= LONGEST_ID:
+    if not isinstance(run_id, str) or not 0 < len(run_id) <= MAX_ID_LENGTH:
         message = "The agent asks for input, and does not say which run to continue."
         return replace(outcomes.failed("needs_input", "INTERRUPT", message), asks=[ask])
     error = {"code": "INTERRUPT", "message": "The agent asks for input before it goes on."}
@@ -183,7 +183,7 @@ def _asked(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object,
 def _question(payload: object) -> str:
     texts = [payload.get(member) for member in _QUESTIONS] if isinstance(payload, dict) else [payload]
     said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
-    return printable(said or _text(payload) or "The agent asks for input.", outcomes.LONGEST_EXPLANATION)
+    return printable(said or _text(payload) or "The agent asks for input.", outcomes.MAX_EXPLANATION_LENGTH)
 
 
 def _refused_start(session: Session, reply: Reply, body: Mapping[str, Any]) -> Outcome:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog.protocols.json import complaints, subschemas, validation
+from catalog.protocols.json import error_messages, subschemas, validation
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Parameter, Signature
 
@@ -19,7 +19,7 @@ _OPENING = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "dependentSche
 # What is wrong with the inputs together goes by this name.
 TOGETHER = ""
 TOO_LARGE = "is too large or too deeply nested to be sent"
-MOST_REASONS = 3  # for one input
+MAX_REASONS = 3  # for one input
 
 
 def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -93,12 +93,12 @@ def _by_schema(signature: Signature, sent: Mapping[str, Any], found: Mapping[str
     ready = validation.checked(_schema(signature))
     faults = validation.faults(ready, dict(sent) if whole is None else sent[whole])
     said: dict[str, list[str]] = {}
-    for fault in sorted(faults, key=lambda fault: complaints.place(fault.path)):
+    for fault in sorted(faults, key=lambda fault: error_messages.place(fault.path)):
         path = fault.path if whole is None else (whole, *fault.path)
         name, why = _about(path, fault.why)
         if name not in found and not (name == TOGETHER and found):
             said.setdefault(name, []).append(why)
-    return {name: "; ".join(reasons[:MOST_REASONS]) for name, reasons in said.items()}
+    return {name: "; ".join(reasons[:MAX_REASONS]) for name, reasons in said.items()}
 
 
 def _about(path: Sequence[str | int], why: str) -> tuple[str, str]:
@@ -106,8 +106,8 @@ def _about(path: Sequence[str | int], why: str) -> tuple[str, str]:
         return TOGETHER, f"The inputs do not fit together: what is given {why}."
     name = str(path[0])
     if len(path) > 1:
-        return name, f"{complaints.place(path)} {why}"
-    return name, "is not an input of this tool" if why == complaints.UNKNOWN else why
+        return name, f"{error_messages.place(path)} {why}"
+    return name, "is not an input of this tool" if why == error_messages.UNKNOWN else why
 
 
 def _takes_null(schema: Any) -> bool:

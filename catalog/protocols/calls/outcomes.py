@@ -20,8 +20,8 @@ from core.outbound.errors import (
 from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY, retry_after
 
-LONGEST_EXPLANATION = 500
-MOST_FAULTS = 50
+MAX_EXPLANATION_LENGTH = 500
+MAX_FAULTS = 50
 
 # Where vendors say what is wrong with each input.
 _FIELDS = ("fields", "parameter_errors", "detail", "validation")
@@ -138,26 +138,26 @@ def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
         document = document["error"]
     if isinstance(document, str) or document is None:
         text = _plain_text(reply) if document is None else document
-        return printable(text, LONGEST_EXPLANATION), {}
+        return printable(text, MAX_EXPLANATION_LENGTH), {}
     if not isinstance(document, dict):
         return "", {}
     texts = [document.get(member) for member in ("message", "detail", "title", "error")]
     fields = {name: why for member in _FIELDS for name, why in _faults(document.get(member))}
     text = next((text for text in texts if isinstance(text, str)), "")
     text = text or "; ".join(f"{name}: {why}" for name, why in fields.items())
-    return printable(text, LONGEST_EXPLANATION), fields
+    return printable(text, MAX_EXPLANATION_LENGTH), fields
 
 
 def _plain_text(reply: Reply) -> str:
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-    text = reply.body[:LONGEST_EXPLANATION].decode(errors="replace").strip()
+    text = reply.body[:MAX_EXPLANATION_LENGTH].decode(errors="replace").strip()
     return text if kind == "text/plain" and not text.startswith(("<", "{", "[")) else ""
 
 
 def _faults(raw: object) -> Iterator[tuple[str, str]]:
     if isinstance(raw, dict):
         yield from ((printable(name), printable(why)) for name, why in raw.items() if isinstance(why, str))
-    for fault in raw[:MOST_FAULTS] if isinstance(raw, list) else ():
+    for fault in raw[:MAX_FAULTS] if isinstance(raw, list) else ():
         if isinstance(fault, dict):
             place = fault.get("loc") or fault.get("location")
             why = fault.get("msg") or fault.get("message")

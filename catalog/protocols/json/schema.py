@@ -27,10 +27,10 @@ from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
 from core.outbound.errors import printable
 
 DEEPEST = 64
-MOST_NODES = 20_000
-MOST_PROPERTIES = 1_000
-MOST_VALUES = 10_000
-MOST_STEPS = 8
+MAX_NODES = 20_000
+MAX_PROPERTIES = 1_000
+MAX_VALUES = 10_000
+MAX_STEPS = 8
 LARGEST = 1024 * 1024  # bytes of canonical JSON
 
 _TYPES: dict[str, ParameterType] = {
@@ -62,8 +62,8 @@ def read(schema: object, where: str, *, whole_name: str) -> Shape:
         raise members.wrong(where, schema, "a JSON Schema", code="BAD_SCHEMA")
     check(schema, where)
     named = schema.get("properties") if isinstance(schema, dict) else None
-    if isinstance(named, dict) and len(named) > MOST_PROPERTIES:
-        reason = f"“{where}” has {len(named):,} properties; the limit is {MOST_PROPERTIES:,}."
+    if isinstance(named, dict) and len(named) > MAX_PROPERTIES:
+        reason = f"“{where}” has {len(named):,} properties; the limit is {MAX_PROPERTIES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     if isinstance(schema, bool) or not _has_properties(schema):
         return Shape((_whole(schema, whole_name),), None)
@@ -137,8 +137,8 @@ def check(schema: object, where: str) -> None:
         if depth > DEEPEST:
             reason = f"“{where}” is nested more than {DEEPEST} levels deep; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_DEEP", reason)
-        if nodes > MOST_NODES:
-            reason = f"“{where}” has more than {MOST_NODES:,} parts; that is the limit."
+        if nodes > MAX_NODES:
+            reason = f"“{where}” has more than {MAX_NODES:,} parts; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
         level = [child for each in level for child in _children(each)]
     written = canonical(schema)
@@ -183,7 +183,7 @@ def _has_properties(schema: Mapping[str, Any]) -> bool:
         (kind == "object" or (isinstance(kind, list) and "object" in kind))
         and isinstance(properties, dict)
         and all(isinstance(each, dict | bool) for each in properties.values())
-        and all(name.strip() and len(name) <= members.LONGEST_NAME for name in properties)
+        and all(name.strip() and len(name) <= members.MAX_NAME_LENGTH for name in properties)
     )
 
 
@@ -224,7 +224,7 @@ def _shown(schema: dict[str, Any], root: object = None) -> dict[str, Any]:
 
     With a `root`, references within it are looked up as well.
     """
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if "type" in schema or "enum" in schema or "const" in schema:
             break
         form = _only_form(schema) or _referred(schema, root)
@@ -271,7 +271,7 @@ def _allowed_values(schema: Mapping[str, Any]) -> tuple[AllowedValue, ...]:
     titled = _titled_values(schema.get("oneOf"))
     listed = [schema["const"]] if "const" in schema else schema.get("enum", list(titled))
     values = [value for value in listed if value is not None] if isinstance(listed, list) else []
-    if len(values) > MOST_VALUES or not all(isinstance(value, str) for value in values):
+    if len(values) > MAX_VALUES or not all(isinstance(value, str) for value in values):
         return ()
     return tuple(AllowedValue(value, titled.get(value, "")) for value in dict.fromkeys(values))
 

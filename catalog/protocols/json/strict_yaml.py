@@ -17,9 +17,9 @@ from yaml._yaml import CParser
 from core.outbound.errors import ProtocolViolationError, printable
 
 DEEPEST = 100
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 CHARACTERS_PER_VALUE = 32  # so that a long text counts for more, each time that it is used
-LONGEST_INTEGER = 4300
+MAX_INTEGER_DIGITS = 4300
 
 _NULL = re.compile(r"null|Null|NULL|~|")
 _BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -51,7 +51,7 @@ def loads(body: bytes, times: int = 1) -> tuple[Any, list[str]]:
     """
     try:
         parser = CParser(body.decode("utf-8-sig"))
-        composer = _Composer(MOST_VALUES * times)
+        composer = _Composer(MAX_VALUES * times)
         while event := parser.get_event():
             composer.take(event)
     except UnicodeDecodeError as exc:
@@ -194,7 +194,7 @@ def _number(text: str) -> Any:
     if not text[:1] or text[0] not in "-+.0123456789":
         return text
     if _INTEGER.fullmatch(text):
-        if len(text) > LONGEST_INTEGER:
+        if len(text) > MAX_INTEGER_DIGITS:
             raise ProtocolViolationError("JSON_NUMBER", f"The reply holds a number of {len(text):,} digits.")
         return int(text)
     if _BASED_INTEGER.fullmatch(text):

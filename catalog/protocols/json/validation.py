@@ -17,19 +17,19 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from catalog.protocols.base import canonical
-from catalog.protocols.json import complaints, effort, subschemas
+from catalog.protocols.json import complexity, error_messages, subschemas
 from core.outbound.errors import printable
 
 DEEPEST_VALUE = 64
-MOST_VALUES = 20_000
+MAX_VALUES = 20_000
 USUAL_DEPTH = 6
 # Of schemas that meet a part of a value. To say why one does not fit takes memory for each of them.
-MOST_JUDGED = 10_000_000
-MOST_EXPLAINED = 30_000
+MAX_JUDGED = 10_000_000
+MAX_EXPLAINED = 30_000
 CHARACTERS_A_PART = 200
-MOST_FAULTS = 50
-MOST_PATTERNS = 100
-MOST_REPAIRS = 20
+MAX_FAULTS = 50
+MAX_PATTERNS = 100
+MAX_REPAIRS = 20
 
 Path = tuple[str | int, ...]
 
@@ -84,10 +84,10 @@ def checked(schema: Any) -> Checked:
     if ready.left_out:
         ready.schema = subschemas.mapped(ready.schema, _lenient)
     try:
-        effort.require_bounded(ready.schema, USUAL_DEPTH)
-    except effort.TooInvolvedError:
+        complexity.require_bounded(ready.schema, USUAL_DEPTH)
+    except complexity.TooComplexError:
         return ready
-    for _ in range(MOST_REPAIRS):
+    for _ in range(MAX_REPAIRS):
         try:
             ready.validator = dialect(
                 ready.schema, validate_formats=True, pattern_options=_PATTERNS, offline=True
@@ -115,7 +115,7 @@ def is_schema(schema: Any) -> bool:
 def is_too_large(value: Any) -> bool:
     """Whether a value has too many parts, or is nested too deeply, to be judged."""
     depth, size = _extent(value)
-    return depth > DEEPEST_VALUE or size > MOST_VALUES
+    return depth > DEEPEST_VALUE or size > MAX_VALUES
 
 
 def faults(ready: Checked, value: Any) -> list[Fault]:
@@ -123,15 +123,15 @@ def faults(ready: Checked, value: Any) -> list[Fault]:
     if ready.validator is None or is_too_large(value):
         return []
     most = _most(ready.schema, value)
-    if most > MOST_JUDGED:
+    if most > MAX_JUDGED:
         ready.validator = None
         return []
     if ready.validator.is_valid(value):
         return []
-    if most > MOST_EXPLAINED:
+    if most > MAX_EXPLAINED:
         return [Fault((), "does not fit the vendor's schema")]
     found = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
-    return list(islice(found, MOST_FAULTS))
+    return list(islice(found, MAX_FAULTS))
 
 
 def _most(schema: Any, value: Any) -> float:
@@ -139,8 +139,8 @@ def _most(schema: Any, value: Any) -> float:
     depth, size = _extent(value)
     size += len(canonical(value)) // CHARACTERS_A_PART
     try:
-        return size * effort.require_bounded(schema, depth)
-    except effort.TooInvolvedError:
+        return size * complexity.require_bounded(schema, depth)
+    except complexity.TooComplexError:
         return math.inf
 
 
@@ -150,11 +150,11 @@ def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
         case Kind.Required(name):
             yield Fault((*path, name), "is required")
         case Kind.AdditionalProperties(names) | Kind.UnevaluatedProperties(names):
-            yield from (Fault((*path, name), complaints.UNKNOWN) for name in names)
+            yield from (Fault((*path, name), error_messages.UNKNOWN) for name in names)
         case Kind.AnyOf(forms) | Kind.OneOfNotValid(forms):
             yield from _of_forms(path, forms)
         case _:
-            yield Fault(path, complaints.sentence(error))
+            yield Fault(path, error_messages.sentence(error))
 
 
 def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> Iterator[Fault]:
@@ -164,13 +164,15 @@ def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> I
         for error in meant[0]:
             yield from _faults(error)
     elif meant:
-        missing = [[_missing(error, path) for error in errors] for errors in meant[: complaints.MOST_NAMED]]
+        missing = [
+            [_missing(error, path) for error in errors] for errors in meant[: error_messages.MAX_NAMED]
+        ]
         is_all = all(name for names in missing for name in names)
-        yield Fault(path, complaints.needs(missing) if is_all else complaints.NO_FORM)
+        yield Fault(path, error_messages.needs(missing) if is_all else error_messages.NO_FORM)
     else:
         kinds = [error.kind for errors in forms for error in errors]
         names = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
-        yield Fault(path, f"must be {complaints.types(names)}")
+        yield Fault(path, f"must be {error_messages.types(names)}")
 
 
 def _missing(error: jsonschema_rs.ValidationError, path: Path) -> str:
@@ -254,13 +256,13 @@ def _leave_out_patterns(ready: Checked) -> None:
         seen.extend(named if isinstance(named, dict) else ())
         if "pattern" in schema:
             seen.append("pattern")
-        if len(seen) <= MOST_PATTERNS:
+        if len(seen) <= MAX_PATTERNS:
             return schema
         schema = _lenient(schema)
         return {keyword: value for keyword, value in schema.items() if "pattern" not in keyword}
 
     limited = subschemas.mapped(ready.schema, within)
-    if len(seen) > MOST_PATTERNS:
+    if len(seen) > MAX_PATTERNS:
         ready.schema = limited
         ready.left_out.append("most patterns")
 
@@ -289,7 +291,7 @@ def _cut(schema: Any, path: list[str | int]) -> str:
 def _extent(value: Any) -> tuple[int, int]:
     """How deep a value is nested, and how many parts it has; both no further than the limits."""
     level, depth, size = [value], 0, 1
-    while depth <= DEEPEST_VALUE and size <= MOST_VALUES:
+    while depth <= DEEPEST_VALUE and size <= MAX_VALUES:
         level = [child for each in level for child in _parts(each)]
         if not level:
             break

@@ -44,11 +44,11 @@ from catalog.protocols.signature import Annotations, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
 
-LONGEST_TOOL_ID = 255
+MAX_TOOL_ID_LENGTH = 255
 NAME_LIMIT = 128  # what the protocol recommends; a vendor that goes further is taken and noted
-LONGEST_ICON = 32 * 1024
+MAX_ICON_LENGTH = 32 * 1024
 
-_TOOL_ID = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_TOOL_ID}}}")
+_TOOL_ID = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_TOOL_ID_LENGTH}}}")
 _GOOD_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{NAME_LIMIT}}}")
 _HINTS = {
     "readOnlyHint": "read_only",
@@ -75,8 +75,8 @@ class MCP(Protocol):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return _document(signature)
 
-    def spelt_out(self, document: dict[str, Any]) -> dict[str, Any]:
-        return _spelt_out(document)
+    def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        return _standard_form(document)
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature.name)]
@@ -213,7 +213,7 @@ def _tool_id(document: Mapping[str, Any]) -> str:
     name = document.get("name")
     if isinstance(name, str) and name.strip() and _TOOL_ID.fullmatch(name):
         return name
-    wanted = f"text of 1 to {LONGEST_TOOL_ID} characters without control characters"
+    wanted = f"text of 1 to {MAX_TOOL_ID_LENGTH} characters without control characters"
     raise members.wrong("name", name, wanted, code="BAD_TOOL_ID")
 
 
@@ -280,7 +280,7 @@ def _signature(document: dict[str, Any]) -> Signature:
     return replace(read, rest=_rest(document, read) or None)
 
 
-def _spelt_out(document: dict[str, Any]) -> dict[str, Any]:
+def _standard_form(document: dict[str, Any]) -> dict[str, Any]:
     """With its title in one place. Those who speak an older revision have it among the annotations."""
     claims = document.get("annotations") or {}
     title = document.get("title") or claims.get("title")
@@ -293,7 +293,7 @@ def _first_icon(document: Mapping[str, Any]) -> str:
     icons = document.get("icons")
     icon = icons[0] if isinstance(icons, list) and icons else None
     src = icon.get("src") if isinstance(icon, dict) else None
-    return src if isinstance(src, str) and len(src) <= LONGEST_ICON else ""
+    return src if isinstance(src, str) and len(src) <= MAX_ICON_LENGTH else ""
 
 
 def _annotations(claims: Mapping[str, Any]) -> Annotations:

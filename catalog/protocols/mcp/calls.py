@@ -8,7 +8,7 @@ from catalog.protocols import members
 from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError, canonical
 from catalog.protocols.calls import outcomes
 from catalog.protocols.calls.arguments import given
-from catalog.protocols.json import complaints, validation
+from catalog.protocols.json import error_messages, validation
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import headers as mcp_headers
 from catalog.protocols.mcp.wire import (
@@ -25,10 +25,10 @@ from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 
-MOST_ASKS = 20
-MOST_TURNS = 5  # without a question, before a person has to say that it shall go on
-MOST_ODD = 5
-LONGEST_QUESTION = 2000
+MAX_ASKS = 20
+MAX_SILENT_TURNS = 5  # without a question, before a person has to say that it shall go on
+MAX_ODD = 5
+MAX_QUESTION_LENGTH = 2000
 URL_NEEDED = -32042  # of 2025-11-25
 
 ListedSchema = Callable[[Wire, str], dict[str, Any]]
@@ -100,7 +100,7 @@ class _Call:
             return outcomes.after(error)
 
     def _run(self, wire: Wire, more: Mapping[str, Any]) -> Outcome:
-        for _ in range(MOST_TURNS):
+        for _ in range(MAX_SILENT_TURNS):
             result = self._sent(wire, more).result
             kind = result.get("resultType", "complete")
             if kind == "complete":
@@ -170,9 +170,9 @@ class _Call:
 def _asks(result: Mapping[str, Any]) -> list[Ask]:
     """Raises RefusedError for what only a program with a model of its own could answer."""
     asked = result.get("inputRequests") or {}
-    if not isinstance(asked, dict) or len(asked) > MOST_ASKS:
+    if not isinstance(asked, dict) or len(asked) > MAX_ASKS:
         raise ProtocolViolationError(
-            "SHAPE", f"“inputRequests” is no object of at most {MOST_ASKS} questions."
+            "SHAPE", f"“inputRequests” is no object of at most {MAX_ASKS} questions."
         )
     return [_ask(name, each) for name, each in asked.items()]
 
@@ -185,7 +185,7 @@ def _ask(name: str, asked: object) -> Ask:
     if method != "elicitation/create" or not isinstance(params, dict):
         raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” cannot be read.")
     message = params.get("message")
-    said = printable(message, LONGEST_QUESTION) if isinstance(message, str) else ""
+    said = printable(message, MAX_QUESTION_LENGTH) if isinstance(message, str) else ""
     if params.get("mode") == "url":
         return Ask(name, said, url=_web_address(params.get("url")))
     schema = params.get("requestedSchema")
@@ -202,17 +202,17 @@ def _visits(data: object) -> list[Ask]:
     """Addresses that a person has to visit before the call can work; nothing answers them but a new call."""
     listed = data.get("elicitations") if isinstance(data, dict) else None
     visits = (
-        [each for each in listed[:MOST_ASKS] if isinstance(each, dict)] if isinstance(listed, list) else []
+        [each for each in listed[:MAX_ASKS] if isinstance(each, dict)] if isinstance(listed, list) else []
     )
     return [
-        Ask(f"visit-{number}", printable(str(each.get("message", "")), LONGEST_QUESTION), url=url)
+        Ask(f"visit-{number}", printable(str(each.get("message", "")), MAX_QUESTION_LENGTH), url=url)
         for number, each in enumerate(visits, start=1)
         if (url := _web_address(each.get("url")))
     ]
 
 
 def _web_address(url: object) -> str:
-    if isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= LONGEST_QUESTION:
+    if isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= MAX_QUESTION_LENGTH:
         return url
     raise ProtocolViolationError("SHAPE", f"The tool sends people to {members.shown(url)}.")
 
@@ -231,7 +231,7 @@ def _outcome(result: Mapping[str, Any], signature: Signature) -> Outcome:
     said = {"text": text} if text and not is_copy else {}
     outputs = {"content": blocks, **said} | _structured(result, signature)
     if result.get("isError") is True:
-        why = printable(text, outcomes.LONGEST_EXPLANATION) or "The tool failed and did not say why."
+        why = printable(text, outcomes.MAX_EXPLANATION_LENGTH) or "The tool failed and did not say why."
         return Outcome("tool_error", outputs=outputs, error={"code": "TOOL_ERROR", "message": why})
     return Outcome("ok", outputs=outputs, notes=tuple(_odd_outputs(result, signature)))
 
@@ -273,6 +273,6 @@ def _odd_outputs(result: Mapping[str, Any], signature: Signature) -> Iterator[No
             yield Note("MISSING_OUTPUT", "The tool promises a structured output and sent none.")
         return
     ready = validation.checked(json_schema.write(signature.outputs, signature.outputs_rest))
-    for fault in validation.faults(ready, result["structuredContent"])[:MOST_ODD]:
-        where = complaints.place(fault.path)
+    for fault in validation.faults(ready, result["structuredContent"])[:MAX_ODD]:
+        where = error_messages.place(fault.path)
         yield Note("BAD_OUTPUT", f"The output{f' “{where}”' if where else ''} {fault.why}.")

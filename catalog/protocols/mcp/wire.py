@@ -51,7 +51,7 @@ _META = "io.modelcontextprotocol/"
 _LONGEST = 500
 
 # How often, and after how long, a stream that broke off is asked for its rest.
-MOST_RETURNS = 5
+MAX_RETURNS = 5
 RETURN_AFTER_MS = 1000
 LATEST_RETURN_MS = 5000
 
@@ -333,7 +333,7 @@ class Wire:
     ) -> tuple[dict[str, Any], bytes] | None:
         """What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose."""
         found = None
-        for _ in range(MOST_RETURNS):
+        for _ in range(MAX_RETURNS):
             last = _last_event(reply)
             if found or last is None or not last.id:
                 break

@@ -26,14 +26,14 @@ from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 NAME = "x-tool-name"  # what an operation is called, where its own words do not say it
 LEFT_OUT = "x-left-out"
-LARGEST_ITEM = 1024 * 1024
-LARGEST_INPUTS = 256 * 1024
-LARGEST_OUTPUTS = 64 * 1024
-MOST_PARTS = 50_000
-LONGEST_NAME = 64
-LONGEST_ID = 255
+MAX_ITEM_BYTES = 1024 * 1024
+MAX_INPUTS_BYTES = 256 * 1024
+MAX_OUTPUTS_BYTES = 64 * 1024
+MAX_PARTS = 50_000
+MAX_NAME_LENGTH = 64
+MAX_ID_LENGTH = 255
 
-_OPERATION_ID = re.compile(rf"(?![A-Z]+:/)[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{LONGEST_ID}}}")
+_OPERATION_ID = re.compile(rf"(?![A-Z]+:/)[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_ID_LENGTH}}}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 _REVISION = re.compile(r"3\.(\d+)(?:\.|$)")
 
@@ -77,7 +77,7 @@ class _Part:
 
     def grow(self, size: int) -> None:
         self.size += size
-        if self.size > MOST_PARTS:
+        if self.size > MAX_PARTS:
             reason = "With all that it refers to, the operation is too large to be read."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
@@ -152,8 +152,8 @@ class Document:
             code, reason = problem
             raise UnreadableItemError(code, f"The operation holds {reason}.")
         size = len(canonical(document))
-        if size > LARGEST_ITEM:
-            reason = f"The operation is {size:,} bytes of JSON; the limit is {LARGEST_ITEM:,}."
+        if size > MAX_ITEM_BYTES:
+            reason = f"The operation is {size:,} bytes of JSON; the limit is {MAX_ITEM_BYTES:,}."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
     def _parameters(self, operation: Operation, part: _Part) -> list[Any]:
@@ -259,7 +259,7 @@ class Document:
     def _schemas_for(self, asks: _Part, tells: _Part) -> dict[str, Any]:
         """All that inputs and outputs reach, up to a limit for each, the nearest first."""
         reached: dict[str, Any] = {}
-        for part, limit in ((asks, LARGEST_INPUTS), (tells, LARGEST_OUTPUTS)):
+        for part, limit in ((asks, MAX_INPUTS_BYTES), (tells, MAX_OUTPUTS_BYTES)):
             size = 0
             for name, component in self._near(part.references, reached):
                 fits = size + component.size <= limit
@@ -409,9 +409,9 @@ def _id_of(path: str, method: str) -> str:
     """The method and the path in a form that fits into an address; no two operations share one."""
     plain = quote(path.replace("(", "%28").replace(")", "%29"), safe="/%{}:~")
     text = f"{method.upper()}:{plain.replace('{', '(').replace('}', ')')}"
-    if len(text) <= LONGEST_ID:
+    if len(text) <= MAX_ID_LENGTH:
         return text
-    return f"{text[: LONGEST_ID - 17]}~{_mark(text, 16)}"
+    return f"{text[: MAX_ID_LENGTH - 17]}~{_mark(text, 16)}"
 
 
 def name_of(path: str, method: str, raw: Any) -> str:
@@ -420,12 +420,12 @@ def name_of(path: str, method: str, raw: Any) -> str:
     for words in (own, f"{method} {path}"):
         name = _NOT_IN_NAMES.sub("_", words or "").strip("_-")
         if name and name != method:
-            return name if len(name) <= LONGEST_NAME else _marked(name, words or "")
+            return name if len(name) <= MAX_NAME_LENGTH else _marked(name, words or "")
     return _marked(method, path)
 
 
 def _marked(name: str, text: str) -> str:
-    return f"{name[: LONGEST_NAME - 7]}_{_mark(text, 6)}"
+    return f"{name[: MAX_NAME_LENGTH - 7]}_{_mark(text, 6)}"
 
 
 def _mark(text: str, length: int) -> str:

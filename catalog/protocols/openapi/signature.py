@@ -22,9 +22,9 @@ from catalog.protocols.openapi.schema import COMPONENT, DEFINITION, Schema, as_j
 from catalog.protocols.openapi.security import requirements
 from catalog.protocols.signature import Annotations, Parameter, Signature
 
-MOST_INPUTS = 1_000
-LONGEST_TAG = 255
-MOST_TAGS = 1_000
+MAX_INPUTS = 1_000
+MAX_TAG_LENGTH = 255
+MAX_TAGS = 1_000
 PLACES = ("path", "query", "header", "cookie")
 FORM = "application/x-www-form-urlencoded"
 
@@ -154,8 +154,8 @@ class _Reading:
             self.called[f"{place}:{name}"] = called
         if is_required:
             self.required.append(called)
-        if len(self.properties) > MOST_INPUTS:
-            reason = f"The operation has more than {MOST_INPUTS:,} inputs; that is the limit."
+        if len(self.properties) > MAX_INPUTS:
+            reason = f"The operation has more than {MAX_INPUTS:,} inputs; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
         return called
 
@@ -212,8 +212,8 @@ def _marked(reading: _Reading, parameters: Iterable[Parameter]) -> Iterator[Para
 def _texts(reading: _Reading) -> dict[str, Any]:
     operation = reading.cut.operation
     tags = members.array(operation, "tags")
-    if len(tags) > MOST_TAGS or any(not isinstance(tag, str) or len(tag) > LONGEST_TAG for tag in tags):
-        wanted = f"at most {MOST_TAGS:,} texts of at most {LONGEST_TAG} characters"
+    if len(tags) > MAX_TAGS or any(not isinstance(tag, str) or len(tag) > MAX_TAG_LENGTH for tag in tags):
+        wanted = f"at most {MAX_TAGS:,} texts of at most {MAX_TAG_LENGTH} characters"
         raise members.wrong("tags", tags, wanted)
     title = members.text(operation, "summary")
     reading.holes += [
@@ -334,7 +334,7 @@ def _is_plain(schema: Any, *, is_required: bool) -> bool:
         and isinstance(needed, list)
         and all(name in properties for name in needed)
         and all(isinstance(each, dict | bool) for each in properties.values())
-        and all(name.strip() and len(name) <= members.LONGEST_NAME for name in properties)
+        and all(name.strip() and len(name) <= members.MAX_NAME_LENGTH for name in properties)
         and (is_required or all(_is_answer(properties[name]) for name in needed))
     )
 

@@ -45,9 +45,9 @@ from core.outbound.errors import (
 )
 from core.outbound.reply import Reply
 
-LONGEST_TOOL_ID = 255
-MOST_SHOWN = 10
-LONGEST_FACT = 300
+MAX_TOOL_ID_LENGTH = 255
+MAX_SHOWN = 10
+MAX_FACT_LENGTH = 300
 
 _TOOL_ID = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]{1,18})(?:\.([0-9]{1,18})\.([0-9]{1,18}))?)?")
 _VERSION = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})")
@@ -99,8 +99,8 @@ class OXP(Protocol):
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return _document(signature, tool_id, label)
 
-    def spelt_out(self, document: dict[str, Any]) -> dict[str, Any]:
-        return _spelt_out(document)
+    def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        return _standard_form(document)
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         called = f"“{printable(signature.name, 60)}”"
@@ -112,7 +112,7 @@ class OXP(Protocol):
         """Who gives out which scopes."""
         needs = (signature.rest or {}).get("requirements") or {}
         named = [each for each in needs.get("authorization") or () if each.get("id")]
-        return [("Authorization", _provider(each)) for each in named[:MOST_SHOWN]]
+        return [("Authorization", _provider(each)) for each in named[:MAX_SHOWN]]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         versions = [item for item in _listing(session, _list(session)).items if item.tool_id == tool_id]
@@ -297,7 +297,7 @@ def _called_in(entry: object, number: int, good: set[str]) -> str:
     another version of that tool can be read."""
     tool_id = entry.get("id") if isinstance(entry, dict) else None
     found = _TOOL_ID.fullmatch(tool_id) if isinstance(tool_id, str) else None
-    if found is None or len(found[1]) > LONGEST_TOOL_ID:
+    if found is None or len(found[1]) > MAX_TOOL_ID_LENGTH:
         return f"#{number}"
     return f"{found[1]}@#{number}" if found[1] in good else found[1]
 
@@ -318,7 +318,7 @@ def _tool_id(document: Mapping[str, Any]) -> tuple[str, tuple[int, ...] | None]:
     """Toolkit and tool, and the version that stands behind them, if one does: `@2` means 2.0.0."""
     value = document.get("id")
     found = _TOOL_ID.fullmatch(value) if isinstance(value, str) else None
-    if found is None or len(found[1]) > LONGEST_TOOL_ID:
+    if found is None or len(found[1]) > MAX_TOOL_ID_LENGTH:
         raise members.wrong("id", value, "of the form Toolkit.Tool or Toolkit.Tool@1.0.0", code="BAD_TOOL_ID")
     return found[1], (found[2] and tuple(int(part or 0) for part in found.groups()[1:])) or None
 
@@ -365,7 +365,7 @@ def _unwrapped(schema: object) -> object:
     return schema
 
 
-def _spelt_out(document: dict[str, Any]) -> dict[str, Any]:
+def _standard_form(document: dict[str, Any]) -> dict[str, Any]:
     """With the version in its id, where some leave it out, and its schema not wrapped in an early form."""
     tool_id, _ = _tool_id(document)
     schema = _unwrapped(document.get("input_schema"))
@@ -427,7 +427,7 @@ def _named(each: object, member: str) -> dict[str, Any]:
 
 
 def _provider(provider: dict[str, Any]) -> str:
-    return printable(f"{provider['id']}: {', '.join(_scopes(provider))}", LONGEST_FACT)
+    return printable(f"{provider['id']}: {', '.join(_scopes(provider))}", MAX_FACT_LENGTH)
 
 
 def _scopes(provider: dict[str, Any]) -> list[str]:

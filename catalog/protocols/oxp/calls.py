@@ -18,9 +18,9 @@ from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY
 
 VERSION_HEADER = {"OXP-Version": "1.0"}
-LONGEST_HINT = 4000
-LONGEST_URL = 2048
-MOST_CHALLENGES = 20
+MAX_HINT_LENGTH = 4000
+MAX_URL_LENGTH = 2048
+MAX_CHALLENGES = 20
 
 # 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those.
 _ANSWERS = (200, *(status for status in range(400, 500) if status not in (401, 408, 425, 429)))
@@ -76,7 +76,7 @@ def _posted(session: Session, path: str, request: Mapping[str, Any], revision: s
 def _is_missed(reply: Reply, member: str) -> bool:
     if reply.status not in (400, 422) or b"missing_requirements" in reply.body:
         return False
-    said = reply.body[:LONGEST_HINT].decode(errors="replace")
+    said = reply.body[:MAX_HINT_LENGTH].decode(errors="replace")
     named = rf"""["'`“]{member}["'`”]|(?:missing|field|property|member|key):? {member}\b"""
     return bool(re.search("missing|required", said, re.IGNORECASE) and re.search(named, said, re.IGNORECASE))
 
@@ -113,7 +113,7 @@ def _tool_error(error: dict[str, Any]) -> Outcome:
         error={"code": "TOOL_ERROR", "message": message},
         retry_after=min(max(wait / 1000, 0.0), DAY) if wait is not None and is_number else None,
         can_retry=error.get("can_retry") is True,
-        hint=_text(error, "additional_prompt_content", LONGEST_HINT),
+        hint=_text(error, "additional_prompt_content", MAX_HINT_LENGTH),
     )
 
 
@@ -130,10 +130,10 @@ def _needs(missing: Mapping[str, Any], said: str) -> Outcome:
     """A person has to do something before the call can go on, such as letting the tool act for them."""
     challenges = missing.get("authorization")
     readable = [each for each in challenges if isinstance(each, dict)] if isinstance(challenges, list) else []
-    asks = [_challenge(each) for each in readable[:MOST_CHALLENGES]]
+    asks = [_challenge(each) for each in readable[:MAX_CHALLENGES]]
     if missing.get("user_id") is True:
         asks.append(Ask("user_id", "The tool has to know who its user is.", _SOME_TEXT))
-    checks = {_text(each, "id"): _url(each, "check_url") for each in readable[:MOST_CHALLENGES]}
+    checks = {_text(each, "id"): _url(each, "check_url") for each in readable[:MAX_CHALLENGES]}
     message = f"The tool needs more before it can run{_quoted(said)}"
     failure = {"code": "MISSING_REQUIREMENTS", "message": message}
     resume = {"check_urls": {name: url for name, url in checks.items() if url}}
@@ -148,7 +148,7 @@ def _challenge(challenge: Mapping[str, Any]) -> Ask:
 def _url(challenge: Mapping[str, Any], member: str) -> str:
     """Shown to a person as a link, and never followed from here."""
     value = challenge.get(member)
-    is_link = isinstance(value, str) and len(value) <= LONGEST_URL and value.isprintable()
+    is_link = isinstance(value, str) and len(value) <= MAX_URL_LENGTH and value.isprintable()
     return str(value) if is_link and str(value).lower().startswith(("https://", "http://")) else ""
 
 
@@ -166,7 +166,7 @@ def _object(reply: Reply) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _text(raw: Mapping[str, Any], member: str, longest: int = outcomes.LONGEST_EXPLANATION) -> str:
+def _text(raw: Mapping[str, Any], member: str, longest: int = outcomes.MAX_EXPLANATION_LENGTH) -> str:
     value = raw.get(member)
     return printable(value, longest) if isinstance(value, str) else ""
 

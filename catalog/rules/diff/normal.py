@@ -110,9 +110,9 @@ class Document:
         self._open.add(id(schema))
         if _UNEVALUATED & schema.keys():
             # It asks what the schemas beside it have looked at, so they have to stay beside it.
-            found = _spelt_out(dict(schema))
+            found = _standard_form(dict(schema))
         else:
-            found = self._joined(self._united(_spelt_out(self._dereferenced(schema))))
+            found = self._joined(self._united(_standard_form(self._dereferenced(schema))))
         found = _without_defaults({m: v for m, v in found.items() if m not in _SCAFFOLD})
         self._open.remove(id(schema))
         self._read[id(schema)] = schema, found
@@ -161,7 +161,7 @@ class Document:
         return schema
 
 
-def _spelt_out(schema: Schema) -> Schema:
+def _standard_form(schema: Schema) -> Schema:
     if "const" in schema:
         const = schema.pop("const")
         listed = schema.get("enum", [const])
@@ -293,7 +293,7 @@ def _is_apart(one: Schema, other: Schema) -> bool:
 
 def _differs_in(name: str, one: Schema, other: Schema) -> bool:
     """A member that tells the two apart, such as a kind."""
-    read = [_spelt_out(dict(_member(each, name))) for each in (one, other)]
+    read = [_standard_form(dict(_member(each, name))) for each in (one, other)]
     listed, others = values(read[0]), values(read[1])
     if listed is None or others is None:
         return False

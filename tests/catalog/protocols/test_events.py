@@ -42,8 +42,8 @@ def test_only_one_space_after_the_colon_is_no_part_of_the_text():
     ("body", "code"),
     [
         (b"data: \xff\n\n", "NOT_UTF8"),
-        (b"data\n\n" * (events.MOST_EVENTS + 1), "TOO_MANY_EVENTS"),
-        (b": ping\n" * (events.MOST_LINES + 1), "TOO_MANY_EVENTS"),
+        (b"data\n\n" * (events.MAX_EVENTS + 1), "TOO_MANY_EVENTS"),
+        (b": ping\n" * (events.MAX_LINES + 1), "TOO_MANY_EVENTS"),
     ],
 )
 def test_a_stream_that_cannot_be_read_says_why(body, code):

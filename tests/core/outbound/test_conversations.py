@@ -12,7 +12,7 @@ import pytest
 from catalog.credentials import sessions
 from core.outbound.addresses import Policy
 from core.outbound.errors import RefusedError, UnavailableError
-from core.outbound.exchange import LONGEST_RECORDED
+from core.outbound.exchange import MAX_RECORDED_BYTES
 from core.outbound.limits import Limits
 from core.outbound.session import Session
 from tests.factories import make_endpoint
@@ -99,7 +99,7 @@ def test_long_bodies_are_recorded_in_part():
     exchanges = []
     with talk(reply(b"x" * 200_000), exchanges=exchanges) as (_, session):
         assert len(session.get("/").body) == 200_000
-    assert len(exchanges[0].reply) == LONGEST_RECORDED + 2
+    assert len(exchanges[0].reply) == MAX_RECORDED_BYTES + 2
 
 
 @pytest.mark.django_db

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.protocols.calls import arguments
-from catalog.protocols.json import effort, validation
+from catalog.protocols.json import complexity, validation
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import AllowedValue, Signature
 from tests.catalog.protocols.json import schemas
@@ -301,8 +301,8 @@ def test_leftovers_within_leftovers_count_what_they_cost():
     schema = an_object(a={})
     for _ in range(20):
         schema = {"type": "object", "allOf": [schema], "unevaluatedProperties": False}
-    with pytest.raises(effort.TooInvolvedError):
-        effort.require_bounded(schema, 1)
+    with pytest.raises(complexity.TooComplexError):
+        complexity.require_bounded(schema, 1)
 
 
 def test_wide_recursive_schema_is_judged():

@@ -12,17 +12,17 @@ _DATA = frozenset({"default", "const", "enum", "example", "examples", "value"})
 _SETS = frozenset({"required", "type"})
 
 
-def plain(value: Any, under: str = "") -> Any:
+def normalized(value: Any, under: str = "") -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
         is_data = under in _DATA
         return {
-            member: plain(each, under if is_data else member)
+            member: normalized(each, under if is_data else member)
             for member, each in value.items()
             if is_data or each is not None or member in _DATA
         }
     if isinstance(value, list):
         is_set = under in _SETS and all(isinstance(each, str) for each in value)
-        return sorted(set(value)) if is_set else [plain(each, under) for each in value]
+        return sorted(set(value)) if is_set else [normalized(each, under) for each in value]
     return value

@@ -8,7 +8,7 @@ from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.runs import Trigger
-from catalog.protocols.json.spelling import plain
+from catalog.protocols.json.normalization import normalized
 from tests.factories import make_endpoint
 from tests.hostile.bench import Bench, as_admin
 from tests.hostile.dialects import DIALECTS
@@ -23,8 +23,8 @@ def read(endpoint):
 
 def test_what_says_nothing_makes_no_difference():
     one = {"type": ["string", "null"], "required": ["b", "a"], "minimum": 7.0, "title": None}
-    assert plain(one) == {"type": ["null", "string"], "required": ["a", "b"], "minimum": 7}
-    assert plain({"properties": {"x": one}}) == {"properties": {"x": plain(one)}}
+    assert normalized(one) == {"type": ["null", "string"], "required": ["a", "b"], "minimum": 7}
+    assert normalized({"properties": {"x": one}}) == {"properties": {"x": normalized(one)}}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_says_nothing_makes_no_difference():
     ],
 )
 def test_what_says_something_else_stays_apart(one, other):
-    assert repr(plain(one)) != repr(plain(other))
+    assert repr(normalized(one)) != repr(normalized(other))
 
 
 INPUTS = {

@@ -9,7 +9,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 from catalog.protocols.members import shown
 from core.outbound.errors import printable
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 
 TYPES = {
     "string": "text",
@@ -90,7 +90,7 @@ def _value(value: object) -> str:
 
 def _listed(words: Iterable[str]) -> str:
     first = list(words)
-    return ", ".join(first[:MOST_NAMED]) + (", …" if len(first) > MOST_NAMED else "")
+    return ", ".join(first[:MAX_NAMED]) + (", …" if len(first) > MAX_NAMED else "")
 
 
 def _counted(number: int, one: str, many: str) -> str:

@@ -11,22 +11,22 @@ from typing import Any
 from catalog.protocols.json import subschemas
 
 MOST = 10_000
-MOST_STEPS = 200_000
+MAX_STEPS = 200_000
 
 
-class TooInvolvedError(Exception):
+class TooComplexError(Exception):
     """Judging by this schema might not come to an end in any useful time."""
 
 
 def require_bounded(schema: Any, depth: int) -> int:
     """How many schemas may meet at one part of a value that is nested `depth` levels deep.
 
-    Raises TooInvolvedError. References have to lead somewhere within the schema.
+    Raises TooComplexError. References have to lead somewhere within the schema.
     """
     try:
         return _Count(schema).most(schema, depth)
     except RecursionError as exc:
-        raise TooInvolvedError from exc
+        raise TooComplexError from exc
 
 
 # Schemas that meet at a value itself, at any one member of it, and at any one entry of it.
@@ -54,13 +54,13 @@ class _Count:
             return self._known[key]
         self._steps += 1
         # A schema that leads back to itself at the same place describes no value at all.
-        if key in self._open or self._steps > MOST_STEPS:
-            raise TooInvolvedError
+        if key in self._open or self._steps > MAX_STEPS:
+            raise TooComplexError
         self._open.add(key)
         meeting = self._counted(schema, depth)
         self._open.remove(key)
         if max(meeting) > MOST:
-            raise TooInvolvedError
+            raise TooComplexError
         self._known[key] = meeting
         return meeting
 
@@ -86,7 +86,7 @@ class _Count:
         try:
             return subschemas.pointed(self._document, reference)
         except LookupError as exc:
-            raise TooInvolvedError from exc
+            raise TooComplexError from exc
 
     def _at_member(self, schema: dict[str, Any], depth: int) -> int:
         """Of the properties one at most meets a member, or what is said of all others."""
