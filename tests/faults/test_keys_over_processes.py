@@ -127,5 +127,5 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
     _, found = agent_keys.issue(owner, actor=owner, name="leaked", scopes=["runtime"], agents=[desk])
     assert web.each(RELEASES.format("desk"), found) == [(200, "")] * 2
     with web.only(1):
-        assert web.ask("/api/v1/key-report/", method="POST", body={"token": found})[0] == 202
+        assert web.ask("/api/v1/key-report/", method="POST", body={"key": found})[0] == 202
     assert web.each(RELEASES.format("desk"), found) == [(401, "revoked_key")] * 2
