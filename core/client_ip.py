@@ -1,4 +1,4 @@
-"""Where a request comes from. Anybody can write X-Forwarded-For; only our own proxies are believed."""
+"""The address of a client. Any client can write X-Forwarded-For; only our own proxies are believed."""
 
 from ipaddress import ip_address
 
@@ -7,9 +7,9 @@ from django.http import HttpRequest
 
 
 def client_address(request: HttpRequest) -> str:
-    """With NUM_PROXIES proxies in front, each of which appends whom it heard: whom the first one heard.
+    """Behind NUM_PROXIES proxies, each of which appends its client's address: what the first one appended.
 
-    Without proxies, and when there are fewer entries than proxies, it is who opened the connection.
+    Without proxies, and when there are fewer entries than proxies, it is the other end of the connection.
     """
     direct: str = request.META.get("REMOTE_ADDR", "")
     heard = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")

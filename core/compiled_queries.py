@@ -33,7 +33,7 @@ def given_keys(name: str) -> RawSQL:
 
 
 class CompiledQuery(Generic[Row]):
-    """What a queryset reads. Nothing can be added to it: only what is `given` differs between readings."""
+    """The rows of a queryset. Nothing can be added to it: only the `given` values differ."""
 
     def __init__(self, queryset: QuerySet[Any, Row]) -> None:
         self._queryset = queryset

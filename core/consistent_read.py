@@ -1,4 +1,4 @@
-"""Several questions to one moment of the database."""
+"""Several queries that see the database in one state."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +10,8 @@ from django.db import connection, transaction
 def one_moment() -> Iterator[None]:
     """Inside, every query sees what was committed when the first one ran, and nothing can be written.
 
-    Whoever asks first for ids and then for rows would otherwise show a mixture when a run is recorded
-    in between. Inside a transaction that has begun before, it changes nothing.
+    A page that reads ids first and then rows would otherwise show a mixture when a run is recorded in
+    between. Inside a transaction that has begun before, it changes nothing.
     """
     if connection.in_atomic_block:
         yield

@@ -1,4 +1,4 @@
-"""What a person may call something: a pure rule, the same for everything that has a name."""
+"""Which names a user may give: a pure rule, the same for everything that has a name."""
 
 import re
 
@@ -9,7 +9,7 @@ _LINE_END = re.compile(r"[\t\r\n]")
 
 
 def why_not(name: str, longest: int) -> str:
-    """A sentence for the field; empty when everybody sees the name as it was typed."""
+    """A sentence for the field; empty when the name is shown as it was typed."""
     if not name.strip(f" {JOINERS}") or len(name) > longest:
         return f"Give a name of up to {longest} characters."
     # A space that is not the usual one is seen as a space, and keyboards write it.

@@ -19,7 +19,6 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -100,7 +99,7 @@ def keyring() -> Keyring:
 
 
 def _entries(path: Path) -> tuple[str, ...]:
-    """One on each line; empty lines and those that start with # say nothing."""
+    # One on each line; empty lines and comments with # are skipped.
     try:
         with path.open() as file:
             if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
@@ -117,7 +116,7 @@ def _entries(path: Path) -> tuple[str, ...]:
 
 @lru_cache
 def _parsed(entries: tuple[str, ...]) -> Keyring:
-    """Messages count entries and never quote one: what stands in the wrong place may be a key."""
+    # Messages count entries and never quote one: text in the wrong place may be a key.
     if not entries:
         raise KeyringError(
             f"There is no key for secrets. Make one and put it into PEGBOARD_KEYS or a file that "
@@ -132,7 +131,7 @@ def _parsed(entries: tuple[str, ...]) -> Keyring:
             key = b""
         if not KEY_ID.fullmatch(key_id) or len(key) != KEY_BYTES:
             raise KeyringError(
-                f"Key {number} of PEGBOARD_KEYS is none: each reads id:base64 of {KEY_BYTES} bytes. "
+                f"Key {number} of PEGBOARD_KEYS is not valid: each reads id:base64 of {KEY_BYTES} bytes. "
                 f"Make one with: {MAKE_ONE}"
             )
         if key_id in keys:
@@ -185,11 +184,6 @@ def fingerprint(secret: Secret) -> str:
     Its key is a random one that is encrypted in the database: it outlives every rotation, and fingerprints
     in the audit trail stay comparable. Raises UndecryptableError when that key cannot be decrypted.
     """
-    key = _fingerprint_key().reveal().encode()
-    return hmac.new(key, secret.reveal().encode(), hashlib.sha256).hexdigest()[:8]
-
-
-def _fingerprint_key() -> Secret:
     model = apps.get_model("catalog", "FingerprintKey")
     column = EncryptedColumn(model, "sealed", "key_id")
     kept = model._default_manager.filter(pk=FINGERPRINT_KEY).values_list("sealed", flat=True).first()
@@ -197,7 +191,8 @@ def _fingerprint_key() -> Secret:
         made = encrypt(Secret(os.urandom(KEY_BYTES).hex()), row=FINGERPRINT_KEY, field=column.name)
         row, _ = model._default_manager.get_or_create(pk=FINGERPRINT_KEY, defaults={"sealed": made})
         kept = row.sealed
-    return decrypt(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints")
+    key = decrypt(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints")
+    return hmac.new(key.reveal().encode(), secret.reveal().encode(), hashlib.sha256).hexdigest()[:8]
 
 
 class EncryptedField(models.TextField):  # type: ignore[type-arg]
@@ -207,19 +202,18 @@ class EncryptedField(models.TextField):  # type: ignore[type-arg]
     """
 
     def get_prep_value(self, value: Any) -> Any:
-        """Without the value in the message: it may be a secret that should have been encrypted."""
+        # The message does not show the value: it may be a secret that should have been encrypted.
         if value and not (isinstance(value, str) and value.startswith("v1:")):
             raise TypeError(f"{self.model.__name__}.{self.name} takes encrypted secrets only")
         return super().get_prep_value(value)
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
-        return [*super().check(**kwargs), *self._check_its_model()]
-
-    def _check_its_model(self) -> Iterator[CheckMessage]:
+        found = super().check(**kwargs)
         if not isinstance(self.model._meta.pk, models.UUIDField):
-            yield Error("An EncryptedField needs a UUID as primary key.", obj=self, id="catalog.E001")
+            found.append(Error("An EncryptedField needs a UUID as primary key.", obj=self, id="core.E001"))
         if not any(field.encrypted == self.name for field in _key_id_fields(self.model)):
-            yield Error("An EncryptedField has a KeyIdField beside it.", obj=self, id="catalog.E002")
+            found.append(Error("An EncryptedField has a KeyIdField beside it.", obj=self, id="core.E002"))
+        return found
 
 
 class KeyIdField(models.GeneratedField):
@@ -260,7 +254,6 @@ class EncryptedColumn:
 
 
 def columns() -> list[EncryptedColumn]:
-    """Every column of this installation that holds secrets."""
     return [
         EncryptedColumn(model, field.encrypted, field.name)
         for model in apps.get_models()

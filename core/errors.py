@@ -1,7 +1,7 @@
 class DomainError(Exception):
-    """A rule of the product said no: `code` is for programs, `message` and `fields` are for people.
+    """A rule of the product refuses: `code` is for programs, `message` and `fields` are for users.
 
-    `retry_after` is in whole seconds, for what may be asked again then.
+    `retry_after` is in whole seconds, where the caller may try again then.
     """
 
     retry_after: int | None = None
@@ -17,5 +17,5 @@ class DomainError(Exception):
 
 
 def invalid(**fields: str) -> DomainError:
-    """What was entered, with a sentence beside each field that cannot stay so."""
+    """By the name of each refused field, a sentence that says what to enter."""
     return DomainError("invalid", "Please correct what is marked.", fields=fields)

@@ -110,7 +110,7 @@ _TABLE: tuple[tuple[int, int, Kind], ...] = (
 
 
 def _has_a_kind(first: int, last: int) -> bool:
-    """Unassigned format controls and tags are told as what they would be."""
+    # Unassigned format controls and tags are told as what they would be.
     return any(begins <= first and last <= ends for begins, ends, _ in _TABLE)
 
 
@@ -122,7 +122,7 @@ _FIRSTS = [first for first, _, _ in RANGES]
 
 
 def _seen() -> str:
-    """The characters of no kind, as ranges of a pattern."""
+    # The characters of no kind, as ranges of a pattern.
     gaps = pairwise([-1, *(point for first, last, _ in RANGES for point in (first, last))])
     found = [(last + 1, first - 1) for last, first in list(gaps)[::2] if last + 1 < first]
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in found)

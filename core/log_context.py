@@ -1,6 +1,6 @@
-"""What the work under way belongs to: a request, a person, a run. Log lines say it, in web and workers.
+"""What the current work belongs to: a request, a user, a run. Log lines name it, in web and workers.
 
-Facts are ids and names of ours, never what somebody typed or a vendor sent. They belong to one thread.
+Facts are ids and names of ours, never what a user typed or a vendor sent. They belong to one thread.
 """
 
 import re
@@ -19,7 +19,7 @@ _current: ContextVar[Facts] = ContextVar("trace", default=MappingProxyType({}))
 
 
 def new_request_id() -> str:
-    """Short enough to be read out to somebody."""
+    # Short enough to be read out on the telephone.
     return secrets.token_hex(8)
 
 
@@ -39,7 +39,6 @@ def end(token: Token[Facts]) -> None:
 
 @contextmanager
 def about(**facts: Fact) -> Iterator[None]:
-    """For a part of the work under way."""
     token = _current.set({**_current.get(), **facts})
     try:
         yield

@@ -1,8 +1,8 @@
 """Counters and histograms over all processes of an installation, for /metrics.
 
 They add up in the process and go to the broker's server every other second, in one round trip from a
-thread of their own: whoever counts waits for nothing, and any web process can show the sum over all web
-and worker processes on all machines. A process that is killed loses what it counted in its last two
+thread of their own: counting waits for nothing, and any web process can show the sum over all web and
+worker processes on all machines. A process that is killed loses what it counted in its last two
 seconds, and a wiped server starts at zero, as Prometheus' counters may. docs/decisions/0018-metrics.md
 says why not files for each process.
 """
@@ -36,7 +36,7 @@ class _Pending:
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        """Also in a child after a fork: what the parent counted, the parent sends."""
+        # Also in a child process after a fork: the parent sends what it has counted itself.
         self.lock = threading.Lock()
         self.counts: dict[str, int] = {}
         self.thread: threading.Thread | None = None
@@ -56,7 +56,6 @@ class _Pending:
             self.send()
 
     def send(self) -> bool:
-        """False while the server is away: the counts wait."""
         with self.lock:
             counts, self.counts = self.counts, {}
         if not counts:
@@ -135,12 +134,9 @@ class Histogram(Metric):
 
 def braces(labels: Sequence[str], values: Sequence[str]) -> str:
     """`{route="home"}`, or nothing where there are no labels."""
-    pairs = (f'{label}="{_quoted(value)}"' for label, value in zip(labels, values, strict=True))
+    escaped = (value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"") for value in values)
+    pairs = (f'{label}="{value}"' for label, value in zip(labels, escaped, strict=True))
     return "{" + ",".join(pairs) + "}" if labels else ""
-
-
-def _quoted(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def lines() -> Iterator[str]:

@@ -40,7 +40,12 @@ class Keyset(Generic[Row]):
         self.salt = f"cursor:{queryset.model._meta.label}:{order}"
 
     def page(self, cursor: str | None, limit: int) -> Page[Row]:
-        place = self._read(cursor) if cursor else None
+        place = None
+        if cursor:
+            try:
+                place = Place(*signing.loads(cursor, salt=self.salt))
+            except signing.BadSignature as error:
+                raise _unknown_cursor() from error
         backwards = place is not None and place.backwards
         rows = list(self._beyond(place, backwards)[: limit + 1])
         more, rows = len(rows) > limit, rows[:limit]
@@ -60,19 +65,13 @@ class Keyset(Generic[Row]):
             return queryset
         value, pk = self._value(self.field, place.value), self._value("pk", place.pk)
         after = Q(**{f"{self.field}__{beyond}": value}) | Q(**{f"pk__{beyond}": pk})
-        # This says nothing that `after` does not; it is the condition an index can start from.
+        # Implied by `after`; it is the condition that an index can start from.
         return queryset.filter(after, **{f"{self.field}__{beyond}e": value})
 
     def _value(self, name: str, text: str) -> Any:
         try:
             return self._column(name).to_python(text)
         except ValidationError as error:
-            raise _unknown_cursor() from error
-
-    def _read(self, cursor: str) -> Place:
-        try:
-            return Place(*signing.loads(cursor, salt=self.salt))
-        except signing.BadSignature as error:
             raise _unknown_cursor() from error
 
     def _write(self, row: Row, *, backwards: bool) -> str:

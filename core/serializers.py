@@ -43,7 +43,7 @@ class Input(serializers.Serializer[Any]):
 
 
 def _fault(field: Any, value: Any) -> str:
-    """Why this value is not of the field's JSON type; what else is wrong with it, the field says itself."""
+    # Why this value is not of the field's JSON type; what else is wrong with it, the field says itself.
     if value is None:
         return ""
     if isinstance(field, serializers.ListField) and isinstance(value, list):

@@ -1,6 +1,6 @@
 """JSON from a vendor, which can be read in one way only.
 
-Duplicate keys, other encodings, NaN and endless nesting are refused instead of guessed at, as
+Duplicate keys, other encodings, NaN and endless nesting are refused and not guessed at, as
 https://www.rfc-editor.org/rfc/rfc7493 asks. A good document takes the fast parser alone; the exact
 one names the fault when the fast one fails.
 
@@ -44,16 +44,13 @@ def require_json(reply: Reply, *, allow_unstorable: bool = False) -> Any:
     if not reply.body.strip():
         raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
     fits = kind in ("", "text/plain") or kind.endswith(("/json", "+json"))
-    if kind in ("text/html", "application/xhtml+xml") or (fits and _looks_like_html(reply.body)):
+    looks_like_html = reply.body[:100].lstrip(_BOM + b" \t\r\n").startswith(b"<")
+    if kind in ("text/html", "application/xhtml+xml") or (fits and looks_like_html):
         sent = f"a web page ({kind})" if not fits else "what looks like a web page"
         raise _not_json(reply, f"{sent}. Is the address right, or is a login needed?")
     if not fits:
         raise _not_json(reply, f"{printable(kind)} where JSON was expected.")
     return loads(reply.body, allow_unstorable=allow_unstorable)
-
-
-def _looks_like_html(body: bytes) -> bool:
-    return body[:100].lstrip(_BOM + b" \t\r\n").startswith(b"<")
 
 
 def _not_json(reply: Reply, sent: str) -> ProtocolViolationError:
@@ -63,8 +60,12 @@ def _not_json(reply: Reply, sent: str) -> ProtocolViolationError:
 def loads(body: bytes, *, allow_unstorable: bool = False, times: int = 1) -> Any:
     """It may hold so many `times` as many values as usual."""
     body = body.removeprefix(_BOM)
-    # Three bytes on the wire can be eighty in memory; an honest page of 10 MB stays below.
-    if _holds_too_many(body, times):
+    # Three bytes on the wire can be eighty in memory; an honest page of 10 MB stays below. The marks are
+    # counted alone, those inside texts included.
+    if len(body) > MOST_CONTAINERS and (
+        body.count(b",") > MOST_VALUES * times
+        or body.count(b"{") + body.count(b"[") > MOST_CONTAINERS * times
+    ):
         message = f"The reply holds more than {MOST_VALUES * times:,} values."
         raise ProtocolViolationError("JSON_TOO_MANY", message)
     try:
@@ -77,14 +78,6 @@ def loads(body: bytes, *, allow_unstorable: bool = False, times: int = 1) -> Any
     return value
 
 
-def _holds_too_many(body: bytes, times: int) -> bool:
-    """Told by the marks alone, those inside texts included."""
-    if len(body) <= MOST_CONTAINERS:
-        return False
-    containers = body.count(b"{") + body.count(b"[")
-    return body.count(b",") > MOST_VALUES * times or containers > MOST_CONTAINERS * times
-
-
 def may_hold_unstorable(body: bytes) -> bool:
     """Whether a look at every value is worth its price; False is certain, but says nothing of depth."""
     if b"\\" in body and _ODD_ESCAPE.search(body):
@@ -94,7 +87,7 @@ def may_hold_unstorable(body: bytes) -> bool:
 
 
 def _holds_big_exponent(digits: bytes) -> bool:
-    """Whether three digits follow an e where a number may stand. Inside strings, UUIDs look like that too."""
+    # Whether three digits follow an e where a number may stand. Inside strings, UUIDs look like that too.
     place = digits.find(b"0e000")
     while place >= 0:
         before = digits[max(0, place - 200) : place].rstrip(b"0.-")
@@ -137,9 +130,14 @@ def _children(part: object) -> list[object]:
 def _read_exactly(body: bytes, complaint: str) -> object:
     """Names the fault; returns the document when half surrogate pairs were all that `complaint` was about."""
     try:
-        value = json.loads(
-            _text(body), object_pairs_hook=_unique, parse_int=_integer, parse_constant=_no_constant
-        )
+        text = body.decode()
+    except UnicodeDecodeError as exc:
+        raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
+    # UTF-16 and UTF-32 without a mark decode as UTF-8 full of NUL characters.
+    if "\0" in text[:4]:
+        raise ProtocolViolationError("NOT_UTF8", "The reply is UTF-16 or UTF-32, not UTF-8.")
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_int=_integer, parse_constant=_no_constant)
     except RecursionError as exc:
         raise _too_deep() from exc
     except json.JSONDecodeError as exc:
@@ -151,17 +149,6 @@ def _read_exactly(body: bytes, complaint: str) -> object:
     if not may_hold_unstorable(body):
         raise _broken(complaint)
     return value
-
-
-def _text(body: bytes) -> str:
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as exc:
-        raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
-    # UTF-16 and UTF-32 without a mark decode as UTF-8 full of NUL characters.
-    if "\0" in text[:4]:
-        raise ProtocolViolationError("NOT_UTF8", "The reply is UTF-16 or UTF-32, not UTF-8.")
-    return text
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

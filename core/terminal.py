@@ -1,4 +1,4 @@
-"""What commands ask at a terminal."""
+"""Questions of commands at a terminal."""
 
 import getpass
 
@@ -17,7 +17,6 @@ def ask_for_text(prompt: str) -> str:
 
 
 def ask_for_password() -> str:
-    """Unseen, and twice."""
     try:
         password = getpass.getpass("Password: ")
         again = getpass.getpass("The same again: ")
@@ -29,5 +28,4 @@ def ask_for_password() -> str:
 
 
 def sentences(error: DomainError) -> str:
-    """All that is wrong, each thing once."""
     return " ".join(dict.fromkeys([error.message, *error.fields.values()]))

@@ -12,8 +12,8 @@ from people.models import ApiToken, User
 WRITE_LAST_USE_EVERY = timedelta(hours=1)
 _KEY = [field.attname for field in ApiToken._meta.concrete_fields]
 _USER = [field.attname for field in User._meta.concrete_fields]
-# Constant, because every call of every program asks this, and putting an ORM query together each time
-# took longer than running it.
+# Constant, because every call of every program runs it, and compiling an ORM query each time took longer than
+# running it.
 _FIND = f"""
     SELECT {", ".join(f"key.{name}" for name in _KEY)}, {", ".join(f"owner.{name}" for name in _USER)}
     FROM people_apitoken key JOIN people_user owner ON owner.id = key.user_id
@@ -28,8 +28,18 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        key = _find(given.strip())
-        _note_use(key)
+        given = given.strip()
+        if not is_well_formed(given):
+            raise AuthenticationFailed("This is not an API key of Pegboard; was it cut off?", "malformed_key")
+        key, now = _with_owner(ApiToken.digest_of(given)), timezone.now()
+        if key is None:
+            raise AuthenticationFailed("This API key is not known here.", "unknown_key")
+        if not key.user.is_active:
+            raise AuthenticationFailed("The owner of this API key is not active any more.", "inactive_owner")
+        if not key.is_usable(now):
+            raise AuthenticationFailed(f"This API key is {key.state}.", f"{key.state}_key")
+        if key.last_used_at is None or now - key.last_used_at > WRITE_LAST_USE_EVERY:
+            ApiToken.objects.filter(pk=key.pk).update(last_used_at=now)
         return key.user, key
 
     def authenticate_header(self, request: Request) -> str:
@@ -37,23 +47,10 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
 
 
 class SessionAuthentication(authentication.SessionAuthentication):
-    """Strangers get 401, not 403; writing with a cookie takes the CSRF token."""
+    """Without a session the answer is 401, not 403; writing with a cookie takes the CSRF token."""
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="pegboard"'
-
-
-def _find(given: str) -> ApiToken:
-    if not is_well_formed(given):
-        raise AuthenticationFailed("This is not an API key of Pegboard; was it cut off?", "malformed_key")
-    key = _with_owner(ApiToken.digest_of(given))
-    if key is None:
-        raise AuthenticationFailed("This API key is not known here.", "unknown_key")
-    if not key.user.is_active:
-        raise AuthenticationFailed("The owner of this API key is not active any more.", "inactive_owner")
-    if not key.is_usable(timezone.now()):
-        raise AuthenticationFailed(f"This API key is {key.state}.", f"{key.state}_key")
-    return key
 
 
 def _with_owner(digest: str) -> ApiToken | None:
@@ -65,9 +62,3 @@ def _with_owner(digest: str) -> ApiToken | None:
     key = ApiToken.from_db(connection.alias, _KEY, row[: len(_KEY)])
     key.user = User.from_db(connection.alias, _USER, row[len(_KEY) :])
     return key
-
-
-def _note_use(key: ApiToken) -> None:
-    now = timezone.now()
-    if key.last_used_at is None or now - key.last_used_at > WRITE_LAST_USE_EVERY:
-        ApiToken.objects.filter(pk=key.pk).update(last_used_at=now)

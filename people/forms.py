@@ -1,4 +1,4 @@
-"""What a person types about people, and what all forms share. The rules live in `directory`."""
+"""Forms about users, and what all forms share. The rules are in `people.users`."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -16,7 +16,7 @@ from people.permissions import person
 
 
 class OperationForm(forms.Form):
-    """A form whose rules live in an operation; what the operation refuses is shown where the person looks."""
+    """A form whose rules are in an operation; what the operation refuses is shown beside its field."""
 
     late: LateEditError | None = None
     expected = ANY_STATE
@@ -26,7 +26,7 @@ class OperationForm(forms.Form):
         super().__init__(*args, **kwargs)
 
     def edits(self, facts: Facts) -> None:
-        """Says what is being edited: the page sends the state along, so that a late edit is told."""
+        """Names the state that is being edited: the page sends it along, so that a late edit is noticed."""
         self.expected = self.data.get("expected", ANY_STATE) if self.is_bound else etag(facts)
 
     @property
@@ -36,7 +36,13 @@ class OperationForm(forms.Form):
 
     def refuse(self, error: DomainError) -> None:
         if isinstance(error, LateEditError):
-            self._show_theirs(error)
+            # Fields that this user left as they were now show what the other one wrote.
+            self.late, self.expected = error, error.state
+            self.data = data = cast(QueryDict, self.data).copy()
+            for difference in error.differences:
+                name = self.field_for(difference.path)
+                if name in self.fields and error.knows_before and difference.yours == difference.before:
+                    _put(data, name, self.theirs(name, difference.theirs))
             return
         shown = {name: sentence for name, sentence in error.fields.items() if name in self.fields}
         for sentence in dict.fromkeys((error.message, *error.fields.values())):
@@ -53,17 +59,7 @@ class OperationForm(forms.Form):
         """What the field shows for a value of the facts."""
         return value
 
-    def _show_theirs(self, error: LateEditError) -> None:
-        """What this person left as it was now is as the other one wrote it; the rest they look at."""
-        self.late, self.expected = error, error.state
-        self.data = data = cast(QueryDict, self.data).copy()
-        for difference in error.differences:
-            name = self.field_for(difference.path)
-            if name in self.fields and error.knows_before and difference.yours == difference.before:
-                _put(data, name, self.theirs(name, difference.theirs))
-
     def late_rows(self) -> list[tuple[str, Difference]]:
-        """Each difference with the label of its field."""
         labels = {name: str(field.label or name.capitalize()) for name, field in self.fields.items()}
         rows = [
             (labels.get(self.field_for(each.path)), each)
@@ -73,7 +69,7 @@ class OperationForm(forms.Form):
 
 
 def _put(data: QueryDict, name: str, value: object) -> None:
-    """As a browser would send it."""
+    # As a browser would send it.
     match value:
         case None | False:
             data.pop(name, None)
@@ -148,7 +144,7 @@ class PasswordForm(OperationForm):
 
 
 class LinkForm(OperationForm):
-    """One's own password, so that an unlocked screen is not enough, nor patience at one."""
+    """Asks for the user's own password: an unlocked screen is not enough, and guesses are limited."""
 
     old = forms.CharField(
         label="Your password",
@@ -181,11 +177,11 @@ class OwnPasswordForm(LinkForm):
         self.fields["old"].label = "Password now"
 
 
-DOER = ":"  # no name that somebody signs in with begins with it
+DOER = ":"  # no user name begins with it
 
 
 class AuditFilterForm(OperationForm):
-    """Who did it is one field: somebody, or all people, or all workers."""
+    """The actor is one field: one user, or all users, or all workers."""
 
     q = forms.CharField(required=False, max_length=200)
     actor = forms.ChoiceField(required=False)
@@ -200,7 +196,6 @@ class AuditFilterForm(OperationForm):
         self.fields["actor"].choices = actors  # type: ignore[attr-defined]
 
     def asked(self) -> dict[str, Any]:
-        """For `audit.entries`."""
         given = dict(self.cleaned_data)
         who: str = given.pop("actor")
         if who.startswith(DOER):

@@ -1,10 +1,10 @@
 """How many wrong passwords may be typed before Pegboard asks to wait.
 
-Three counts over the same window. One account from one address: somebody who guesses, or forgot. One
-address over all accounts: one password sprayed over many names. One account over all addresses: many
-machines that guess together. A browser that has signed in to this account before is counted by itself,
-wherever it stands, so that strangers cannot lock a person out: not from many addresses, and not from
-behind the same proxy.
+Three counts over the same window. One account from one address: a user who guesses, or forgot. One
+address over all accounts: one password tried with many names. One account over all addresses: many machines
+that guess together. A browser that has signed in to this account before is counted by itself, whatever its
+address, so that attackers cannot lock a user out: not from many addresses, and not from behind the same
+proxy.
 """
 
 import secrets
@@ -45,7 +45,7 @@ def must_wait(request: HttpRequest, username: str) -> bool:
 
 
 def note_failure(request: HttpRequest, username: str) -> None:
-    """Also forgets every failure that no longer counts, so that the table stays small."""
+    # Also deletes every failure that no longer counts, so that the table stays small.
     FailedSignIn.objects.filter(at__lte=timezone.now() - WINDOW).delete()
     FailedSignIn.objects.create(**_who(request, username))
 
@@ -55,14 +55,14 @@ def forget(request: HttpRequest, username: str) -> None:
 
 
 def begin_session(request: HttpRequest, user: User, *, backend: str | None = None) -> None:
-    """Under a new key, and over after a time that no click makes longer."""
+    """Under a new session key; it ends after a time that no request makes longer."""
     login(request, user, backend=backend)
     ends = timezone.now() + timedelta(seconds=settings.SESSION_COOKIE_AGE)
     request.session.set_expiry(ends)
 
 
 def remember_browser(response: HttpResponse, user: User) -> None:
-    """A cookie that lets nobody in; it says that this browser has signed in to this account before."""
+    """A cookie that signs no user in; it says that this browser has signed in to this account before."""
     response.set_cookie(
         KNOWN_BROWSER,
         signing.dumps([_name(user.username), secrets.token_urlsafe(12)], salt=_SALT),

@@ -15,7 +15,7 @@ READING = ("GET", "HEAD", "OPTIONS")
 
 
 class RoleRequiredMiddleware(LoginRequiredMiddleware):
-    """Every page takes a signed-in person with the role it declares. API views decide for themselves."""
+    """Every page takes a signed-in user with the role it declares. API views check roles themselves."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
@@ -25,29 +25,25 @@ class RoleRequiredMiddleware(LoginRequiredMiddleware):
         answer = super().process_view(request, view_func, view_args, view_kwargs)
         if answer is not None:
             return _ask_to_sign_in(request, answer)
-        return _check_role(request, view_func)
+        roles = _roles(request, view_func)
+        if request.method not in roles:
+            return HttpResponseNotAllowed(list(roles))
+        if reason := reason_against(request.user, roles[request.method]):
+            raise PermissionDenied(reason)
+        return None
 
     def get_login_url(self, view_func: Callable[..., Any]) -> str:
-        """Django's admin names a sign-in page of its own; there is only one."""
+        # Django's admin names a sign-in page of its own; here is only one.
         return settings.LOGIN_URL
 
 
 def _ask_to_sign_in(request: HttpRequest, answer: HttpResponseBase) -> HttpResponseBase:
-    """htmx would put the sign-in page into a fragment of this page, so it is told to go there."""
+    # htmx would put the sign-in page into a fragment of this page, so it is redirected by a header.
     if request.headers.get("HX-Request") != "true":
         return answer
     here = urlsplit(request.headers.get("HX-Current-URL", "")).path
     query = urlencode({"next": here}) if here else ""
     return HttpResponse(status=401, headers={"HX-Redirect": f"{resolve_url('login')}?{query}"})
-
-
-def _check_role(request: HttpRequest, view_func: Callable[..., Any]) -> HttpResponse | None:
-    roles = _roles(request, view_func)
-    if request.method not in roles:
-        return HttpResponseNotAllowed(list(roles))
-    if reason := reason_against(request.user, roles[request.method]):
-        raise PermissionDenied(reason)
-    return None
 
 
 def _roles(request: HttpRequest, view_func: Callable[..., Any]) -> dict[str, Role]:

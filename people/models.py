@@ -34,7 +34,7 @@ class Role(models.TextChoices):
 
 class UserManager(BaseUserManager["User"]):
     def get_by_natural_key(self, username: str | None) -> "User":
-        """People sign in in any case, as two names may not differ by case alone."""
+        # Users may type their name in any case: two names never differ by case alone.
         return self.get(username__iexact=username)
 
     def create_user(self, username: str, password: str | None = None, **fields: object) -> "User":
@@ -78,7 +78,7 @@ class User(AbstractBaseUser):
         return self.is_active and Role(self.role).includes(role)
 
     def get_session_auth_hash(self) -> str:
-        """Of the password too, as in Django: a session ends when it no longer has this hash."""
+        # Of the password too, as in Django: a session ends when it no longer has this hash.
         return self._hash_of_sessions(None)
 
     def get_session_auth_fallback_hash(self) -> Iterator[str]:
@@ -98,7 +98,7 @@ class User(AbstractBaseUser):
 
     @property
     def is_staff(self) -> bool:
-        """Django's admin asks by this name."""
+        # Django's admin asks by this name.
         return self.can_administer
 
     def has_perm(self, perm: str, obj: object | None = None) -> bool:
@@ -113,7 +113,7 @@ class TeamQuerySet(models.QuerySet["Team"]):
         return self.filter(removed_at=None)
 
     def open_to(self, user: User) -> "TeamQuerySet":
-        """The teams whose agents somebody works on. An administrator works on all of them."""
+        """The teams whose agents `user` works on. An administrator works on all of them."""
         rows = self.live()
         return rows if user.can_administer else rows.filter(pk__in=teams_of(user))
 
@@ -130,7 +130,7 @@ def teams_of(user: User) -> RawSQL:
 
 
 class Team(models.Model):
-    """Who works on which agents. To the team `is_everyone` everybody belongs, without a row for each."""
+    """Which users work on which agents. All belong to the team `is_everyone`, without a row for each."""
 
     slug = models.SlugField(max_length=60)
     name = models.CharField(max_length=120)
@@ -160,7 +160,7 @@ class Team(models.Model):
 
 
 def everyone() -> Team:
-    """The team of everybody; made when it is first asked for, should an empty database lack it."""
+    """The team of all users; made when it is first asked for, where an empty database lacks it."""
     team = Team.objects.filter(is_everyone=True).first()
     if team is None:
         team, _ = Team.objects.get_or_create(
@@ -296,7 +296,7 @@ class AuditEntry(models.Model):
     """One change by a person or by a worker, written in the transaction of the change. Never changed itself.
 
     `agent` is the agent that a change is about, for those who may see it; no foreign key, because agents
-    lie above people. `why` is what a person noted, or the run or rule that made a worker do it.
+    are on a floor above people. `why` is what a person noted, or the run or rule that made a worker do it.
     `digest` names the content. `position`, `previous` and `hash` are the chain, which the database writes
     when the transaction commits (people.audit.hash_chain).
     """
@@ -360,7 +360,7 @@ class AuditEntry(models.Model):
 
 
 def _with_ordinals(facts: dict[str, Any]) -> dict[str, Any]:
-    """Entries from before versions went by the vendor's labels hold a number where a name stands now."""
+    # Entries from before versions were named by vendors' labels hold a number in place of a name.
     old = {name for name in OF_VERSIONS if isinstance(facts.get(name), int)}
     return {f"{name} (ordinal)" if name in old else name: value for name, value in facts.items()}
 

@@ -47,18 +47,17 @@ def any_user(role: Role) -> User:
 
 
 def person(request: HttpRequest | Request) -> User:
-    """Who asks. A view that declares a role is never reached by a stranger."""
+    """The user. A view that declares a role is only reached by signed-in users."""
     return cast(User, request.user)
 
 
 def key_of(request: HttpRequest | Request) -> ApiToken | None:
-    """The key that a program signed in with; None for a browser's session."""
     auth = getattr(request, "auth", None)
     return auth if isinstance(auth, ApiToken) else None
 
 
 def reason_against(user: Any, role: Role) -> str:
-    """The sentence a person reads who may not do something; empty when they may."""
+    """A sentence for a user without this role; empty for one who has it."""
     if user.is_authenticated and user.has_role(role):
         return ""
     return f"You need the {role.label.lower()} role. An administrator can give it to you."

@@ -1,4 +1,4 @@
-"""Teams: who works on which agents. Each function is one change by one administrator, audited."""
+"""Teams: which users work on which agents. Each function is one change by one administrator, audited."""
 
 import secrets
 from typing import Any
@@ -50,7 +50,7 @@ def rename_team(team: Team, *, actor: User, name: str, expected: str = edit_conf
 
 @transaction.atomic
 def remove_team(team: Team, *, actor: User) -> None:
-    """The caller has made sure that nothing belongs to it any more; its people stay what they are."""
+    """The caller has made sure that no agent belongs to it any more; its members stay users."""
     team = locked(team)
     if team.is_everyone:
         raise DomainError("everyone_stays", f"“{team}” is the team of all users and stays.", status=409)
@@ -63,7 +63,7 @@ def remove_team(team: Team, *, actor: User) -> None:
 
 @transaction.atomic
 def add_member(team: Team, user: User, *, actor: User) -> None:
-    """Safe to call twice; holds from that person's next click."""
+    """Safe to call twice; takes effect with that user's next request."""
     team = locked(team)
     if team.is_everyone:
         raise DomainError("everyone_is_in", f"All users are in “{team}” already.", status=409)
@@ -74,7 +74,7 @@ def add_member(team: Team, user: User, *, actor: User) -> None:
 
 @transaction.atomic
 def remove_member(team: Team, user: User, *, actor: User) -> None:
-    """Safe to call twice; holds from that person's next click."""
+    """Safe to call twice; takes effect with that user's next request."""
     team = locked(team)
     if team.is_everyone:
         raise DomainError("everyone_is_in", f"All users are in “{team}”, and stay in it.", status=409)
@@ -84,7 +84,7 @@ def remove_member(team: Team, user: User, *, actor: User) -> None:
 
 
 def locked(team: Team) -> Team:
-    """The team as it is now, and ours until the transaction ends."""
+    """The team as it is now, locked until the transaction ends."""
     found = Team.objects.live().select_for_update(no_key=True).filter(pk=team.pk).first()
     if found is None:
         raise DomainError("team_removed", f"The team “{team}” has been removed.", status=409)
@@ -92,13 +92,12 @@ def locked(team: Team) -> Team:
 
 
 def first_of(user: User) -> Team:
-    """The one that somebody joined first; who is in none works in everybody's."""
+    """The team that the user joined first, or else the team of all users."""
     own = Membership.objects.filter(user=user).select_related("team").first()
     return own.team if own else everyone()
 
 
 def facts(team: Team) -> dict[str, Any]:
-    """What an audit row says about a team."""
     return {"name": team.name, "slug": team.slug}
 
 

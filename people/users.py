@@ -1,4 +1,4 @@
-"""The people who may sign in: adding them, changing what they may do, letting them go."""
+"""Users: adding them, changing their role, deactivating them."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ def add_user(
     role: str = Role.VIEWER,
     why: str = "",
 ) -> User:
-    """Without a password, somebody else says who they are: single sign-on. `why` is for the audit trail."""
+    """Without a password, the user signs in through single sign-on. `why` is for the audit trail."""
     user = User(username=User.normalize_username(username.strip()), name=name.strip(), role=role)
     _check(user, password)
-    user.set_password(password)  # with None, none will ever fit
+    user.set_password(password)  # with None, no password will ever fit
     after = {"username": user.username, **facts(user)}
     try:
         with transaction.atomic():
@@ -46,8 +46,8 @@ def update_user(
 ) -> None:
     """Changes `name`, `role` or `is_active`. The last active administrator stays one.
 
-    With another role, or deactivated, a person's sessions end. Who is deactivated loses their keys for
-    good; what they made stays.
+    With another role, or deactivated, a user's sessions end. The API keys of a deactivated user are revoked
+    for good; what the user made stays.
     """
     with transaction.atomic():
         # Locked first and always in this order: two administrators who demote one another wait here,
@@ -62,22 +62,19 @@ def update_user(
         edit_conflicts.check(user, expected, now=before, wanted=facts(user))
         if was_administrator and not user.can_administer and not others:
             raise DomainError("last_administrator", "Pegboard needs at least one administrator.", status=409)
-        if facts(user) != before:
-            if (before["role"], before["is_active"]) != (user.role, user.is_active):
-                user.sessions_ended += 1
-            user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
-            audit.record(actor, "change person", user, before=before, after=facts(user), why=why)
-            if not user.is_active:
-                _revoke_keys(user, actor)
-
-
-def _revoke_keys(user: User, actor: User | None) -> None:
-    for key in user.tokens.filter(revoked_at=None).order_by("pk"):
-        api_keys.revoke(key, actor=actor, why=f"{user} was deactivated.")
+        if facts(user) == before:
+            return
+        if (before["role"], before["is_active"]) != (user.role, user.is_active):
+            user.sessions_ended += 1
+        user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
+        audit.record(actor, "change person", user, before=before, after=facts(user), why=why)
+        if not user.is_active:
+            for key in user.tokens.filter(revoked_at=None).order_by("pk"):
+                api_keys.revoke(key, actor=actor, why=f"{user} was deactivated.")
 
 
 def set_password(user: User, *, actor: User | None, password: str, why: str = "") -> None:
-    """Ends the sessions of that person. The audit trail says that it was set, never what it is."""
+    """Ends that user's sessions. The audit trail says that a password was set, never which."""
     _check(user, password)
     user.set_password(password)
     with transaction.atomic():
@@ -86,7 +83,6 @@ def set_password(user: User, *, actor: User | None, password: str, why: str = ""
 
 
 def facts(user: User) -> dict[str, Any]:
-    """What an audit row says about a person."""
     return {field: getattr(user, field) for field in CHANGEABLE}
 
 

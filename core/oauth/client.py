@@ -49,15 +49,15 @@ def token_form(client_id: str, way: str, secret: Secret | None, fields: Mapping[
 
 
 def new_secret() -> str:
-    """For `state` and the PKCE verifier: 256 bits in 43 characters (RFC 7636 section 4.1)."""
+    # For `state` and the PKCE verifier: 256 bits in 43 characters (RFC 7636 section 4.1).
     return secrets.token_urlsafe(32)
 
 
 def digest_of(text: str) -> str:
-    """How what may not be guessed is kept: it can be compared and not be read."""
+    # Kept in place of the text itself: a digest can be compared and not be read.
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def challenge_of(verifier: str) -> str:
-    """S256: RFC 7636 section 4.2."""
+    # S256: RFC 7636 section 4.2.
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()

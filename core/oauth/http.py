@@ -1,7 +1,7 @@
-"""The door to authorization servers: the same as to vendors, with smaller limits and no second try.
+"""Requests to authorization servers: sent as to vendors, with smaller limits and without a retry.
 
-A token request may have been obeyed although its reply was lost, so nothing here is sent twice. For the same
-reason it is waited for as long as such servers take: a client that hangs up loses a rotated refresh token.
+A token request may have succeeded although its reply was lost, so nothing here is sent twice. For the same
+reason the time limit is as long as such servers take: a client that gives up loses a rotated refresh token.
 """
 
 import json
@@ -44,7 +44,6 @@ def post_json(address: str, document: Mapping[str, object], *, accept: Sequence[
 
 
 def get(address: str, accept: Sequence[int], *, seconds: float) -> Reply:
-    """Within so many seconds."""
     return _asked(address, "GET", accept, {}, None, replace(LOOK, session=seconds))
 
 
@@ -56,7 +55,7 @@ def _asked(
     body: bytes | None,
     limits: Limits,
 ) -> Reply:
-    """Asked at the origin, because a path that ends with a slash is another address here."""
+    # Asked at the origin, because a path that ends with a slash is another address here.
     parts = urlsplit(address)
     root = f"{parts.scheme}://{parts.netloc}"
     with Session(root, policy=outbound_policy(), limits=limits) as session:

@@ -1,7 +1,7 @@
 """The views of the API. Each takes what its own annotations declare, and refuses anything else by its name.
 
-A member or a parameter that is ignored is a wish that the caller believes to be granted: a misspelt filter
-answers with everything, a misspelt member of a PUT wipes what it was meant to set.
+A caller believes that a member or a parameter that is ignored has had its effect: with a misspelt filter the
+answer is everything, and a misspelt member of a PUT empties what it was meant to set.
 """
 
 import inspect
@@ -27,17 +27,14 @@ _declared: dict[tuple[type, str], tuple[list[str], bool]] = {}
 class APIView(AnyAPIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        if request.query_params or request.method in ("POST", "PUT", "PATCH", "DELETE"):
-            self._refuse_what_is_not_declared(request)
-
-    def _refuse_what_is_not_declared(self, request: Request) -> None:
-        """A body is judged by the serializer that reads it (`core.serializers.Input`), unless none does."""
         method = "GET" if request.method == "HEAD" else request.method or ""
-        if not hasattr(self, method.lower()):
-            return  # 405
+        may_hold_more = request.query_params or method in ("POST", "PUT", "PATCH", "DELETE")
+        if not may_hold_more or not hasattr(self, method.lower()):  # without the method, the answer is 405
+            return
         parameters, takes_a_body = declared(self, method)
         if faults := refusals(request.query_params, parameters, "parameter"):
             raise ValidationError(faults)
+        # A body is judged by the serializer that reads it (`core.serializers.Input`), unless none does.
         has_a_body = request.META.get("CONTENT_LENGTH") not in (None, "", "0")
         if has_a_body and not takes_a_body and (faults := refusals(request.data, [], "member")):
             raise ValidationError(faults)
@@ -54,7 +51,7 @@ def declared(view: AnyAPIView, method: str) -> tuple[list[str], bool]:
 
 
 def schema_of(view: AnyAPIView, method: str) -> AutoSchema:
-    """A new one for each caller: the one that stands on the class is shared by all threads."""
+    # A new one for each caller: the one of the class is shared by all threads.
     of_the_method = getattr(getattr(view, method.lower()), "kwargs", {}).get("schema")
     of_the_class = inspect.getattr_static(view, "schema")
     usual: Any = api_settings.DEFAULT_SCHEMA_CLASS

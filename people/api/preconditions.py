@@ -27,5 +27,4 @@ def expected(request: Request) -> str:
 
 
 def etag_of(facts: edit_conflicts.Facts) -> dict[str, str]:
-    """The header that goes with them."""
     return {"ETag": f'"{edit_conflicts.etag(facts)}"'}

@@ -43,7 +43,7 @@ class UserOutput(serializers.ModelSerializer[User]):
 
 
 def people_seen_by(reader: User) -> QuerySet[User]:
-    """Everybody; of their teams those that the reader may know of, in `shown_teams`."""
+    """All users; in `shown_teams` those of their teams that the reader may know of."""
     return User.objects.prefetch_related(
         Prefetch("teams", Team.objects.open_to(reader), to_attr="shown_teams")
     )
@@ -66,7 +66,7 @@ class UserList(ListAPIView[User]):
 
 
 class UserDetail(GenericAPIView[User]):
-    """People are deactivated, never deleted: what they did stays theirs."""
+    """Users are deactivated, never deleted: what they did keeps their name."""
 
     write_role = Role.ADMIN
     serializer_class = UserOutput

@@ -11,12 +11,12 @@ from django.utils import timezone
 from people.audit.hash_chain import CONTENT, digest_of
 from people.models import ApiToken, AuditEntry, User, kind_names
 
-# Kinds that administrators alone look after, so that they alone read about them.
+# Kinds that administrators alone manage, so that they alone read about them.
 ADMINISTRATORS_ONLY = ("team", "webhook")
-# Kinds that belong to one person: whose they are, and who changed them, reads about them.
+# Kinds that belong to one user: read by that user and by the actor of the change.
 KEY = "apitoken"
 PERSONAL = (KEY, "subscription", "mailaddress")
-# Agents lie above people, so they say themselves who sees which.
+# Agents are on a floor above people, so designer registers who sees which.
 AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
 _agents_seen_by: list[AgentsSeenBy] = []
 
@@ -26,7 +26,7 @@ class Doer(TextChoices):
     WORKERS = "workers", "Pegboard itself"
 
 
-# DISTINCT would read every row of a trail that only grows; this goes from one kind to the next in the index.
+# DISTINCT would read every row of a trail that only grows; this skips from one kind to the next in the index.
 KINDS = """
 WITH RECURSIVE kinds(kind) AS (
     (SELECT min(kind) FROM people_auditentry)
@@ -38,12 +38,10 @@ SELECT kind FROM kinds WHERE kind IS NOT NULL
 
 
 def agents_are_seen_by(rule: AgentsSeenBy) -> None:
-    """Said once, when the product starts."""
     _agents_seen_by[:] = [rule]
 
 
 def agents_seen_by(user: User) -> QuerySet[Any, Any]:
-    """The primary keys of the agents that somebody may see."""
     (rule,) = _agents_seen_by
     return rule(user)
 
@@ -61,8 +59,8 @@ def record(
     """`action` is a verb ("pin", "publish"); `before` and `after` hold only the members that differ.
 
     Must be called inside `transaction.atomic()`; `actor` is None for what a worker did by itself, and
-    then `why` says which run or rule made it do so. `agent` is the one that the change is about: whoever
-    may not see it does not read of it.
+    then `why` says which run or rule made it do so. `agent` is the one that the change is about: users
+    who may not see it do not read of it.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("an audit row belongs into the transaction of its change")
@@ -86,12 +84,12 @@ def record(
 
 
 def content_of(entry: AuditEntry) -> dict[str, Any]:
-    """What the digest of an entry is taken over."""
+    # What the digest of an entry is taken over.
     return {name: entry.actor_id if name == "actor" else getattr(entry, name) for name in CONTENT}
 
 
 def visible_to(user: User) -> QuerySet[AuditEntry]:
-    """Without what is about other teams' agents, about other people's keys, and about the teams themselves.
+    """Without entries about other teams' agents, other users' keys, and the teams themselves.
 
     An entry that names an agent is read by those who see the agent, whatever else it is about.
     """

@@ -1,8 +1,8 @@
-"""Two people edit the same thing: the second to save is told what the first one wrote.
+"""Two users edit the same thing: the second to save is told what the first one wrote.
 
-An editor starts from a state, named by the `etag` of the facts that were shown. Whoever saves says which
-one it was. If the facts are others by then, nothing is written and `LateEditError` says who wrote what. What
-stood there before comes out of the audit trail, which knows each change with the members it replaced.
+An editor starts from a state, named by the `etag` of the facts that were shown, and names it when saving. If
+the facts have changed by then, nothing is written and `LateEditError` says who wrote what. The values before
+come from the audit trail, which has each change with the members it replaced.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from core.errors import DomainError
 from people.models import AuditEntry
 
 ANY_STATE = "*"
-FARTHEST_BACK = 100  # changes; who started before those is not told what stood there then
+FARTHEST_BACK = 100  # changes; an editor who started before those is not told the values of then
 Facts = Mapping[str, Any]
 
 
@@ -74,7 +74,7 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
 
 
 def _state_named(expected: str, now: Facts, changes: list[AuditEntry]) -> Facts | None:
-    """Goes back from `now`, newest change first, until the facts are those that were seen."""
+    # Goes back from `now`, newest change first, until the facts are those that were seen.
     facts = dict(now)
     for change in changes:
         facts |= change.before or {}
@@ -93,7 +93,7 @@ def _differences(before: Facts | None, theirs: Facts, yours: Facts) -> Iterator[
 
 
 def _flat(facts: Facts, path: str = "") -> Iterator[tuple[str, Any]]:
-    """A member that is itself an object is compared member by member."""
+    # A member that is itself an object is compared member by member.
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{path}{name}.")

@@ -33,17 +33,17 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
 
 def with_id(pk: int, digest: str) -> str:
-    """The trigger `audit_enter` writes the same."""
+    # The trigger `audit_enter` writes the same.
     return hashlib.sha256(f"{pk}\n{digest}".encode()).hexdigest()
 
 
 def hash_of(position: int, previous: str, digest: str) -> str:
-    """All three as text, with a line end between them; the trigger `audit_link` writes the same."""
+    # All three as text, with a line end between them; the trigger `audit_link` writes the same.
     return hashlib.sha256(f"{position}\n{previous}\n{digest}".encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """As the database gives it back: to it, 1e2, 100.0 and 100 are one number."""
+    # As the database gives it back: to it, 1e2, 100.0 and 100 are one number.
     if isinstance(value, Mapping):
         return {str(key): _plain(below) for key, below in value.items()}
     if isinstance(value, (list, tuple)):

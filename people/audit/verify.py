@@ -27,12 +27,12 @@ class Verified:
 
 
 def verify(kept: str = "") -> Verified:
-    """`kept` is a head, "position:hash", that somebody noted earlier: it proves what came before it."""
+    """`kept` is a head, "position:hash", that was noted earlier: it proves what came before it."""
     is_alone = not connection.in_atomic_block
     with transaction.atomic():
         if is_alone:
             with connection.cursor() as cursor:
-                # One picture of both tables, however many people work meanwhile.
+                # One state of both tables, whatever is written meanwhile.
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 cursor.execute("SET LOCAL statement_timeout = 0")
         head = AuditHead.objects.filter(pk=1).first() or AuditHead(position=0, hash=GENESIS)
@@ -88,7 +88,7 @@ class _Ids:
 
 
 def _name(entry: AuditEntry) -> str:
-    """For a terminal, which obeys what a name may hold."""
+    # Without control characters, which a terminal would obey.
     told = f"{entry.actor_name}: {entry.action} {entry.label}, {entry.at:%Y-%m-%d %H:%M:%S} UTC"
     return f"Entry {entry.pk} ({''.join(each if each.isprintable() else '?' for each in told)})"
 

@@ -1,6 +1,6 @@
-"""The person that an identity means, and their role. Linked by issuer and subject, never by e-mail.
+"""The user that an identity means, and their role. Linked by issuer and subject, never by e-mail.
 
-An address can be given to somebody else, and some providers let people write any; a subject cannot. So an
+An address can be given to another person, and some providers let people write any; a subject cannot. So an
 account that exists is linked only by its owner, signed in and with the password, or by the command.
 """
 
@@ -27,18 +27,20 @@ WHY = "single sign-on"
 
 
 def account_of(claims: Mapping[str, Any], provider: Provider) -> User:
-    """The person, with the role that the provider gives them now; made at their first visit.
+    """The user, with the role that the provider gives them now; made at their first visit.
 
-    Raises SignInError for somebody who may not come in.
+    Raises SignInError for a user who may not sign in.
     """
     role = role_of(claims, provider)
-    identity = _find(claims)
+    identities = Identity.objects.select_related("user")
+    identity = identities.filter(issuer=claims["iss"], subject=claims["sub"]).first()
     user = identity.user if identity else None
     if user is not None and not user.is_active:
         raise SignInError("inactive", "This account has been deactivated. Ask an administrator.", status=403)
     _check_domain(claims, provider)
     if role is None:
-        message = f"{_named(provider)} gives you no role here. Ask an administrator."
+        name = provider.name[:1].upper() + provider.name[1:]
+        message = f"{name} gives you no role here. Ask an administrator."
         raise SignInError("no_role", message, status=403)
     if user is None:
         return _add(claims, role, provider)
@@ -48,7 +50,7 @@ def account_of(claims: Mapping[str, Any], provider: Provider) -> User:
 
 
 def role_of(claims: Mapping[str, Any], provider: Provider) -> Role | None:
-    """The highest that a group of theirs stands for; the default without any; None: they may not come in."""
+    """The highest role of their groups; the default without any group; None: they may not sign in."""
     stated = claims.get(provider.roles_claim) if provider.roles_claim else None
     groups = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
     found = {provider.roles[group] for group in groups if isinstance(group, str) and group in provider.roles}
@@ -57,7 +59,7 @@ def role_of(claims: Mapping[str, Any], provider: Provider) -> Role | None:
 
 @transaction.atomic
 def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identity:
-    """Raises DomainError where the identity is somebody else's already."""
+    """Raises DomainError where the identity is another user's already."""
     try:
         with transaction.atomic():
             identity, is_new = Identity.objects.get_or_create(
@@ -76,7 +78,7 @@ def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identi
 
 @transaction.atomic
 def unlink(user: User, *, actor: User | None, issuer: str, subject: str) -> bool:
-    """Ends that person's sessions too. False when there was no such link."""
+    """Ends that user's sessions too. False when there was no such link."""
     removed, _ = Identity.objects.filter(user=user, issuer=issuer, subject=subject).delete()
     if removed:
         User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1)
@@ -86,11 +88,6 @@ def unlink(user: User, *, actor: User | None, issuer: str, subject: str) -> bool
 
 def _linked_already() -> DomainError:
     return DomainError("linked_already", "Another user signs in with this identity.", status=409)
-
-
-def _find(claims: Mapping[str, Any]) -> Identity | None:
-    rows = Identity.objects.select_related("user")
-    return rows.filter(issuer=claims["iss"], subject=claims["sub"]).first()
 
 
 def _check_domain(claims: Mapping[str, Any], provider: Provider) -> None:
@@ -121,7 +118,7 @@ def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
 
 
 def _give(user: User, role: Role) -> None:
-    """The last administrator keeps that role, and the trail and the log say so."""
+    # The last administrator keeps that role, and the trail and the log say so.
     try:
         users.update_user(user, actor=None, role=role, why=WHY)
     except DomainError as error:
@@ -135,7 +132,7 @@ def _give(user: User, role: Role) -> None:
 
 
 def _username(claims: Mapping[str, Any]) -> str:
-    """For people to read: what they are called there. Who they are, the identity says."""
+    # The name at the provider, for people to read; the identity says who the user is.
     for claim in ("preferred_username", "email", "sub"):
         if isinstance(value := claims.get(claim), str):
             name = NOT_IN_A_USERNAME.sub("", unicodedata.normalize("NFKC", value))[:LONGEST_NAME]
@@ -145,11 +142,7 @@ def _username(claims: Mapping[str, Any]) -> str:
 
 
 def _name(claims: Mapping[str, Any]) -> str:
-    """Shown beside what they do; left out when it holds what a name may not."""
+    # Shown beside the user's changes; left out when it holds what a name may not.
     value = claims.get("name")
     is_plain = isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME
     return str(value).strip() if is_plain else ""
-
-
-def _named(provider: Provider) -> str:
-    return provider.name[:1].upper() + provider.name[1:]

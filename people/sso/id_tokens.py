@@ -1,4 +1,4 @@
-"""Which id token is believed: OpenID Connect Core 1.0 section 3.1.3.7, RFC 8725. Pure.
+"""Which id token is valid: OpenID Connect Core 1.0 section 3.1.3.7, RFC 8725. Pure.
 
 The algorithm is chosen by us and fits the kind of the key, so neither `none` nor a public key taken for a
 shared secret gets through. `kid` only picks among the provider's own keys; `jku`, `x5u` and `jwk` in a
@@ -23,7 +23,7 @@ NEEDED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 
 
 def key_id(token: str) -> str | None:
-    """The `kid` of its header, before anything of it is believed."""
+    # The `kid` of its header, which is not verified yet.
     kid = _header(token).get("kid")
     return kid if isinstance(kid, str) else None
 
@@ -61,7 +61,7 @@ def verified(
 
 
 def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce: str, now: float) -> None:
-    """What the library leaves to us, or would read more kindly."""
+    # The library leaves these checks to us, or is less strict.
     if claims["iss"] != issuer:
         raise _refused("issuer")
     audience = claims["aud"]
@@ -114,7 +114,7 @@ def _key(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _refused(what: str) -> SignInError:
-    """One sentence for all of it: who forges tokens learns nothing, and `code` is for the log."""
+    # One sentence for all faults: an attacker learns nothing, and `code` is for the log.
     code = "id_token_" + "_".join(what.lower().split())
     return SignInError(
         code, "The identity provider's confirmation cannot be believed. Start again, or ask an administrator."

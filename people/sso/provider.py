@@ -138,7 +138,7 @@ def _unreachable(error: ProtocolError) -> SignInError:
 
 
 def _read_metadata(provider: Provider, said: Mapping[str, Any]) -> Metadata:
-    """Discovery 1.0 section 4.3: the issuer is the one that was asked for, to the letter."""
+    # Discovery 1.0 section 4.3: the issuer is the one that was asked for, to the letter.
     if said.get("issuer") != provider.issuer:
         message = f"The identity provider calls itself by another name than the settings do. {OURS_TO_MEND}"
         raise SignInError("issuer_differs", message, status=502)
@@ -154,7 +154,7 @@ def _read_metadata(provider: Provider, said: Mapping[str, Any]) -> Metadata:
 
 
 def _address(said: Mapping[str, Any], member: str, provider: Provider) -> str:
-    """A server that is asked over TLS cannot send anybody on to a place without it."""
+    # A server that is asked over TLS cannot lead to an address without it.
     value = said.get(member)
     scheme = urlsplit(provider.issuer).scheme
     if not isinstance(value, str) or len(value) > LONGEST_ADDRESS or not value.startswith(f"{scheme}://"):

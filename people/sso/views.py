@@ -1,7 +1,7 @@
-"""Away with the browser to the identity provider, and back: OpenID Connect Core 1.0 section 3.1, RFC 7636.
+"""Redirects to the identity provider, and back: OpenID Connect Core 1.0 section 3.1, RFC 7636.
 
-What was sent along lies in the session of that browser and works once, for ten minutes. So an answer that
-another browser brings, or brings again, means nothing here.
+`state` and `nonce` are kept in the session of that browser and work once, for ten minutes. So an answer from
+another browser, or one that is repeated, is refused.
 """
 
 import logging
@@ -42,8 +42,10 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 @never_cache
 @require_safe
 def start(request: HttpRequest) -> HttpResponse:
+    after = request.GET.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(after, {request.get_host()}, require_https=request.is_secure())
     try:
-        return redirect(_address(request, _configured(), after=_safe(request, request.GET.get("next", ""))))
+        return redirect(_address(request, _configured(), after=after if is_ours else ""))
     except SignInError as error:
         return _problem(request, error)
 
@@ -51,10 +53,8 @@ def start(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("old")
 @requires(write=Role.VIEWER)
 def link(request: HttpRequest) -> HttpResponse:
-    """One's own account with one's own identity; the password shows that it is not just an open screen.
-
-    The last step is a link and not a redirect: the security policy lets no form lead to another site.
-    """
+    """Links the user's account with their identity; the password rules out an unlocked screen."""
+    # The last step is a link and not a redirect: the security policy lets no form lead to another site.
     chosen = _configured()
     form = LinkForm(request, request.POST or None)
     address = ""
@@ -73,14 +73,16 @@ def link(request: HttpRequest) -> HttpResponse:
 @require_safe
 @sensitive_variables("code", "token")
 def done(request: HttpRequest) -> HttpResponse:
-    """Where the provider sends the browser back to."""
     chosen = _configured()
     try:
         began = _taken(request)
         claims = _claims(request, chosen, began)
-        if began["user"] is None:
-            return _sign_in(request, accounts.account_of(claims, chosen), chosen.issuer, began["after"])
-        return _link(request, claims, began)
+        if began["user"] is not None:
+            return _link(request, claims, began)
+        login_lockout.begin_session(request, accounts.account_of(claims, chosen), backend=BACKEND)
+        request.session.pop(PENDING, None)
+        request.session[SIGNED_IN_BY] = chosen.issuer
+        return redirect(began["after"] or settings.LOGIN_REDIRECT_URL)
     except DomainError as error:
         logger.warning("single sign-on refused: %s", error.code)
         return _problem(request, error)
@@ -89,7 +91,7 @@ def done(request: HttpRequest) -> HttpResponse:
 @require_POST
 @public
 def sign_out(request: HttpRequest) -> HttpResponse:
-    """Here; and the way to do so at the provider too, for who came from there."""
+    """Signs the user out here, and links to the provider's own sign-out where they came from there."""
     chosen = provider.configured()
     was_theirs = chosen is not None and request.session.get(SIGNED_IN_BY) == chosen.issuer
     logout(request)
@@ -126,7 +128,7 @@ def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, use
         }
     }
     if not request.user.is_authenticated:
-        request.session.set_expiry(LIFE)  # who never comes back leaves nothing behind
+        request.session.set_expiry(LIFE)  # a sign-in that is given up leaves no session
     fields = {
         "response_type": "code",
         "client_id": chosen.client_id,
@@ -142,7 +144,7 @@ def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, use
 
 
 def _taken(request: HttpRequest) -> dict[str, Any]:
-    """What this browser was sent away with, once."""
+    """What this browser's sign-in began with. Works once."""
     pending: dict[str, Any] = request.session.get(PENDING, {})
     began = pending.pop(request.GET.get("state", ""), None)
     if began is None or time.time() - began["at"] > LIFE:
@@ -177,13 +179,6 @@ def _claims(request: HttpRequest, chosen: provider.Provider, began: dict[str, An
     )
 
 
-def _sign_in(request: HttpRequest, user: User, issuer: str, after: str) -> HttpResponse:
-    login_lockout.begin_session(request, user, backend=BACKEND)
-    request.session.pop(PENDING, None)
-    request.session[SIGNED_IN_BY] = issuer
-    return redirect(after or settings.LOGIN_REDIRECT_URL)
-
-
 def _link(request: HttpRequest, claims: dict[str, Any], began: dict[str, Any]) -> HttpResponse:
     user = request.user
     if not user.is_authenticated or user.pk != began["user"]:
@@ -193,11 +188,6 @@ def _link(request: HttpRequest, claims: dict[str, Any], began: dict[str, Any]) -
     accounts.link(user, actor=user, issuer=claims["iss"], subject=claims["sub"])
     messages.success(request, "Linked. From now on you can sign in without your password.")
     return redirect(began["after"])
-
-
-def _safe(request: HttpRequest, after: str) -> str:
-    is_ours = url_has_allowed_host_and_scheme(after, {request.get_host()}, require_https=request.is_secure())
-    return after if is_ours else ""
 
 
 def _problem(request: HttpRequest, error: DomainError) -> HttpResponse:

@@ -58,7 +58,7 @@ def test_the_sql_is_put_together_once(monkeypatch):
 
 
 def test_it_shows_each_user_what_their_role_and_teams_let_them_see():
-    """One query for each role, whoever asks: each user must get the rows of `visible_to`."""
+    """One query for each role, for every user: each user must get the rows of `visible_to`."""
     own, others = make_agent(slug="own"), make_agent(slug="others")
     admin, designer, viewer = (make_user(role) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
     for agent, member in ((own, designer), (others, viewer)):

@@ -25,12 +25,12 @@ STRANGE = {
     "name",
     ["Acme", "天気", "Größe & Co.", "می‌خواهم", "👩‍💻 desk", "☀️ desk", "Prix\xa0: bas", "क्‍ष", "a" * 100],
 )
-def test_name_that_everybody_sees_is_taken(name):
+def test_name_without_hidden_characters_is_taken(name):
     assert display_names.why_not(name, 100) == ""
 
 
 @pytest.mark.parametrize("character", STRANGE.values(), ids=STRANGE)
-def test_character_that_nobody_sees_is_named(character):
+def test_hidden_character_is_named(character):
     assert f"U+{ord(character):04X}" in display_names.why_not(f"Ac{character}me", 100)
 
 

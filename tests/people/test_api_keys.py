@@ -66,20 +66,20 @@ def test_odd_header_is_refused_with_a_code(header, code):
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_revoked_token_is_refused_at_once(program):
+def test_revoked_key_is_refused_at_once(program):
     user = make_user()
     client = program(user)
     api_keys.revoke(ApiToken.objects.get(), actor=user)
     assert client.get("/api/v1/keys/").json()["code"] == "revoked_key"
 
 
-def test_expired_token_is_refused(program):
+def test_expired_key_is_refused(program):
     client = program(make_user(), expires_at=timezone.now() + timedelta(days=1))
     with time_machine.travel(timezone.now() + timedelta(days=2)):
         assert client.get("/api/v1/keys/").json()["code"] == "expired_key"
 
 
-def test_token_of_somebody_who_left_is_refused(program):
+def test_key_of_a_deactivated_user_is_refused(program):
     user = make_user()
     client = program(user)
     user.is_active = False

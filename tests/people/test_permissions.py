@@ -76,6 +76,6 @@ def test_reason_names_the_role_and_who_can_give_it():
 
 @pytest.mark.django_db
 def test_a_test_that_names_no_role_acts_in_the_least_one():
-    """Else a call that was opened to everybody, or closed to all but administrators, goes unseen."""
+    """Else a call that was opened to all users, or closed to all but administrators, goes unseen."""
     assert make_user().role == next(iter(Role))
     assert signed_in().get("/").context["user"].role == next(iter(Role))

@@ -79,7 +79,7 @@ def test_only_that_account_from_that_address_has_to_wait(client):
     assert sign_in(Client(), "ada", REMOTE_ADDR="10.0.0.2").status_code == 302
 
 
-def test_forwarded_header_does_not_help_somebody_who_guesses(client):
+def test_forwarded_header_does_not_help_an_attacker_who_guesses(client):
     make_user(username="ada")
     for number in range(10):
         sign_in(client, "ada", "wrong", HTTP_X_FORWARDED_FOR=f"10.1.1.{number}")
@@ -181,7 +181,7 @@ def test_many_addresses_on_one_account_are_stopped_and_its_owner_is_not(client, 
     assert sign_in(client, "ada", REMOTE_ADDR="192.0.2.77").status_code == 302
 
 
-def test_stranger_behind_the_same_proxy_locks_nobody_out(client, few):
+def test_an_attacker_behind_the_same_proxy_locks_no_user_out(client, few):
     make_user(username="ada")
     sign_in(client, "ada")
     client.post("/accounts/logout/")

@@ -76,7 +76,7 @@ def test_pages_do_the_same(admin):
     assert [team.slug for team in Team.objects.live()] == ["everyone"]
 
 
-def test_the_team_of_everybody_stays_and_nobody_leaves_it(program, admin):
+def test_the_team_of_all_users_stays_and_no_user_leaves_it(program, admin):
     api = program(admin)
     assert api.delete("/api/v1/teams/everyone/").json()["code"] == "everyone_stays"
     for call in (api.put, api.delete):

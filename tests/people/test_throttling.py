@@ -11,7 +11,7 @@ from people.models import Role
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
-# Headers in which somebody may say that they are somebody else; the number makes it another one each time.
+# Headers in which a client may claim to be another one; the number makes it another one each time.
 SPOOFS = {
     "X-Forwarded-For": "10.0.0.{}",
     "x-forwarded-for": "2001:db8::{}",

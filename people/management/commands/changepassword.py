@@ -11,7 +11,7 @@ from people.models import User
 
 
 class Command(BaseCommand):
-    help = "Sets somebody's password and ends their sessions."
+    help = "Sets a user's password and ends the user's sessions."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", help="whose")
@@ -24,4 +24,4 @@ class Command(BaseCommand):
             users.set_password(user, actor=None, password=ask_for_password(), why=FROM_THE_COMMAND_LINE)
         except DomainError as error:
             raise CommandError(sentences(error)) from error
-        self.stdout.write(f"The password of {user} is set. Their sessions are over.")
+        self.stdout.write(f"The password of {user} is set. Their sessions have ended.")

@@ -6,14 +6,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 from psycopg import sql
 
-# What never changes refuses to be truncated by a trigger of this name; nothing else has one.
+# Append-only tables have a trigger of this name against TRUNCATE; no other table has one.
 FROZEN = r"SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated' ORDER BY 1"
 # Written by triggers and by migrations alone.
 OWNERS = ("people_audithead", "django_migrations")
 # Read by triggers alone.
 HIDDEN = ("designer_publishingcheck",)
 TRAIL = "people_auditentry"
-# What the owner of the tables does for the role beside granting: said by apps when the product starts.
+# What the owner of the tables does for the role beside granting: registered by apps when the product starts.
 FOR_THE_ROLE: list[Callable[[], object]] = []
 
 
@@ -73,8 +73,8 @@ def _grant(name: str, read_only: list[str]) -> None:
     ((schema,),) = _rows("SELECT current_schema()")
     place = sql.Identifier(schema)
     for statement in (
-        # A database that was restored gives it to everybody again. Workers need it: a reading is put
-        # into a temporary table first.
+        # A restored database grants it to PUBLIC again. Workers need it: an enumeration is copied into a
+        # temporary table first.
         "REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC",
         "GRANT CONNECT, TEMPORARY ON DATABASE {database} TO {role}",
         "GRANT USAGE ON SCHEMA {place} TO {role}",

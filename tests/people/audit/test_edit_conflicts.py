@@ -63,7 +63,7 @@ def test_several_changes_back_is_still_known(program, ada):
     assert found["name"] == ("One", "3", "3")
 
 
-def test_state_that_nobody_knows_is_late_too(program):
+def test_an_unknown_state_is_late_too(program):
     make_vendor(slug="acme", name="Acme")
     answer = program(make_user(Role.ADMIN)).patch(
         "/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": '"made-up"'}
@@ -88,7 +88,7 @@ def test_without_the_header_only_what_is_sent_is_replaced(program, ada):
     assert (answer["name"], answer["homepage"]) == ("ACME", "https://acme.example/")
 
 
-def test_role_that_somebody_else_has_changed_is_not_changed_back(program, ada):
+def test_role_that_another_user_has_changed_is_not_changed_back(program, ada):
     user, client = make_user(Role.VIEWER), program(make_user(Role.ADMIN))
     path = f"/api/v1/users/{user.pk}/"
     seen = client.get(path).headers["ETag"]
@@ -134,7 +134,7 @@ def test_page_of_an_endpoint_tells_apart_settings_and_policy(ada):
     assert (saved.name, saved.interval_minutes, saved.policy["text"]) == ("Two", 5, "block")
 
 
-def test_page_of_a_person_keeps_a_box_that_somebody_else_unticked(ada):
+def test_page_of_a_user_keeps_a_box_that_another_user_unticked(ada):
     user, client = make_user(Role.VIEWER, name="Eve"), signed_in(Role.ADMIN)
     form = client.get(f"/users/{user.pk}/").context["form"]
     sent = {"name": "Eva", "role": "viewer", "is_active": "on", "expected": form.expected}

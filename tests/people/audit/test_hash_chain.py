@@ -29,7 +29,7 @@ def write(count: int = 6) -> list[AuditEntry]:
 
 
 def tamper(statement: str, *values: object) -> None:
-    """As somebody who owns the whole database server, and whom no trigger stops."""
+    """As a superuser of the database server, whom no trigger stops."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(statement, values)

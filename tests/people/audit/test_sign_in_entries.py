@@ -1,4 +1,4 @@
-"""Whichever way somebody comes in, or gets another password, the audit trail says so."""
+"""Whichever way a user signs in, or gets another password, the audit trail says so."""
 
 import getpass
 import io
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def types(monkeypatch):
-    """What somebody types at the terminal."""
+    """What a user types at the terminal."""
 
     def answer(*texts: str) -> None:
         left = list(texts)
@@ -62,7 +62,7 @@ def test_administrator_without_a_question(monkeypatch):
         (["", PASSWORD, PASSWORD], "--username"),
     ],
 )
-def test_what_cannot_be_is_said_and_nobody_is_added(types, typed, says):
+def test_invalid_input_is_refused_and_no_user_is_added(types, typed, says):
     make_user(username="ada")
     types(*typed)
     with pytest.raises(CommandError, match=says):

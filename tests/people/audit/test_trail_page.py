@@ -20,7 +20,7 @@ def record(actor, action="change", label="Weather agent", **facts):
 @pytest.mark.parametrize(
     "statement", ["UPDATE people_auditentry SET action = 'x'", "DELETE FROM people_auditentry"]
 )
-def test_nobody_rewrites_history_not_even_with_sql(statement):
+def test_no_statement_rewrites_the_trail_not_even_in_sql(statement):
     from django.db import connection
 
     record(make_user())
@@ -120,7 +120,7 @@ def test_odd_filters_on_the_page_find_nothing_and_say_so(client):
         ("", {"Weather agent", "Train agent"}),
         (":workers", {"Train agent"}),
         (":people", {"Weather agent"}),
-        ("workers", {"Weather agent"}),  # somebody may be called so
+        ("workers", {"Weather agent"}),  # a user may be called so
     ],
 )
 def test_page_shows_what_workers_did_by_themselves(client, who, labels):

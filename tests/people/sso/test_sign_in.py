@@ -194,14 +194,14 @@ def _raw(idp: IdentityProvider, claims: dict) -> str:
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_token_that_does_not_hold_lets_nobody_in(client, idp, forgery):
+def test_an_invalid_id_token_signs_no_user_in(client, idp, forgery):
     idp.sign = lambda claims: FORGERIES[forgery](idp, claims)
     assert_refused(client, come_back(client, idp), "cannot be believed")
 
 
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
 @pytest.mark.parametrize("keys", [[], "x", [jwk(WEAK_KEY, "r1")], [jwk(RSA_KEY, "r1", use="enc")], [7]])
-def test_keys_that_are_none_or_too_weak_let_nobody_in(client, idp, keys):
+def test_missing_or_weak_keys_sign_no_user_in(client, idp, keys):
     idp.keys = keys
     if keys and keys != "x" and isinstance(keys[0], dict) and keys[0]["use"] == "sig":
         idp.sign = lambda claims: idp.signed(claims, key=WEAK_KEY)
@@ -294,8 +294,8 @@ def test_provider_that_is_away_is_explained(client, idp):
     assert "does not answer" in text_of(answer)
 
 
-def test_same_address_or_name_links_nobody(client, idp):
-    """An address can be claimed, and be given to somebody else."""
+def test_same_address_or_name_links_no_account(client, idp):
+    """An address can be claimed, and be given to another person."""
     make_user(Role.ADMIN, username="ada")
     idp.claims |= {"email": "ada@example.com", "email_verified": True}
     answer = come_back(client, idp)
@@ -305,7 +305,7 @@ def test_same_address_or_name_links_nobody(client, idp):
     assert not Identity.objects.exists()
 
 
-def test_same_subject_at_another_issuer_is_somebody_else(client, idp):
+def test_same_subject_at_another_issuer_is_another_user(client, idp):
     owner = make_user(Role.ADMIN, username="boss")
     Identity.objects.create(user=owner, issuer="https://other.example", subject="ada-1")
     come_back(client, idp)
