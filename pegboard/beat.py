@@ -1,4 +1,4 @@
-"""The scheduler: what needs no worker runs in its own process, so that it works while the broker is away."""
+"""The scheduler: what needs no worker runs in its own process, and so while the broker is away."""
 
 import time
 from contextlib import suppress
@@ -15,13 +15,13 @@ ALIVE_SECONDS = 60
 
 
 class InProcessScheduler(Scheduler):
-    """Keeps no file, because what is due is in PostgreSQL. All but sweeping.WORK goes out as messages."""
+    """Keeps no file, because what is due is in PostgreSQL. All but `periodic.WORK` is sent as messages."""
 
     # The inherited one waits for the broker for ever, and no tick would run meanwhile.
     producer = None  # type: ignore[assignment]
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """Says where everybody can see it that a scheduler runs; nothing waits for that to be heard."""
+        """Notes for pages and `doctor` that a scheduler runs; it runs on when that cannot be noted."""
         with suppress(redis.RedisError):
             redis_client.client().set(ALIVE, int(time.time()), ex=ALIVE_SECONDS)
         wait: float = super().tick(*args, **kwargs)

@@ -16,12 +16,12 @@ app.autodiscover_tasks()
 @signals.worker_ready.connect
 @signals.beat_init.connect
 def tell_that_it_works(**_: object) -> None:
-    """Whoever started us may wait for this file."""
+    """The process that started this one may wait for the file."""
     if path := os.environ.get("PEGBOARD_READY_FILE"):
         Path(path).touch()
 
 
 @signals.worker_process_init.connect
 def freeze(**_: object) -> None:
-    """What is loaded stays; looking through it for garbage takes a tenth of the time of reading a vendor."""
+    """Modules are never freed; collecting garbage among them takes a tenth of the time of an enumeration."""
     gc.freeze()

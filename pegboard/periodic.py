@@ -1,7 +1,7 @@
-"""What must happen whether or not a scheduler runs: start what is due, take up what died, send again.
+"""What must happen whether or not a scheduler runs: start what is due, resume what died, send again.
 
 The scheduler does it every few seconds. Each process of a worker does it too, more rarely, because a
-scheduler that is down, or whose clock was set back by a day, must not stop all reading. All of it may
+scheduler that is down, or whose clock was set back by a day, must not stop all enumeration. All of it may
 run anywhere, at any time and twice.
 """
 
@@ -21,7 +21,7 @@ WORK = (TICK, "catalog.calls.queue.sweep", "catalog.notifications.dispatch.tick"
 
 
 def perform(name: str) -> None:
-    """Never raises: whoever calls this has to be there the next time."""
+    """Never raises, so that its caller runs on and calls it the next time."""
     close_old_connections()
     try:
         import_string(name)()

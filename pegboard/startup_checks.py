@@ -1,4 +1,4 @@
-"""What must be right before anything is served: keys and networks. Whoever lacks one says so and ends."""
+"""What must be set before anything is served: keys and networks. A process without them says so and ends."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from core.encryption import KeyringError
 from core.outbound.policy import outbound_policy
 
 SHORTEST_SECRET_KEY = 32
-KNOWN_TO_EVERYBODY = ("unsafe-", "django-insecure-")  # the first one is our own default
+WELL_KNOWN = ("unsafe-", "django-insecure-")  # the first one is our own default
 
 
 def problems() -> Iterator[str]:
-    """Each with what to do about it. Asks the database, and says nothing about one that does not answer."""
-    if settings.SECRET_KEY.startswith(KNOWN_TO_EVERYBODY) or len(settings.SECRET_KEY) < SHORTEST_SECRET_KEY:
+    """Each with what to do about it. A database that does not answer is no problem here."""
+    if settings.SECRET_KEY.startswith(WELL_KNOWN) or len(settings.SECRET_KEY) < SHORTEST_SECRET_KEY:
         yield (
             "PEGBOARD_SECRET_KEY is missing, too short, or a well-known one. "
             "Give it 50 random characters or more: sessions are signed with it."
@@ -29,7 +29,11 @@ def problems() -> Iterator[str]:
     except KeyringError as exc:
         yield str(exc)
         return
-    for key_id, count in sorted(_missing_keys(ring).items()):
+    try:
+        missing = encryption.missing_keys(ring)
+    except DatabaseError:
+        missing = {}  # without a database, and before the first migration, there is no secret to decrypt
+    for key_id, count in sorted(missing.items()):
         yield (
             f"The key “{key_id}” is not in PEGBOARD_KEYS, and {count:,} stored secrets cannot be "
             "decrypted without it. Put it back. If it is lost, give these secrets up and enter them again: "
@@ -43,11 +47,3 @@ def refuse_with_problems(**_: object) -> None:
     connections.close_all()  # children open their own
     if found:
         raise SystemExit("Pegboard does not start.\n" + "\n".join(found))
-
-
-def _missing_keys(ring: encryption.Keyring) -> dict[str, int]:
-    """None without a database, or before the first migration: then there is no secret to open either."""
-    try:
-        return encryption.missing_keys(ring)
-    except DatabaseError:
-        return {}

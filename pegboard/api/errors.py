@@ -22,7 +22,7 @@ CHECK_FIELDS = "Some of what was sent cannot be taken."
 
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:
-    """None is for what nobody foresaw: Django records it and `pegboard.web.views.server_error` answers."""
+    """None for unexpected errors: Django records them and `pegboard.web.views.server_error` answers."""
     problem = _as_problem(exc)
     if problem is None:
         return None
@@ -47,7 +47,8 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
             sentence = f"Too many calls in this minute. Go on in {_wait(exc)} seconds."
             return DomainError("throttled", sentence, status=429)
         case APIException():
-            return DomainError(_code(exc), str(exc.detail), status=exc.status_code)
+            code = codes if isinstance(codes := exc.get_codes(), str) else exc.default_code
+            return DomainError(code, str(exc.detail), status=exc.status_code)
         case Http404():
             return DomainError("not_found", "There is nothing at this address.", status=404)
         case PermissionDenied():
@@ -64,7 +65,7 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
 
 
 def _from_fields(detail: Any) -> DomainError:
-    """By the path of each; what has none is about the whole. A path of one empty name is a member's."""
+    """Sentences by path; those without one are about the whole body. A path may be one empty name."""
     found: dict[tuple[str, ...], list[str]] = {}
     for path, sentence in _sentences(detail, ()):
         found.setdefault(path, []).append(sentence)
@@ -86,11 +87,6 @@ def _sentences(detail: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
         yield path, str(detail)
 
 
-def _code(exc: APIException) -> str:
-    codes = exc.get_codes()
-    return codes if isinstance(codes, str) else exc.default_code
-
-
 def _headers(exc: Exception) -> dict[str, str]:
     headers = {}
     if authenticate := getattr(exc, "auth_header", None):
@@ -105,6 +101,6 @@ def _headers(exc: Exception) -> dict[str, str]:
 
 
 def _wait(exc: Throttled) -> int:
-    """Whole seconds, never none."""
+    """Whole seconds, at least one."""
     wait: float | None = getattr(exc, "wait", None)
     return max(1, ceil(wait or 1))

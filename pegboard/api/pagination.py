@@ -24,7 +24,15 @@ class KeysetPagination(BasePagination):
     ) -> list[Any]:
         keyset: Keyset[Model] = Keyset(queryset, getattr(view, "ordering", ("-id",))[0])
         self.url = public_url(request.get_full_path(), request)
-        self.page = keyset.page(_cursor(request), _limit(request))
+        cursor = request.query_params.get("cursor")
+        if cursor == "":
+            sentence = "Take the cursor from a link of another page, or leave it out."
+            raise DomainError("invalid_cursor", sentence, fields={"cursor": sentence})
+        limit = request.query_params.get("limit", str(DEFAULT_LIMIT))
+        if not re.fullmatch(r"[0-9]{1,3}", limit, re.ASCII) or not 1 <= int(limit) <= MAX_LIMIT:
+            sentence = f"Give a whole number from 1 to {MAX_LIMIT}."
+            raise DomainError("invalid_limit", sentence, fields={"limit": sentence})
+        self.page = keyset.page(cursor, int(limit))
         return self.page.rows
 
     def get_paginated_response(self, data: Any) -> Response:
@@ -60,19 +68,3 @@ class KeysetPagination(BasePagination):
                 "schema": {"type": "string", "minLength": 1},
             },
         ]
-
-
-def _limit(request: Request) -> int:
-    text = request.query_params.get("limit", str(DEFAULT_LIMIT))
-    if not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII) or not 1 <= int(text) <= MAX_LIMIT:
-        sentence = f"Give a whole number from 1 to {MAX_LIMIT}."
-        raise DomainError("invalid_limit", sentence, fields={"limit": sentence})
-    return int(text)
-
-
-def _cursor(request: Request) -> str | None:
-    cursor = request.query_params.get("cursor")
-    if cursor == "":
-        sentence = "Take the cursor from a link of another page, or leave it out."
-        raise DomainError("invalid_cursor", sentence, fields={"cursor": sentence})
-    return cursor

@@ -34,24 +34,20 @@ class StrictJSONParser(BaseParser):
         body = stream.read(limit + 1)
         if len(body) > limit:
             raise DomainError("too_large", f"The body is larger than {limit // 1024**2} MB.", status=413)
-        return _read_object(body)
-
-
-def _read_object(body: bytes) -> dict[str, Any]:
-    try:
-        document = strict_json.loads(body, allow_unstorable=True)
-    except ProtocolViolationError as error:
-        # The sentences are written about a vendor's reply; here it is the caller's body.
-        raise DomainError("invalid_json", error.message.replace("The reply", "The body")) from error
-    if not isinstance(document, dict):
-        raise DomainError("invalid_json", "The body must be a JSON object.")
-    if problem := strict_json.unstorable(document):  # also bounds the depth, which `loads` does not
-        raise _cannot_be_kept(document, *problem)
-    return document
+        try:
+            document = strict_json.loads(body, allow_unstorable=True)
+        except ProtocolViolationError as error:
+            # The sentences are written about a vendor's reply; here it is the caller's body.
+            raise DomainError("invalid_json", error.message.replace("The reply", "The body")) from error
+        if not isinstance(document, dict):
+            raise DomainError("invalid_json", "The body must be a JSON object.")
+        if problem := strict_json.unstorable(document):  # also bounds the depth, which `loads` does not
+            raise _cannot_be_kept(document, *problem)
+        return document
 
 
 def _cannot_be_kept(document: dict[str, Any], code: str, reason: str) -> DomainError:
-    """Names where it stands. What stands there may be a secret, and is not said again."""
+    """Names the path and not the value, which may be a secret."""
     fields = {} if code == TOO_DEEP else dict(_faults(document, ()))
     if fields.pop("", None) or not fields:
         return DomainError("invalid_json", SENTENCES.get(code, f"The body holds {reason}."))

@@ -77,7 +77,7 @@ def lock(data: Path) -> IO[str]:
 
 
 def own_directory(path: Path) -> Path:
-    """Make `path`, entered by its owner alone; refuse one that belongs to somebody else."""
+    """Make `path`, entered by its owner alone; refuse one that belongs to another user."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.stat()
     ours = {os.geteuid(), unprivileged_account().pw_uid if os.geteuid() == 0 else os.geteuid()}
@@ -105,7 +105,7 @@ def _tag(data: Path) -> str:
 
 
 def database_url(run: Path) -> str:
-    # The port is only part of the socket's name; without it PGPORT in somebody's shell would decide.
+    # The port is only part of the socket's name; without it PGPORT in the user's shell would decide.
     return f"postgresql://{SUPERUSER}@:5432/{DATABASE}?host={quote(str(run))}"
 
 
@@ -228,16 +228,13 @@ class Postgres:
         )
 
     def _prepare(self) -> None:
-        if self._initialised():
+        if (self.directory / "PG_VERSION").exists():
             self._take_over(self.directory)
             self._refuse_other_major()
             self._clear_away_predecessor()
         else:
             self._initialise()
         self._take_over(self.run)
-
-    def _initialised(self) -> bool:
-        return (self.directory / "PG_VERSION").exists()
 
     def _initialise(self) -> None:
         """Into a directory beside the final one, so that an interrupted initdb leaves nothing half done."""
@@ -290,10 +287,10 @@ class Postgres:
             os.chown(path, uid, gid, follow_symlinks=False)
 
     def _clear_away_predecessor(self, timeout: float = 60.0) -> None:
-        """We hold the lock, so whoever still serves this data lost its owner and is on its way out.
+        """This process holds the lock, so a server on this data has lost its parent and is ending.
 
         The pid file goes too: PostgreSQL would believe it if the number now belongs to a zombie or
-        to somebody else, and would then refuse to start.
+        to another process, and would then refuse to start.
         """
         pid_file = self.directory / "postmaster.pid"
         if not Path("/proc/self").exists():
@@ -374,7 +371,7 @@ class Valkey:
         )
 
     def _client(self) -> redis.Redis:
-        # Whoever asks asks again by itself; the client's own retries would only slow that down.
+        # Callers ask again by themselves; the client's own retries would only slow that down.
         return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=5, retry=Retry(NoBackoff(), 0))
 
     def _clear_away_predecessor(self, timeout: float = 10.0) -> None:
@@ -395,7 +392,7 @@ class Valkey:
 class Embedded:
     """Both servers, or one of them when the other lives elsewhere.
 
-    `lock` the data directory before; `services` are for a supervisor, `start` and `stop` for everybody else.
+    `lock` the data directory before; `services` are for a supervisor, `start` and `stop` for others.
     """
 
     def __init__(
@@ -445,9 +442,9 @@ class Embedded:
     def _complain_if_hopeless(self, service: Service, server: Postgres | Valkey, deadline: float) -> None:
         if service.process is not None and service.has_ended():
             ending = how_it_ended(service.process.returncode)
-            raise EmbeddedError(f"{service.name} {ending}. Its last words are in {server.log}")
+            raise EmbeddedError(f"{service.name} {ending}. Its log is {server.log}")
         if time.monotonic() > deadline:
-            raise EmbeddedError(f"{service.name} does not answer. Its last words are in {server.log}")
+            raise EmbeddedError(f"{service.name} does not answer. Its log is {server.log}")
 
     def stop(self) -> None:
         for service in self.services:

@@ -26,7 +26,7 @@ from pegboard.local.processes import Service, Supervisor, how_it_ended, spawn
 HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parent.parent.parent
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE = 120.0
+START_TIMEOUT = 120.0
 # As files of earlier versions call them.
 OLD_NAMES = {"PEGBOARD_CREDENTIAL_KEYS": "PEGBOARD_KEYS"}
 HANDOVER = 3.0  # how long a predecessor that was killed may take to let go of its ports
@@ -139,7 +139,7 @@ def listen(port: int) -> socket.socket:
 def stop_signals() -> Iterator[Callable[[], bool]]:
     """Turn them into `Stopped`; explicitly, because a shell starts background jobs with SIGINT ignored.
 
-    Around a fork Python drops what is raised, so whoever waits also asks whether one has come.
+    Around a fork Python drops what is raised, so a waiting caller also asks whether one has come.
     """
     came: list[int] = []
 
@@ -197,15 +197,20 @@ class LocalProduct:
         if self.wishes.demo:
             self.demo_ports = ("--port-base", str(demo_ports(self.wishes)))
         self._start_servers()
-        self._check_database()
+        try:
+            psycopg.connect(self.environment["DATABASE_URL"], connect_timeout=10).close()
+        except psycopg.Error as error:
+            raise LocalError(f"DATABASE_URL names a database that cannot be used: {error}") from error
         if self.wishes.restore:
             self._step("restore", str(self.wishes.restore.resolve()))
         self._step("migrate", "--noinput", "-v0")
         self._start_product(self.listener)
         self._wait_for("web", self._page_answers)
         if self.wishes.demo:
-            self._fill_catalog()
-        elif not self._someone_can_sign_in():
+            password = demo_password(self.data)
+            self._step("demo", *self.demo_ports, env={"PEGBOARD_DEMO_PASSWORD": password})
+            self.say(f"Sign in as admin, designer or viewer. Password of all three: {password}")
+        elif not self._has_users():
             env = shlex.quote(str(self.data / "env"))
             self.say(
                 "There is no user yet. Make the first administrator, in another terminal:\n"
@@ -236,12 +241,6 @@ class LocalProduct:
         }
         write_private(self.data / "env", "".join(f"{name}={plain(value)}\n" for name, value in here.items()))
         self.environment |= here
-
-    def _check_database(self) -> None:
-        try:
-            psycopg.connect(self.environment["DATABASE_URL"], connect_timeout=10).close()
-        except psycopg.Error as error:
-            raise LocalError(f"DATABASE_URL names a database that cannot be used: {error}") from error
 
     def _start_product(self, listener: socket.socket) -> None:
         fd = listener.fileno()
@@ -303,23 +302,18 @@ class LocalProduct:
             raise
         return process.returncode
 
-    def _fill_catalog(self) -> None:
-        password = demo_password(self.data)
-        self._step("demo", *self.demo_ports, env={"PEGBOARD_DEMO_PASSWORD": password})
-        self.say(f"Sign in as admin, designer or viewer. Password of all three: {password}")
-
-    def _someone_can_sign_in(self) -> bool:
+    def _has_users(self) -> bool:
         with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
             return connection.execute("select 1 from people_user where is_active").fetchone() is not None
 
     def _wait_for(self, waited_for: str, works: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + START_TIMEOUT
         self.supervisor.check()  # what has ended since it worked does not work
         while not works():
             hopeless = [service.name for service in self.supervisor.services if service.crashes > 3]
             if hopeless or time.monotonic() > deadline:
                 name = hopeless[0] if hopeless else waited_for
-                raise LocalError(f"{name} does not start. Its last words are in {self.logs}/{name}.log")
+                raise LocalError(f"{name} does not start. Its log is {self.logs}/{name}.log")
             self._pause(0.05)
 
     def _page_answers(self) -> bool:

@@ -1,6 +1,6 @@
 """A copy of the database in one file, and back: PostgreSQL's own pg_dump and pg_restore.
 
-The embedded server brings both programs along, where no person has them on a path; so they are found here.
+The embedded server brings both programs along, where they are on no path; so they are found here.
 """
 
 import os
@@ -18,12 +18,12 @@ from core import encryption
 from pegboard.local.embedded import EmbeddedError, embedded_programs
 from people.audit import verify
 
-# Whoever was signed in signs in again.
+# Users sign in again after a restore.
 LEFT_OUT = ("django_session",)
 
 
 class BackupError(Exception):
-    """Says what stands in the way, and what to do."""
+    """Says what is wrong, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ def restore(source: Path) -> Restored:
     _run(
         "pg_restore",
         *("--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction"),
-        f"--dbname={_database()}",
+        # Without --dbname, pg_restore writes to its output; the rest comes from the environment.
+        f"--dbname={connection.settings_dict['NAME']}",
         str(source),
     )
     call_command("migrate", interactive=False, verbosity=0)
@@ -91,7 +92,7 @@ def _problems() -> Iterator[str]:
 
 
 def _run(program: str, *arguments: str, output: int | None = None) -> None:
-    """With the password in the environment, where other people of this machine do not see it."""
+    """With the password in the environment, where other users of this machine do not see it."""
     done = subprocess.run(  # noqa: S603 - PostgreSQL's own programs
         [str(_program(program)), *arguments],
         env=os.environ | _access(),
@@ -101,11 +102,8 @@ def _run(program: str, *arguments: str, output: int | None = None) -> None:
         check=False,
     )
     if done.returncode:
-        raise BackupError(f"{program} gave up: {_last_words(done.stderr)}")
-
-
-def _last_words(text: str) -> str:
-    return " ".join(text.strip().splitlines()[-3:]) or "it says nothing."
+        reason = " ".join(done.stderr.strip().splitlines()[-3:]) or "it gives no reason."
+        raise BackupError(f"{program} failed: {reason}")
 
 
 def _program(name: str) -> Path:
@@ -135,8 +133,3 @@ def _access() -> dict[str, str]:
     access = {variable: str(here[name]) for name, variable in names.items() if here[name]}
     stated = here["OPTIONS"].items()
     return access | {f"PG{name.upper()}": str(value) for name, value in stated if name.startswith("ssl")}
-
-
-def _database() -> str:
-    """pg_restore writes to its output unless it is told a database; the rest comes from the environment."""
-    return str(connection.settings_dict["NAME"])

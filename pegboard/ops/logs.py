@@ -1,4 +1,4 @@
-"""Log lines: for people, or as JSON for whoever collects them (PEGBOARD_LOG=json). One event, one line.
+"""Log lines: for people, or as JSON for a log collector (PEGBOARD_LOG=json). One event, one line.
 
 What a vendor or a caller may have sent is escaped: no line break and no terminal code gets into a log.
 """
@@ -94,7 +94,7 @@ def configuration() -> dict[str, Any]:
 
 @signals.setup_logging.connect
 def keep_our_configuration(**_: object) -> None:
-    """Django has set up logging by now; that somebody listens here keeps Celery from doing it again."""
+    """Django has set up logging by now; a receiver of this signal keeps Celery from doing it again."""
 
 
 @signals.before_task_publish.connect

@@ -75,22 +75,11 @@ def _by(rows: QuerySet[Any], column: str) -> dict[str, float]:
     return dict(rows.order_by().values_list(column).annotate(count=Count("pk")))
 
 
-def _tools() -> Figures:
-    return _by(Tool.objects.all(), "status")
-
-
-def _active_runs() -> Figures:
-    return {"queued": 0, "running": 0, **_by(Run.objects.filter(status__in=ACTIVE), "status")}
-
-
 def _oldest_run() -> Figures:
-    """Slow vendors take turns, so their readings may wait for long."""
+    """Slow vendors take turns, so their runs may wait for long."""
     queued = Run.objects.filter(status=RunStatus.QUEUED).exclude(slow_vendors.IS_SLOW)
-    return {"": _seconds_since(queued.aggregate(oldest=Min("queued_at"))["oldest"])}
-
-
-def _waiting_calls() -> Figures:
-    return {"": Call.objects.filter(status=CallStatus.QUEUED).count()}
+    oldest = queued.aggregate(oldest=Min("queued_at"))["oldest"]
+    return {"": round((timezone.now() - oldest).total_seconds(), 1) if oldest else 0}
 
 
 def _endpoints() -> Figures:
@@ -108,30 +97,10 @@ def _open_findings() -> Figures:
     return {**severities, **_by(Finding.objects.filter(state=FindingState.OPEN), "severity")}
 
 
-def _credentials() -> Figures:
-    return _by(Credential.objects.filter(removed_at=None), "kind")
-
-
-def _ended_credentials() -> Figures:
-    return _by(Credential.objects.filter(removed_at=None, grant__ended_at__isnull=False), "kind")
-
-
-def _open_circuits() -> Figures:
-    return {"": Circuit.objects.filter(open_until__gt=Now()).count()}
-
-
-def _open_tool_circuits() -> Figures:
-    return {"": ToolCircuit.objects.filter(open_until__gt=Now()).count()}
-
-
 def _waiting_notices() -> Figures:
     sendings = (Mail, Delivery)
     waiting = sum(each.objects.filter(state=SendingState.WAITING).count() for each in sendings)
     return {"": Notice.objects.filter(settled_at=None).count() + waiting}
-
-
-def _paused_webhooks() -> Figures:
-    return {"": Webhook.objects.filter(removed_at=None, is_paused=True).count()}
 
 
 def _messages() -> Figures:
@@ -150,34 +119,60 @@ def _broker() -> Figures:
         return {"": 0}
 
 
-def _seconds_since(moment: object) -> float:
-    return round((timezone.now() - moment).total_seconds(), 1) if moment else 0  # type: ignore[operator]
-
-
 GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
-    ("pegboard_tools", "Tools in the catalog.", "status", _tools),
-    ("pegboard_runs_active", "Readings of endpoints that wait or run.", "status", _active_runs),
+    ("pegboard_tools", "Tools in the catalog.", "status", lambda: _by(Tool.objects.all(), "status")),
+    (
+        "pegboard_runs_active",
+        "Enumeration runs that wait or run.",
+        "status",
+        lambda: {"queued": 0, "running": 0, **_by(Run.objects.filter(status__in=ACTIVE), "status")},
+    ),
     (
         "pegboard_queue_oldest_seconds",
-        "How long the oldest waiting reading of a vendor that is not slow has waited.",
+        "How long the oldest waiting enumeration run of a vendor that is not slow has waited.",
         "",
         _oldest_run,
     ),
     ("pegboard_queue_messages", "Messages that no worker has taken yet.", "queue", _messages),
-    ("pegboard_calls_waiting", "Calls of tools that no worker has taken yet.", "", _waiting_calls),
+    (
+        "pegboard_calls_waiting",
+        "Calls of tools that no worker has taken yet.",
+        "",
+        lambda: {"": Call.objects.filter(status=CallStatus.QUEUED).count()},
+    ),
     ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _endpoints),
     ("pegboard_findings_open", "Findings waiting for a person.", "severity", _open_findings),
-    ("pegboard_credentials", "Credentials by kind.", "kind", _credentials),
+    (
+        "pegboard_credentials",
+        "Credentials by kind.",
+        "kind",
+        lambda: _by(Credential.objects.filter(removed_at=None), "kind"),
+    ),
     (
         "pegboard_credentials_ended",
         "Credentials that need a sign-in, by kind.",
         "kind",
-        _ended_credentials,
+        lambda: _by(Credential.objects.filter(removed_at=None, grant__ended_at__isnull=False), "kind"),
     ),
-    ("pegboard_circuits_open", "Endpoints that are left alone after failures.", "", _open_circuits),
-    ("pegboard_tool_circuits_open", "Tools whose calls are not sent for a while.", "", _open_tool_circuits),
+    (
+        "pegboard_circuits_open",
+        "Endpoints that are left alone after failures.",
+        "",
+        lambda: {"": Circuit.objects.filter(open_until__gt=Now()).count()},
+    ),
+    (
+        "pegboard_tool_circuits_open",
+        "Tools whose calls are not sent for a while.",
+        "",
+        lambda: {"": ToolCircuit.objects.filter(open_until__gt=Now()).count()},
+    ),
     ("pegboard_notices_waiting", "Notices, mails and deliveries that are to go out.", "", _waiting_notices),
-    ("pegboard_webhooks_paused", "Webhooks that are paused.", "", _paused_webhooks),
-    ("pegboard_secrets", "Stored secrets by the key that opens them.", "key", encryption.secrets_by_key),
+    (
+        "pegboard_webhooks_paused",
+        "Webhooks that are paused.",
+        "",
+        lambda: {"": Webhook.objects.filter(removed_at=None, is_paused=True).count()},
+    ),
+    ("pegboard_secrets", "Stored secrets by the key that decrypts them.", "key", encryption.secrets_by_key),
     ("pegboard_broker_up", "Whether the broker answers; without it no counters are shown.", "", _broker),
 ]

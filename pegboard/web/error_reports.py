@@ -1,6 +1,6 @@
 """What Django's reports of unexpected errors may show: where it happened, and no value that may be a secret.
 
-Django strikes out what somebody remembered to mark. Secrets pass through plain variables and forms, so here
+Django hides what a developer remembered to mark. Secrets pass through plain variables and forms, so here
 every value is struck out and names and types stay; addresses of servers lose their passwords.
 """
 

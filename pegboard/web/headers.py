@@ -1,4 +1,4 @@
-"""What a browser is told with every reply, whoever writes it: the product, or the web server by itself."""
+"""Headers of every reply, whether the product writes it or the web server by itself."""
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [
@@ -14,7 +14,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
     ]
 )
 ON_EVERY_REPLY = {
-    # What is shown depends on who asks, and is not to be found again in a shared browser or proxy. Files,
+    # What is shown depends on who asks, and must not be kept by a shared browser or proxy. Files,
     # and releases with their ETag, say themselves how long they may be kept.
     "Cache-Control": "private, no-store",
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,

@@ -88,21 +88,18 @@ class RefuseNulMiddleware:
 
 
 def _is_unreadable(request: HttpRequest) -> bool:
+    try:
+        query = unquote_to_bytes(request.META.get("QUERY_STRING", "")).decode()
+    except UnicodeDecodeError:
+        return True
     # In the path, Django has put back the percent signs of what is not UTF-8; nothing has such a name.
-    if "\0" in request.path_info or _is_odd(unquote_to_bytes(request.META.get("QUERY_STRING", ""))):
+    if "\0" in request.path_info or "\0" in query:
         return True
     if any("\0" in value for value in request.COOKIES.values()):
         return True
     return request.content_type in FORMS and any(
         "\0" in value for values in request.POST.lists() for value in (values[0], *values[1])
     )
-
-
-def _is_odd(text: bytes) -> bool:
-    try:
-        return "\0" in text.decode()
-    except UnicodeDecodeError:
-        return True
 
 
 class MethodMiddleware:

@@ -1,4 +1,4 @@
-"""What is known of every request: its number, how long it took, and one line in the log."""
+"""Every request has a number, a duration, and one line in the log."""
 
 import logging
 import time
@@ -23,12 +23,12 @@ REQUESTS = Histogram(
 RATE_LIMITED = Counter(
     "pegboard_requests_rate_limited_total", "Requests that came too fast and were answered 429.", ("route",)
 )
-# Asked every few seconds by machines: counted, but no news.
+# Asked every few seconds by machines: counted and not logged.
 QUIET = {"healthz", "readyz", "metrics"}
 
 
 class TraceMiddleware:
-    """The first of all, so that whatever answers is counted and can be asked about by its number."""
+    """The outermost middleware, so that every reply is counted and has a number."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -62,13 +62,13 @@ def _count(request: HttpRequest, response: HttpResponse, seconds: float) -> None
 
 
 def route_of(request: HttpRequest) -> str | None:
-    """The name of the address' pattern: there are as many as routes, whatever strangers ask for."""
+    """The name of the URL pattern: as many as there are routes, whatever addresses are requested."""
     match = request.resolver_match
     return match.view_name if match else None
 
 
 def known_user(request: HttpRequest) -> int | None:
-    """Who asks, if anything has asked that before: a log line looks nobody up."""
+    """The user, if something has loaded them before: a log line makes no query."""
     user = request.__dict__.get("user")
     if isinstance(user, LazyObject) and user.__dict__.get("_wrapped") is empty:
         return None

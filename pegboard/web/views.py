@@ -1,4 +1,4 @@
-"""Pages that belong to no app: is it alive, what does it count, and what went wrong."""
+"""Pages that belong to no app: health, the API reference, and errors."""
 
 import sys
 
@@ -37,7 +37,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Ready while the database answers: pages and exports need no queue, it only delays the next reading."""
+    """Ready while the database answers: without the queue pages and exports work, and enumeration waits."""
     database = _database_answers()
     facts = {
         "database": "ok" if database else "unreachable",
@@ -111,7 +111,7 @@ def unavailable(request: HttpRequest, found: Outage) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Middlewares need the database too, and what they raise comes here."""
+    """Also for errors of the database that a middleware raises."""
     if found := outage(sys.exception()):
         return unavailable(request, found)
     says = (
@@ -150,16 +150,13 @@ def api_docs_group(request: HttpRequest, group: str) -> HttpResponse:
 @csrf_exempt
 def unknown_call(request: HttpRequest) -> HttpResponse:
     """An API client gets a sentence where Django would redirect it to the address with a slash."""
-    if _is_call(f"{request.path_info}/"):
+    try:
+        is_call = resolve(f"{request.path_info}/").func is not unknown_call
+    except Resolver404:
+        is_call = False
+    if is_call:
         return problem(request, 404, "missing_slash", "This address ends with a slash.")
     return page_not_found(request)
-
-
-def _is_call(path: str) -> bool:
-    try:
-        return resolve(path).func is not unknown_call
-    except Resolver404:
-        return False
 
 
 def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
@@ -180,7 +177,7 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
 
 
 def _page_of(path: str) -> str:
-    """The address that what cannot be opened belongs to: `/runs/7/` for `/runs/7/confirm/`."""
+    """The nearest page above an address: `/runs/7/` for `/runs/7/confirm/`."""
     while path != "/":
         path = f"{path.rstrip('/').rpartition('/')[0]}/"
         try:

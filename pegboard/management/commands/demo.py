@@ -37,7 +37,7 @@ EXAMPLES: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     ("hubwright", "find_bikes", "With a motor"): {"electric": True},
 }
-PATIENCE = 60.0
+RUN_TIMEOUT = 60.0
 
 
 class Command(BaseCommand):
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         make_agent(designer)
 
     def read_once(self, endpoint: Endpoint, designer: User) -> None:
-        """Later readings are the schedule's."""
+        """Later runs are started by the schedule."""
         if endpoint.last_success_at:
             return
         run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
@@ -73,7 +73,7 @@ class Command(BaseCommand):
 
 @transaction.atomic
 def demo_user(role: Role, password: str) -> User:
-    """Whoever runs the demo chooses the password, however weak."""
+    """The user who runs the demo chooses the password, however weak."""
     user = User.objects.filter(username=role.value).first()
     if user is None:
         user = users.add_user(
@@ -108,7 +108,7 @@ def connect(known: DemoVendor, port_base: int, admin: User) -> Endpoint | None:
 
 def finished(run: Run) -> Run:
     """A worker may have been quicker to take the run."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + RUN_TIMEOUT
     while run.is_active and time.monotonic() < deadline:
         time.sleep(0.1)
         run.refresh_from_db()

@@ -8,9 +8,7 @@ from people.sso import accounts, provider
 
 
 class Command(BaseCommand):
-    help = (
-        "Lets somebody sign in to an account that exists with their identity at the single sign-on provider."
-    )
+    help = "Lets a user sign in to an existing account with their identity at the single sign-on provider."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", help="the account")

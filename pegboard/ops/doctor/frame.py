@@ -1,4 +1,4 @@
-"""A check is one function that yields what is wrong. What leans on another is not asked while that fails."""
+"""A check is a function that yields what is wrong. It is not asked while one that it depends on fails."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ Find = Callable[[Limits], Iterator[Trouble]]
 def check(
     name: str, says: str, *, after: tuple[str, ...] = (), deployed: bool = False
 ) -> Callable[[Find], Find]:
-    """Registers a function. `after` names the checks it leans on."""
+    """Registers a function. `after` names the checks that it depends on."""
 
     def register(find: Find) -> Find:
         CHECKS[name] = Check(name, says, find, after, deployed)
@@ -56,16 +56,11 @@ def check(
     return register
 
 
-def _in_order() -> Iterator[Check]:
-    return (
-        CHECKS[name] for name in TopologicalSorter({c.name: c.after for c in CHECKS.values()}).static_order()
-    )
-
-
 def examine(limits: Limits, *, is_local: bool, skip: Collection[str] = ()) -> Iterator[Answer]:
-    """Each after those that it leans on."""
+    """Each after those that it depends on."""
     failed: set[str] = set()
-    for each in _in_order():
+    order = TopologicalSorter({each.name: each.after for each in CHECKS.values()}).static_order()
+    for each in map(CHECKS.__getitem__, order):
         if each.name in skip or (each.deployed and is_local) or failed.intersection(each.after):
             failed |= {each.name} if failed.intersection(each.after) else set()
             yield Answer(each, (), skipped=True)

@@ -117,7 +117,7 @@ def audit_role(limits: Limits) -> Iterator[Trouble]:
         )
 
 
-@check("secret_keys", "every stored secret can be opened", after=("database", "migrations", "keys"))
+@check("secret_keys", "every stored secret can be decrypted", after=("database", "migrations", "keys"))
 def secret_keys(limits: Limits) -> Iterator[Trouble]:
     for key_id, count in sorted(encryption.missing_keys(encryption.keyring()).items()):
         yield Trouble(
@@ -134,7 +134,7 @@ def broker_answers(limits: Limits) -> Iterator[Trouble]:
     except redis.RedisError as exc:
         yield Trouble(
             f"The broker does not answer: {_first_line(exc)}",
-            "Pages go on, and readings and calls wait.",
+            "Pages work, and enumeration and calls wait.",
             "Start Redis or Valkey, and see whether REDIS_URL names it.",
         )
 
@@ -145,7 +145,7 @@ def broker_evicts(limits: Limits) -> Iterator[Trouble]:
     if policy != KEEPS_EVERYTHING:
         yield Trouble(
             f"The broker throws messages away when its memory is full (maxmemory-policy {policy}).",
-            "Readings and calls then start late, and counters vanish.",
+            "Enumeration runs and calls then start late, and counters are lost.",
             f"Set maxmemory-policy {KEEPS_EVERYTHING}, and give Pegboard a broker of its own.",
         )
 

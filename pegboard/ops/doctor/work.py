@@ -32,7 +32,7 @@ LONG = timedelta(days=1)
 ELSEWHERE = {"live_leases", "secret_keys"}
 
 
-@check("worker", "workers answer, for readings and for calls", after=("broker",))
+@check("worker", "workers answer, for enumeration and for calls", after=("broker",))
 def worker(limits: Limits) -> Iterator[Trouble]:
     try:
         answers = current_app.control.inspect(timeout=ANSWER_WITHIN).active_queues() or {}
@@ -79,25 +79,26 @@ def scheduler(limits: Limits) -> Iterator[Trouble]:
         )
 
 
-@check("orphans", "every reading that is under way has a worker", after=READY)
+@check("orphans", "every enumeration run under way has a worker", after=READY)
 def orphans(limits: Limits) -> Iterator[Trouble]:
     lost = Q(lease_until=None) | Q(lease_until__lt=Now() - UNNOTICED)
     rows = Run.objects.filter(lost, status=RunStatus.RUNNING)
     if ids := list(rows.values_list("pk", flat=True)[:5]):
+        which = ", ".join(f"run {pk}" for pk in ids)
         yield Trouble(
-            f"{_things(rows.count(), 'reading')} lost its worker: {', '.join(f'run {pk}' for pk in ids)}.",
+            f"{_things(rows.count(), 'enumeration run')} lost its worker: {which}.",
             "Its endpoint is not read meanwhile.",
             "The scheduler takes it up within seconds: see whether one runs.",
         )
 
 
-@check("queue", "readings that were asked for begin", after=(*READY, "worker", "scheduler"))
+@check("queue", "enumeration runs that were asked for begin", after=(*READY, "worker", "scheduler"))
 def queue(limits: Limits) -> Iterator[Trouble]:
     waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - STUCK)
-    # Slow vendors take turns, and may well wait.
+    # Slow vendors take turns, so their runs may wait.
     if count := waiting.exclude(slow_vendors.IS_SLOW).count():
         yield Trouble(
-            f"{_things(count, 'reading')} has waited for more than ten minutes.",
+            f"{_things(count, 'enumeration run')} has waited for more than ten minutes.",
             "There are not enough workers, or they hang.",
             "Start more workers, or see in the log what the ones there are do.",
         )
@@ -116,13 +117,13 @@ def index(limits: Limits) -> Iterator[Trouble]:
         )
 
 
-@check("inspection", "what was read was looked through", after=READY)
+@check("inspection", "new versions are inspected", after=READY)
 def inspection(limits: Limits) -> Iterator[Trouble]:
     brought = Q(added__gt=0) | Q(changed__gt=0)
     runs = Run.objects.filter(brought, status=RunStatus.SUCCEEDED, inspected=0)
     if count := runs.filter(finished_at__lt=Now() - STUCK).count():
         yield Trouble(
-            f"{_things(count, 'reading')} ended ten minutes ago, and its tools have not been inspected.",
+            f"{_things(count, 'enumeration run')} ended ten minutes ago, and its tools are not inspected.",
             "Text that hides something is not found.",
             "A worker does this once a minute: see in its log why it does not.",
         )

@@ -154,8 +154,8 @@ def test_waiting_time_is_told():
     assert exception_handler(Throttled(wait=7), {}).headers["Retry-After"] == "7"
 
 
-@pytest.mark.parametrize("error", [IntegrityError("a constraint that nobody expected"), KeyError("x")])
-def test_what_nobody_foresaw_is_left_to_the_error_page(error):
+@pytest.mark.parametrize("error", [IntegrityError("an unexpected constraint"), KeyError("x")])
+def test_an_unexpected_error_is_left_to_the_error_page(error):
     assert exception_handler(error, {}) is None
 
 

@@ -17,7 +17,7 @@ from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make
 
 schema = schemathesis.openapi.from_dict(json.loads(api_reference.document()))
 schema.app = application
-# An administrator twice, because nobody else gets as far.
+# An administrator twice, because no other role gets as far.
 CALLERS = (
     (Role.ADMIN, Scope.ADMIN),
     (Role.DESIGNER, Scope.DESIGN),

@@ -53,7 +53,7 @@ def test_data_outlives_a_kill_of_every_process(servers):
     assert query(servers(durable=True), "select answer from kept") == (42,)
 
 
-def test_a_pid_file_that_names_a_stranger_stops_nobody(servers):
+def test_a_pid_file_that_names_another_process_does_not_stop_the_start(servers):
     first = servers()
     pid_file = first.data / "postgres" / "postmaster.pid"
     text = pid_file.read_text()
@@ -73,7 +73,7 @@ def test_a_query_that_outlives_its_server_keeps_no_other_from_starting(servers):
         assert not stopped.is_running() or stopped.status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_shell_in_the_data_directory_stops_nobody(servers):
+def test_a_shell_in_the_data_directory_does_not_stop_the_start(servers):
     first = servers(valkey=False)
     with subprocess.Popen(["sleep", "60"], cwd=first.data / "postgres") as shell:
         kill(first)

@@ -154,7 +154,7 @@ def test_a_key_file_for_the_group_is_found(settings, tmp_path):
     assert found() == ["key_file"]
 
 
-def test_a_key_file_for_everybody_is_found(settings, tmp_path):
+def test_a_key_file_that_all_users_may_read_is_found(settings, tmp_path):
     keys_in(tmp_path / "keys", settings, 0o644)
     assert found() == ["keys"]
 
@@ -281,7 +281,7 @@ def test_no_scheduler_is_found():
     assert found() == ["beat"]
 
 
-def test_what_nobody_starts_is_found():
+def test_due_endpoints_that_no_worker_starts_are_found():
     make_endpoint(next_due_at=timezone.now() - AN_HOUR_AGO)
     assert found() == ["scheduler"]
 
@@ -301,7 +301,7 @@ def test_a_reading_that_never_begins_is_found(monkeypatch):
     out = StringIO()
     with pytest.raises(SystemExit):
         call_command("doctor", "--free", "0", stdout=out)
-    assert "1 reading has waited" in out.getvalue()
+    assert "1 enumeration run has waited" in out.getvalue()
     assert "1 thing needs you" in out.getvalue()
 
 
@@ -338,7 +338,7 @@ def test_tools_that_search_does_not_know_are_found():
     assert found() == ["index"]
 
 
-def test_tools_that_nobody_looked_through_are_found():
+def test_tools_that_are_not_inspected_are_found():
     ended = timezone.now() - AN_HOUR_AGO
     Run.objects.create(
         endpoint=make_endpoint(), status=RunStatus.SUCCEEDED, added=1, attempt=1, finished_at=ended
@@ -409,7 +409,7 @@ def test_all_troubles_are_told_in_plain_words(settings):
     assert "PEGBOARD_DEBUG is on." in text
     assert "→ Take PEGBOARD_DEBUG out of the environment" in text
     assert "well: the broker answers (broker)" in text
-    assert "not looked at: workers answer, for readings and for calls (worker)" in text
+    assert "not looked at: workers answer, for enumeration and for calls (worker)" in text
 
 
 def test_at_least_twenty_faults_are_looked_for():

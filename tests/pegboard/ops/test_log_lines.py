@@ -39,7 +39,7 @@ def test_an_event_is_one_line_whatever_a_vendor_sent(formatter):
     assert r"\u202e" in line.replace("\\\\", "\\")
 
 
-def test_escapes_stay_escapes_for_whoever_decodes_a_line():
+def test_escapes_stay_escapes_when_a_line_is_decoded():
     decoded = json.loads(JsonFormatter().format(event("%s", NASTY, facts={"name": NASTY})))
     assert decoded["message"].isprintable()
     assert decoded["name"].isprintable()

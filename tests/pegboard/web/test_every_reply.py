@@ -98,7 +98,7 @@ def test_djangos_admin_is_for_administrators_only(client, path):
 
 
 @pytest.mark.parametrize("change", ["add/", "1/delete/", "1/password/"])
-def test_djangos_admin_changes_nobody(client, change):
+def test_djangos_admin_changes_no_user(client, change):
     client.force_login(make_user(Role.ADMIN))
     assert client.post(f"/admin/people/user/{change}").status_code in (302, 403, 404)
 

@@ -54,7 +54,7 @@ def handler():
 
 
 @pytest.mark.parametrize("path", ["/", "/tools/", "/audit/", "/keys/", "/api/v1/tools/", "/api/v1/audit/"])
-def test_what_holds_data_is_kept_by_nobody(client, path):
+def test_replies_with_data_are_not_kept(client, path):
     client.force_login(make_user(Role.ADMIN))
     answer = client.get(path)
     assert answer.status_code == 200
