@@ -1,8 +1,8 @@
-"""A reading goes on where the last one broke off: replies that were read are not asked for again.
+"""An enumeration goes on where the last one broke off: replies that were read are not asked for again.
 
 While a list is read its replies are held in memory. If the vendor then goes away they are written down
-(`KeptReply`), and the next reading of the same endpoint by the same reader is answered from them until it
-asks what nobody has asked yet. Protocols notice nothing. docs/decisions/0022-resumed-enumeration.md says why.
+(`KeptReply`), and the next run of the same endpoint by the same reader is answered from them until it
+asks what was not asked yet. Protocols notice nothing. docs/decisions/0022-resumed-enumeration.md says why.
 """
 
 import logging
@@ -42,7 +42,7 @@ KEPT_STATUSES = (200, 304)
 
 @dataclass(slots=True)
 class _Heard:
-    """One reading: which kept replies it was given, and what it has heard from the vendor itself.
+    """One enumeration: which kept replies it was given, and what it has heard from the vendor itself.
 
     `newest` is the request that was answered last, "" while another one is under way.
     """
@@ -71,17 +71,17 @@ class Replies:
 
     @property
     def used(self) -> int:
-        """How many kept replies stood in for a request, in the reading that was begun last."""
+        """How many kept replies stood in for a request, in the enumeration that was begun last."""
         return len(self._heard.given) if self._heard else 0
 
     @property
     def answered(self) -> int:
-        """How many requests the vendor itself has answered, in that same reading."""
+        """How many requests the vendor itself has answered, in that same enumeration."""
         return self._heard.answered if self._heard else 0
 
     @property
     def seconds_before(self) -> float:
-        """How long ago the first of the tries began that this reading goes on from."""
+        """How long ago the first of the tries began that this one goes on from."""
         kept = self._heard.kept.values() if self._heard else ()
         return max([(timezone.now() - each.since).total_seconds() for each in kept], default=0.0)
 
@@ -95,7 +95,7 @@ class Replies:
     def store(self) -> None:
         """For the next run to go on from, if this one is still ours. May be done again and again.
 
-        The newest reply is left out: nobody knows yet whether it can be read, and it shall not be what
+        The newest reply is left out: it is not known yet whether it can be read, and it shall not be what
         every run fails over.
         """
         heard = self._heard

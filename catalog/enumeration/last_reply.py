@@ -1,4 +1,4 @@
-"""What a vendor answered last before a run failed, kept for whoever has to find out why.
+"""What a vendor answered last before a run failed, kept to find out why.
 
 Exchanges come with every secret struck out; see `core.outbound.exchange.Exchange`. They are shown to
 administrators alone, because a vendor may answer with anything.

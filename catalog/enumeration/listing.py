@@ -36,7 +36,7 @@ from core.outbound.errors import ProtocolError, UnavailableError
 
 MAX_READINGS = 3
 CHUNK = 250
-AT_ONCE = 25  # some 100 kB: less than a socket holds, so that nobody waits for the database
+AT_ONCE = 25  # some 100 kB: less than a socket holds, so that no write waits for the database
 
 Progress = Callable[[int, int, int], None]
 OpenSession = Callable[[], AbstractContextManager[base.Session]]

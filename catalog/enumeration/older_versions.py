@@ -128,7 +128,7 @@ class _Reader:
             pages.extend(self._pages(session, tool))
             has_told = any(page.items or page.rejected for page in pages)
         except ProtocolError as exc:
-            # Whoever answers nonsense will answer it again; whoever does not answer may do so later.
+            # A vendor that answers nonsense will do so again; one that does not answer may do so later.
             has_told = is_final = isinstance(exc, ProtocolViolationError)
             self._fail(f"of {_named(tool)} ", exc.message, is_final=is_final)
         self._add(stage, tool, [item for page in pages for item in page.items], is_final=is_final)

@@ -44,10 +44,10 @@ from people.models import User
 
 logger = logging.getLogger(__name__)
 
-# A long reading then gives its process back and goes on from what it has kept. Between that and the end of
-# a worker's patience (CELERY_TASK_SOFT_TIME_LIMIT) lie one request with its repetitions and the record.
+# A long enumeration then gives its process back and goes on from what it has kept. Between that and the
+# end of a task's time (CELERY_TASK_SOFT_TIME_LIMIT) lie one request with its repetitions and the record.
 PART_SECONDS = 180.0
-# For a reading that cannot be divided.
+# For an enumeration that cannot be divided.
 WHOLE_SECONDS = 300.0
 MAY_LOSE_PERCENT = 30
 TASK = "catalog.tasks.enumerate_endpoint"
@@ -62,7 +62,7 @@ OnProgress = Callable[[int, int, int], None]
 
 
 class _GiveWayError(Exception):
-    """This reading has had its part, or keeps others waiting, so it goes on later."""
+    """This process has read its part, or keeps others waiting, so it goes on later."""
 
 
 class HeldError(Exception):
@@ -185,7 +185,7 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
         run.refresh_from_db()
         if (was_slow or run.put_aside) and (waiting := slow_vendors.next_waiting()):
             send(waiting)
-        logger.info("reading ended: %s, %s tools seen", run.error_code or run.status, run.seen)
+        logger.info("enumeration ended: %s, %s tools seen", run.error_code or run.status, run.seen)
     RUN_SECONDS.observe(time.monotonic() - began, run.endpoint.protocol)
     return run
 

@@ -21,7 +21,7 @@ STARTS_PER_TICK = 100
 
 
 def tick() -> None:
-    """Start what is due, take up what died, send what nobody picked up. Safe at any time, and twice."""
+    """Start what is due, take up what died, send what no worker has claimed. Safe at any time, and twice."""
     _start_due()
     _take_up_dead()
     kept_replies.forget_old()

@@ -1,8 +1,8 @@
-"""Vendors that keep us waiting are read one at a time, so that they hold up nobody else.
+"""Vendors that keep us waiting are read one at a time, so that they do not hold up the others.
 
-A reading that hangs holds a worker's process until its deadline. Who hangs for the first time does so
-once; from then on it waits for its turn in the slow lane until a reading ends otherwise. Who hangs on
-page after page while others wait is put aside between two pages, and goes on in that lane.
+An enumeration that hangs holds a worker's process until its deadline. A vendor that hangs for the first time
+does so once; from then on it waits for its turn among the slow vendors until a run ends otherwise. A run that
+hangs on page after page while others wait is put aside between two pages, and goes on among them.
 docs/decisions/0020-slow-vendors.md says why it is done so.
 """
 
@@ -18,24 +18,24 @@ from catalog.models.runs import RunStatus, Trigger
 # What a run ends in whose vendor used up our patience; INCOMPLETE may say that it did so on a later page.
 WAITED = ("IDLE", "DEADLINE", "CONNECT_TIMEOUT", "INCOMPLETE")
 AT_ONCE = 1
-# Seconds: what a reading may take, and each reply to it, before it has to let others go first.
-PATIENCE, SLOW_REPLY = 10.0, 5.0
+# Seconds: what an enumeration may take, and each reply to it, before it has to let others go first.
+SLOW_RUN_SECONDS, SLOW_REPLY_SECONDS = 10.0, 5.0
 # Who was told to a worker so long ago found no free process.
 TOLD_BEFORE = timedelta(seconds=2)
-_LOCK = 7_301_204  # one number for this lane, among the advisory locks of the database
+_LOCK = 7_301_204  # one number for the slow vendors, among the advisory locks of the database
 IS_SLOW = Q(put_aside=True) | Q(endpoint__error_code__in=WAITED)
 
 
 def is_slow(run: Run) -> bool:
-    """The command line reads in a process of its own, and holds up nobody."""
+    """The command line reads in a process of its own, and holds up no other run."""
     return run.trigger != Trigger.COMMAND and (run.put_aside or run.endpoint.error_code in WAITED)
 
 
 def must_give_way(run: Run, seconds: float, replies: int) -> bool:
-    """Whether this reading has kept a process for so long, with so few replies, that others go first."""
+    """Whether this run has kept a process for so long, with so few replies, that others go first."""
     if run.trigger == Trigger.COMMAND or is_slow(run):
         return False
-    return replies > 0 and seconds > max(PATIENCE, replies * SLOW_REPLY) and _others_wait()
+    return replies > 0 and seconds > max(SLOW_RUN_SECONDS, replies * SLOW_REPLY_SECONDS) and _others_wait()
 
 
 def _others_wait() -> bool:
@@ -44,7 +44,7 @@ def _others_wait() -> bool:
 
 
 def may_start(run: Run) -> bool:
-    """Whether its lane is free. Called in the transaction that claims the run, so nobody else looks too."""
+    """Whether it is this vendor's turn. Called in the transaction that claims the run."""
     if not is_slow(run):
         return True
     with connection.cursor() as cursor:

@@ -81,7 +81,7 @@ class Assessed:
 
 @dataclass(slots=True)
 class Harvest:
-    """What one complete reading found, beside the staged tools. `respelt` are ids in other letters."""
+    """What one complete enumeration found, beside the staged tools. `respelt` are ids in other letters."""
 
     pages: int = 0
     seen: int = 0

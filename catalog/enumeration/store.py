@@ -98,7 +98,7 @@ def record(run: Run, harvest: Harvest) -> None:
 
 
 def _lock_tools(harvest: Harvest) -> None:
-    """All that are about to change, in the order in which everybody locks tools."""
+    """All that are about to change, in the order in which all transactions lock tools."""
     listed_before = [*harvest.missing, *harvest.returned, *harvest.unread, *harvest.respelt]
     changed = "UNION SELECT tool_pk FROM staged_tool" if harvest.changed else ""
     if listed_before or changed:
@@ -113,7 +113,7 @@ ORDER BY id FOR NO KEY UPDATE
 
 
 def _succeed(run: Run, harvest: Harvest) -> None:
-    """Last in the transaction, so that nobody who edits the endpoint waits for the merge."""
+    """Last in the transaction, so that an edit of the endpoint does not wait for the merge."""
     finish(
         run,
         status=RunStatus.SUCCEEDED,

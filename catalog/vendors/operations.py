@@ -31,7 +31,7 @@ from catalog.vendors import setting_values
 from core import slugs, unique_violations
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
-from core.outbound.sockets import complaint_about_authorities
+from core.outbound.sockets import authorities_problem
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -307,7 +307,7 @@ def _check_reach(endpoint: Endpoint) -> None:
         if not 1 <= getattr(endpoint, bound.field) <= bound.most:
             raise invalid(**{bound.field: f"Choose a number from 1 to {bound.most:,}."})
     endpoint.authorities = endpoint.authorities.strip()
-    if complaint := complaint_about_authorities(endpoint.authorities):
+    if complaint := authorities_problem(endpoint.authorities):
         raise invalid(authorities=complaint)
 
 

@@ -225,7 +225,7 @@ def keys_in(url: str) -> list[str]:
 
 
 def without_keys(url: str) -> str:
-    """To be shown again to whoever typed it: with neither a password nor a key in its query."""
+    """To be shown again to the user who typed it: with neither a password nor a key in its query."""
     address, mark, query = url.partition("?")
     scheme, slashes, rest = address.partition("://")
     host, slash, path = rest.partition("/")
@@ -296,7 +296,7 @@ def check_addresses(
 ) -> None:
     """Refuses the whole answer for one bad record: a mixed answer has no honest use.
 
-    The sentence is the same for every refusal, so that it tells nobody what lives at an address.
+    The sentence is the same for every refusal, so that it does not tell what lives at an address.
     """
     hosts = [sockaddr[0] for sockaddr in sockaddrs]
     if not hosts or not all(_permitted(str(host), port, policy, public=public) for host in hosts):

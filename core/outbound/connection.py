@@ -126,7 +126,7 @@ class Connection(HTTPConnection):
         self.sock = self._dialled = sock
 
     def abandon(self) -> None:
-        """Closes the socket at once; `close` leaves it to a reply that nobody may ever read to its end."""
+        """Closes the socket at once; `close` leaves it to a reply that may never be read to its end."""
         self.close()
         if self._dialled and (descriptor := self._dialled.detach()) != -1:
             os.close(descriptor)

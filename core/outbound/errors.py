@@ -1,6 +1,6 @@
 """What can go wrong between us and a vendor, in three kinds.
 
-The kind says who has to act: nobody yet (try later), a person here (fix the credential or the
+The kind says who has to act: no one yet (try later), a person here (fix the credential or the
 address), or the vendor (its reply broke its own protocol). `code` is stable and upper case, as in
 the table of hostile behaviours in docs/protocols.md; `message` is one sentence for an administrator
 and never holds a secret.

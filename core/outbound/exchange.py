@@ -73,7 +73,7 @@ def _start_of(parts: Sequence[bytes], secrets: Echoes) -> str:
 
 
 def glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> None:
-    """How a reply begins that is refused for its status, for whoever looks at the exchange."""
+    """How a reply begins that is refused for its status, for the recorded exchange."""
     budget.ends = min(budget.ends, time.monotonic() + GLIMPSE_SECONDS)
     size = 0
     with suppress(ProtocolError), in_our_words(budget):

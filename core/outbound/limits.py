@@ -61,7 +61,7 @@ class Budget:
         return min(left, at_most)
 
     def late(self) -> UnavailableError:
-        """Whoever was silent for half of the time hangs; whoever was not is slow."""
+        """A server that was silent for half of the time hangs; any other is slow."""
         if monotonic() - self._silent_since < self._long_silence:
             return UnavailableError("DEADLINE", f"{self.host} did not finish within {self.allotted:g} s.")
         if self.body:

@@ -65,8 +65,8 @@ def tls_context(authorities: str = "") -> ssl.SSLContext:
 MAX_AUTHORITIES_BYTES = 64 * KIB
 
 
-def complaint_about_authorities(pem: str) -> str:
-    """What is wrong with certificates that somebody wants to trust, in one sentence; empty: nothing."""
+def authorities_problem(pem: str) -> str:
+    """What is wrong with certificates that are to be trusted, in one sentence; empty: nothing."""
     if len(pem) > MAX_AUTHORITIES_BYTES:
         return f"Give certificates of up to {size_text(MAX_AUTHORITIES_BYTES)} together."
     if "PRIVATE KEY" in pem:

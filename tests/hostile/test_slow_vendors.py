@@ -116,8 +116,8 @@ def others(monkeypatch):
         return found[-1]
 
     monkeypatch.setattr(slow_vendors, "must_give_way", after_two_pages)
-    monkeypatch.setattr(slow_vendors, "PATIENCE", 0.0)
-    monkeypatch.setattr(slow_vendors, "SLOW_REPLY", 0.0)
+    monkeypatch.setattr(slow_vendors, "SLOW_RUN_SECONDS", 0.0)
+    monkeypatch.setattr(slow_vendors, "SLOW_REPLY_SECONDS", 0.0)
     monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.01)
     return found
 

@@ -75,7 +75,7 @@ def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Paramete
     ]
     members.unique([parameter.id for parameter in found], f"{where}.id")
     if is_input:
-        # Outputs of one name occur in the wild, and nobody has to choose between them.
+        # Outputs of one name occur in the wild, and no caller has to choose between them.
         members.unique([parameter.name for parameter in found], f"{where}.name")
     if sum([len(parameter.allowed_values) for parameter in found]) > MAX_VALUES:
         reason = f"“{where}” allow more than {MAX_VALUES:,} values; that is the limit."

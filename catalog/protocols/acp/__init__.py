@@ -338,7 +338,7 @@ def _signature(document: dict[str, Any]) -> Signature:
 
 
 def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
-    """A null for the properties, with them beside it, is in the protocol's own examples. Nobody can say
+    """A null for the properties, with them beside it, is in the protocol's own examples. It is unknown
     what it means, so that such a schema is one parameter that stands for the whole."""
     schema = specs.get(member)
     if schema is None:

@@ -1,7 +1,7 @@
 """Judges values by a vendor's JSON Schema, which may be broken, hostile or in any dialect.
 
 Nothing is fetched, patterns run in linear time, and a schema whose checking could take long is not
-checked. A rule that cannot be checked is left out and named, so that it stops nobody: the vendor
+checked. A rule that cannot be checked is left out and named, so that it refuses nothing wrongly: the vendor
 will judge by it anyway.
 """
 
@@ -218,7 +218,7 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without the rules that refuse more when others are left out: what remains must stop nobody wrongly."""
+    """Without the rules that refuse more when others are left out: the rest refuses nothing wrongly."""
     said = {keyword: value for keyword, value in schema.items() if keyword not in _REFUSING}
     if "patternProperties" in said:
         said.pop("additionalProperties", None)

@@ -189,7 +189,7 @@ def _page_in(answer: Answer, cursor: str) -> Page:
 
 
 def _in_words(error: RpcError, host: str) -> Exception:
-    """What an error that answers the list means for whoever connected this vendor."""
+    """What an error that answers the list means for the administrator who connected this vendor."""
     if error.number == METHOD_NOT_FOUND:
         return RefusedError("NO_TOOL_LIST", f"{host} speaks MCP, but offers no tools.")
     if error.number == INTERNAL_ERROR:
@@ -289,7 +289,7 @@ def _standard_form(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first_icon(document: Mapping[str, Any]) -> str:
-    """An address that nobody here asks; it is shown as text."""
+    """An address that is never asked; it is shown as text."""
     icons = document.get("icons")
     icon = icons[0] if isinstance(icons, list) and icons else None
     src = icon.get("src") if isinstance(icon, dict) else None

@@ -116,7 +116,7 @@ class Wire:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the session at the vendor, unless nobody there answers or nobody here wants to wait."""
+        """Ends the session at the vendor, unless the vendor does not answer or the time is over."""
         wanted = (GeneratorExit, RefusedError, ProtocolViolationError)
         if kind is None or issubclass(kind, wanted):
             self._close()

@@ -50,7 +50,7 @@ class UnusableArgumentError(Exception):
 def base_of(document: Mapping[str, Any], root: str) -> str:
     """The address that calls go to, as the document says it; `root` is where the document was read.
 
-    Raises RefusedError when that is another server, where nobody here said that calls may go.
+    Raises RefusedError when that is another server, to which no administrator has allowed calls.
     """
     servers = document.get("servers")
     first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], dict) else {}

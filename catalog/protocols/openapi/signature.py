@@ -226,7 +226,7 @@ def _texts(reading: _Reading) -> dict[str, Any]:
 
 
 def _read_parameters(reading: _Reading) -> None:
-    """Whoever comes first keeps the plain name, so a path never loses its own to a header."""
+    """The first one keeps the plain name, so a path never loses its own to a header."""
     ordered = sorted(enumerate(reading.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
     for number, parameter in ordered:
         if is_sent(parameter):

@@ -162,7 +162,7 @@ class OXP(Protocol):
         state: Mapping[str, Any],
         answers: Mapping[str, Any],
     ) -> Outcome:
-        """The same call once more, under the same id: whoever ran it already may answer from memory."""
+        """The same call once more, under the same id: a vendor that ran it already may answer from memory."""
         request = dict(state["request"])
         if user := answers.get("user_id"):
             request["context"] = {"user_id": user}

@@ -173,11 +173,11 @@ def test_workers_lines_carry_the_number_of_the_request(process_environment, tmp_
         assert answer.status_code in (201, 202), answer.content
         run = Run.objects.get(endpoint=good)
         deadline = time.monotonic() + PATIENCE
-        while "reading ended" not in log.read_text():
+        while "enumeration ended" not in log.read_text():
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    ended = next(line for line in lines if line["message"].startswith("reading ended"))
+    ended = next(line for line in lines if line["message"].startswith("enumeration ended"))
     assert ended["request_id"] == "number-of-this-test"
     assert (ended["user_id"], ended["run_id"], ended["endpoint_id"]) == (admin.pk, run.pk, good.pk)
     assert ended["task"] == "catalog.tasks.enumerate_endpoint"
