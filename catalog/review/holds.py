@@ -127,7 +127,21 @@ def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None
     """Hold or block versions that are recorded already. New tools, of which there may be many, in one go."""
     if not caught:
         return
-    Finding.objects.bulk_create([_told(endpoint, run, each) for each in caught], ignore_conflicts=True)
+    found = [
+        Finding(
+            endpoint=endpoint,
+            tool_id=each.tool,
+            version_id=each.version,
+            run=run,
+            code=HELD,
+            severity=each.stop.severity,
+            subject=each.digest,
+            message=f"{each.named} {each.stop.says}",
+            state=each.stop.state,
+        )
+        for each in caught
+    ]
+    Finding.objects.bulk_create(found, ignore_conflicts=True)
     # Some may have been decided about before, when this is not the first time.
     stored = ToolVersion.objects.filter(pk__in=[each.version for each in caught])
     versions = list(review_states(stored.only("tool", "digest")))
@@ -142,17 +156,3 @@ def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None
     ):
         if tool.current:
             keep_out(tool, tool.current)
-
-
-def _told(endpoint: Endpoint, run: Run | None, caught: Caught) -> Finding:
-    return Finding(
-        endpoint=endpoint,
-        tool_id=caught.tool,
-        version_id=caught.version,
-        run=run,
-        code=HELD,
-        severity=caught.stop.severity,
-        subject=caught.digest,
-        message=f"{caught.named} {caught.stop.says}",
-        state=caught.stop.state,
-    )

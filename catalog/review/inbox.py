@@ -5,7 +5,7 @@ stand together, so that a reviewer can read and decide them in one go.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -88,14 +88,11 @@ def waiting() -> Waiting:
     found: dict[Group, list[int]] = {}
     for pk, severity, code, slug, _ in rows:
         found.setdefault(Group(severity, slug, causes.cause_of(code)), []).append(pk)
-    return Waiting({group: found[group] for group in _sorted(found, names)}, names)
-
-
-def _sorted(groups: Iterable[Group], names: dict[str, str]) -> list[Group]:
-    return sorted(
-        groups,
+    order = sorted(
+        found,
         key=lambda each: (_RANK[each.severity], names[each.vendor], each.vendor, _CAUSE_RANK[each.cause]),
     )
+    return Waiting({group: found[group] for group in order}, names)
 
 
 @cache

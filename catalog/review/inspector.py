@@ -112,19 +112,24 @@ def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
     before = predecessors(row[0] for row in rows if row[-1] > 1)
     held = ToolVersion.objects.filter(pk__in=set(before.values()))
     texts = dict(held.values_list("pk", "signature").order_by())
-    return [_inspected(row, texts.get(before.get(row[0], 0), "")) for row in rows]
-
-
-def _inspected(row: tuple[Any, ...], before: str) -> _Inspected:
-    version, tool, digest, label, rewrite, seen, is_listed, text, kept, _ = row
-    read = normal_form.from_json(text)
-    previous = normal_form.from_json(before) if before else None
-    name = version_name(label, rewrite, seen) if label else ""
-    judged = kept_alarms(kept)
-    alarms = assess(None, Offer(read)).alarms if judged is None else judged
-    return _Inspected(
-        version, tool, digest, name, bool(is_listed), read, previous, list(alarms), len(judged or ())
-    )
+    found = []
+    for version, tool, digest, label, rewrite, seen, is_listed, text, kept, _ in rows:
+        read, against = normal_form.from_json(text), texts.get(before.get(version, 0))
+        judged = kept_alarms(kept)
+        found.append(
+            _Inspected(
+                version=version,
+                tool=tool,
+                digest=digest,
+                says_version=version_name(label, rewrite, seen) if label else "",
+                is_listed=bool(is_listed),
+                signature=read,
+                before=normal_form.from_json(against) if against else None,
+                alarms=list(assess(None, Offer(read)).alarms if judged is None else judged),
+                judged=len(judged or ()),
+            )
+        )
+    return found
 
 
 @transaction.atomic

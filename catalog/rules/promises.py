@@ -55,19 +55,14 @@ def broken(update: Update, promised: Collection[str]) -> Iterator[Breach]:
     """What is wrong about a changed tool. `DRIFT`, a change under the old label, is raised by the merge."""
     if update.new_label != update.old_label:
         if update.comparison.class_ == "breaking":
-            yield _breaking(update)
+            after = update.new_label or "has a new version that"
+            used = update.old_label or "the one before"
+            message = f"{_named(update.new.name)} {after} breaks agents that use {used}: "
+            yield Breach("BREAKING", "medium", update.digest, message + _reasons(update, ("breaking",)))
     elif not update.new_label:
         yield from _changed(update)
     if "stable_ids" in promised and (renumbered := _renumbered(update.old, update.new)):
         yield _new_ids(update, renumbered)
-
-
-def _breaking(update: Update) -> Breach:
-    after = update.new_label or "has a new version that"
-    message = (
-        f"{_named(update.new.name)} {after} breaks agents that use {update.old_label or 'the one before'}: "
-    )
-    return Breach("BREAKING", "medium", update.digest, message + _reasons(update, ("breaking",)))
 
 
 def _changed(update: Update) -> Iterator[Breach]:

@@ -25,7 +25,10 @@ def free_text(signature: Signature, before: Signature | None) -> Alarm | None:
         for each in signature.inputs
         if _must_be_written(each)
         and each.name not in known
-        and (_is_sink(each.name) or (before is not None and not each.description.strip()))
+        and (
+            re.sub(r"[^a-z]", "", each.name.lower()) in NAMES
+            or (before is not None and not each.description.strip())
+        )
     ]
     if not asked:
         return None
@@ -37,7 +40,3 @@ def free_text(signature: Signature, before: Signature | None) -> Alarm | None:
 
 def _must_be_written(parameter: Parameter) -> bool:
     return parameter.required and parameter.type == "string"
-
-
-def _is_sink(name: str) -> bool:
-    return re.sub(r"[^a-z]", "", name.lower()) in NAMES
