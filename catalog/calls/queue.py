@@ -221,7 +221,7 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
 
 
 def _refuse_too_many(call: Call, actor: User) -> None:
-    """Counts behind a lock, or calls that come at once would each be counted before the others are there."""
+    # Counted behind a lock, or calls that come at once would each be counted before the others are there.
     if call.token_id is not None:
         keys = ApiToken.objects.select_for_update(no_key=True).filter(pk=call.token_id)
         most, whose = keys.values_list("calls_at_once", flat=True).get(), "with this key"

@@ -61,7 +61,7 @@ def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Findi
 
 
 def _come_back(run: Run) -> Iterable[Finding]:
-    """Matched here and not in the database, whose guess of how many have just gone is from before."""
+    # Matched here and not in the database, whose planner still counts the withdrawn tools as before the run.
     tools = Tool.objects.filter(endpoint=run.endpoint_id)
     gone = dict(tools.filter(status=ToolStatus.WITHDRAWN).values_list("name", "tool_id").order_by("pk"))
     if not gone:

@@ -77,7 +77,7 @@ def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
 
 
 def _index() -> None:
-    """A broker that is away delays it: the search index follows once a minute by itself."""
+    # Without a broker the message is lost, and the search index follows within a minute by itself.
     task_dispatch.give(partial(current_app.send_task, INDEX), "the search index")
 
 

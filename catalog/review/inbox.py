@@ -82,7 +82,7 @@ def decisions(asked: Question) -> FindingQuerySet:
 
 
 def waiting() -> Waiting:
-    """In one query, whose rows are small: counting, grouping and sorting thousands takes milliseconds."""
+    # In one query, whose rows are small: counting, grouping and sorting thousands takes milliseconds.
     rows = sorted(_waiting_rows().rows(), reverse=True)
     names = {slug: name for *_, slug, name in rows}
     found: dict[Group, list[int]] = {}

@@ -181,7 +181,7 @@ def _inspect(
 
 
 def _finding(endpoint: Endpoint, run: Run | None, row: _Inspected, alarm: Alarm) -> Finding:
-    """An alarm of low severity, or about what the vendor no longer lists, is noted and needs no decision."""
+    # An alarm of low severity, or about what the vendor no longer lists, is noted and needs no decision.
     is_waiting = alarm.severity != "low" and row.is_listed
     return Finding(
         endpoint=endpoint,

@@ -81,7 +81,7 @@ def catch_up() -> None:
 
 
 def _index(endpoint: int) -> None:
-    """A broker that is away delays it: the search index follows once a minute by itself."""
+    # Without a broker the message is lost, and the search index follows within a minute by itself.
     task_dispatch.give(partial(current_app.send_task, INDEX, args=[endpoint]), "the search index")
 
 

@@ -337,7 +337,7 @@ def type_of(value: object) -> str:
 
 
 def same_json(one: object, other: object) -> bool:
-    """To Python, 1 and true are equal."""
+    # To Python, 1 and true are equal.
     return one is other or canonical(one) == canonical(other)
 
 

@@ -132,7 +132,7 @@ def _rest_of(side: Side) -> str:
 
 
 def _same_values(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> bool:
-    """To Python, 1 and true are equal."""
+    # To Python, 1 and true are equal.
     return all(
         _same_default(one, other) and same_json([one.schema, one.rest], [other.schema, other.rest])
         for one, other in zip(old, new, strict=True)

@@ -80,7 +80,7 @@ def _firing(reading: _Reading) -> list[TextRule]:
 
 
 def _holds(text: str, needs: Iterable[str]) -> bool:
-    """A plain loop, because this runs some eighty times for every tool."""
+    # A plain loop, because this runs some eighty times for every tool.
     for need in needs:  # noqa: SIM110
         if need in text:
             return True
