@@ -1,4 +1,4 @@
-"""Reading 5,000 signatures of 1.7 KB from a vendor on loopback: new, unchanged, and answered with 304.
+"""Reading 5,000 signatures of 1.8 KB from a vendor on loopback: new, unchanged, and answered with 304.
 
 The floors do the same work as barely as Python allows: fetch, decode, digest, COPY and one merge with
 live search indexes; and for unchanged tools fetch, decode, digest and one comparison in memory. They

@@ -1,6 +1,8 @@
-"""The vendor that benchmarks read: 5,000 signatures of 1.7 KB in pages of 100, made before the first request.
+"""The vendor that benchmarks read: 5,000 signatures of 1.8 KB in pages of 100, made before the first request.
 
-Prints its port. Below /tagged it sends ETags and answers 304.
+Every fourth tool has quotation marks, line breaks, tabs and backslashes in its texts, as real ones do: JSON
+and COPY escape them, in the product and in the floor alike. Prints its port. Below /tagged it sends ETags
+and answers 304.
 """
 
 import hashlib
@@ -20,7 +22,10 @@ WORDS = (
 
 def tool(number: int, dice: random.Random) -> dict[str, Any]:
     def text(words: int) -> str:
-        return " ".join(dice.choices(WORDS, k=words)).capitalize() + "."
+        said = dice.choices(WORDS, k=words)
+        if number % 4 == 0:
+            said[1::12] = [f'"{word}"\n\t- \\{word}' for word in said[1::12]]
+        return " ".join(said).capitalize() + "."
 
     inputs = [
         {"id": f"p{n}", "name": f"{word}_{n}", "type": "string", "description": text(16), "required": n == 0}
