@@ -78,11 +78,11 @@ class PageTimeOutput(serializers.Serializer[report_card.PageTime]):
 
 
 class ReportCardOutput(serializers.Serializer[report_card.ReportCard]):
-    """Counts of readings since `since`; what was rejected and odd is of the last ones."""
+    """Counts of enumeration runs since `since`; `rejected` and `oddities` are of each endpoint's last one."""
 
     promises = KeptOutput(many=True)
     since = serializers.DateTimeField(allow_null=True)
-    readings = serializers.IntegerField()
+    runs = serializers.IntegerField()
     succeeded = serializers.IntegerField()
     availability = serializers.FloatField(allow_null=True, help_text="In percent.")
     page_ms = PageTimeOutput(allow_null=True)

@@ -1,7 +1,7 @@
 """How a vendor has done lately: what it promised and kept, whether and how fast it answered, what it changed.
 
-Everything about readings covers the same time: the last 30 days, of each endpoint at most the last
-thousand readings, so that the card costs the same however long a vendor is known.
+Everything about enumeration runs covers the same time: the last 30 days, of each endpoint at most the last
+thousand runs, so that the card costs the same however long a vendor is known.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from catalog.rules.promises import CODES, PROMISES
 
 NOTES_SHOWN = 6
 
-READINGS = """
+RUNS = """
 SELECT count(*), count(*) FILTER (WHERE r.status = 'succeeded'), coalesce(sum(r.added), 0),
     coalesce(sum(r.changed), 0), coalesce(sum(r.withdrawn), 0), min(r.finished_at),
     percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY r.page_ms)
@@ -59,11 +59,11 @@ class PageTime:
 
 @dataclass(frozen=True, slots=True)
 class ReportCard:
-    """`since` is when the first of the `readings` ended; `rejected` and `oddities` are of the last ones."""
+    """`since` is when the first of the `runs` ended; `rejected` and `oddities` are of the last ones."""
 
     promises: tuple[Kept, ...]
     since: datetime | None
-    readings: int
+    runs: int
     succeeded: int
     page_ms: PageTime | None
     added: int
@@ -78,14 +78,14 @@ class ReportCard:
 
     @property
     def availability(self) -> float | None:
-        """In percent. Rounded down, because 100 is to mean that every reading succeeded."""
-        return self.succeeded * 1000 // self.readings / 10 if self.readings else None
+        """In percent. Rounded down, because 100 is to mean that every run succeeded."""
+        return self.succeeded * 1000 // self.runs / 10 if self.runs else None
 
 
 def of(vendor: Vendor) -> ReportCard:
     with connection.cursor() as cursor:
-        cursor.execute(READINGS, [vendor.pk])
-        readings, succeeded, added, changed, withdrawn, since, times = cursor.fetchone()
+        cursor.execute(RUNS, [vendor.pk])
+        runs, succeeded, added, changed, withdrawn, since, times = cursor.fetchone()
     ofs = Run.objects.filter(endpoint=OuterRef("pk"), status=RunStatus.SUCCEEDED).order_by("-pk").values("pk")
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None).order_by()
     last_runs = endpoints.annotate(last=Subquery(ofs[:1])).values("last")
@@ -93,7 +93,7 @@ def of(vendor: Vendor) -> ReportCard:
     return ReportCard(
         promises=_promises(vendor),
         since=since,
-        readings=readings,
+        runs=runs,
         succeeded=succeeded,
         page_ms=PageTime(*(round(time) for time in times)) if times else None,
         added=added,
@@ -121,10 +121,10 @@ def _promises(vendor: Vendor) -> tuple[Kept, ...]:
     return tuple(kept)
 
 
-def _oddities(readings: list[list[dict[str, Any]]]) -> tuple[Oddity, ...]:
+def _oddities(notes_of_runs: list[list[dict[str, Any]]]) -> tuple[Oddity, ...]:
     """The most frequent ones, with an example of each."""
     found: dict[str, Oddity] = {}
-    for note in (note for notes in readings for note in notes):
+    for note in (note for of_run in notes_of_runs for note in of_run):
         known = found.get(note["code"])
         count = int(note["count"]) + (known.count if known else 0)
         found[note["code"]] = Oddity(note["code"], note["message"], count)

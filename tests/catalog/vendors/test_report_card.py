@@ -34,21 +34,21 @@ def endpoint():
     return make_endpoint(vendor=make_vendor(slug="fairweather"))
 
 
-def test_a_vendor_without_readings_has_an_empty_card(endpoint):
+def test_a_vendor_without_runs_has_an_empty_card(endpoint):
     card = report_card.of(endpoint.vendor)
-    assert (card.readings, card.availability, card.page_ms, card.since) == (0, None, None, None)
+    assert (card.runs, card.availability, card.page_ms, card.since) == (0, None, None, None)
     assert card.kept == len(card.promises) == 5
     assert report_card.of(make_vendor()).promises == ()
 
 
-def test_readings_of_the_last_month_are_counted(endpoint):
+def test_runs_of_the_last_month_are_counted(endpoint):
     read(endpoint, added=5, changed=2)
     read(endpoint, changed=1, withdrawn=1)
     read(endpoint, "failed", pages=0)
     read(endpoint, "failed", pages=0, ago=timedelta(days=31))
     Run.objects.create(endpoint=endpoint, status="running", started_at=timezone.now())
     card = report_card.of(endpoint.vendor)
-    assert (card.readings, card.succeeded, card.availability) == (3, 2, 66.6)
+    assert (card.runs, card.succeeded, card.availability) == (3, 2, 66.6)
     assert (card.added, card.changed, card.withdrawn) == (5, 3, 1)
 
 
@@ -80,7 +80,7 @@ def test_breaches_are_counted_by_promise(endpoint):
     assert card.promises[0].last_at == last.raised_at
 
 
-def test_what_was_odd_comes_from_the_last_good_reading_of_each_endpoint(endpoint):
+def test_what_was_odd_comes_from_the_last_good_run_of_each_endpoint(endpoint):
     read(endpoint, rejected=9, notes=[{"code": "OLD", "message": "It was.", "count": 1}])
     read(endpoint, rejected=1, notes=[{"code": "NOT_A_UUID", "message": "It is none.", "count": 2}])
     read(endpoint, "failed", rejected=7)
@@ -97,7 +97,7 @@ def test_removed_endpoints_no_longer_count(endpoint):
     endpoint.removed_at = timezone.now()
     endpoint.save()
     card = report_card.of(endpoint.vendor)
-    assert (card.readings, card.rejected, card.promises) == (0, 0, ())
+    assert (card.runs, card.rejected, card.promises) == (0, 0, ())
 
 
 def test_the_card_costs_the_same_however_much_there_is(endpoint, django_assert_num_queries):
@@ -112,7 +112,7 @@ def test_the_api_gives_the_card_with_the_vendor(designer_api, endpoint):
     read(endpoint, seconds=0.25, changed=3)
     told(make_tool(endpoint=endpoint), "BREAKING")
     card = designer_api.get("/api/v1/vendors/fairweather/").json()["report_card"]
-    assert (card["readings"], card["availability"], card["changed"]) == (1, 100.0, 3)
+    assert (card["runs"], card["availability"], card["changed"]) == (1, 100.0, 3)
     assert card["page_ms"] == {"median": 250, "p95": 250}
     broken = [promise for promise in card["promises"] if promise["breaches"]]
     assert [(promise["promise"], promise["says"]) for promise in broken] == [
@@ -127,7 +127,7 @@ def test_the_page_says_it_in_words(client, endpoint):
     read(endpoint, seconds=1.5, rejected=4, notes=[{"code": "ODD", "message": "“a<b” is odd.", "count": 7}])
     told(make_tool(endpoint=endpoint), "DRIFT")
     said = text_of(client.get("/vendors/fairweather/"))
-    assert "1 reading since" in said
+    assert "1 run since" in said
     for words in ("100 %", "1.5 s", "Broken once", "4 of 5 kept", "“a<b” is odd."):
         assert words in said, words
 
