@@ -70,7 +70,10 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "is_off",
-                    models.BooleanField(default=False, help_text="It is looked at only when somebody asks."),
+                    models.BooleanField(
+                        default=False,
+                        help_text="A second look is made only when an administrator asks for one.",
+                    ),
                 ),
                 ("due_at", models.DateTimeField()),
                 ("attempt", models.PositiveIntegerField(default=0)),

@@ -36,7 +36,9 @@ class SecondLook(models.Model):
     endpoint = models.OneToOneField(
         Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="second_look"
     )
-    is_off = models.BooleanField(default=False, help_text="It is looked at only when somebody asks.")
+    is_off = models.BooleanField(
+        default=False, help_text="A second look is made only when an administrator asks for one."
+    )
     due_at = models.DateTimeField()
     attempt = models.PositiveIntegerField(default=0)
     tries = models.PositiveSmallIntegerField(default=0)
