@@ -14,8 +14,8 @@ from demo.published_tools import PublishedTools
 from demo.signatures import Tool, wire
 from demo.web import HTML, Request, Response, Server, as_json, if_changed, whole_number
 
-DEFAULT_PAGE = 25
-LARGEST_PAGE = 100
+DEFAULT_PAGE_SIZE = 25
+MAX_PAGE_SIZE = 100
 
 T = TypeVar("T")
 
@@ -150,10 +150,10 @@ def page_of(
     rest: Sequence[T], request: Request, cursor: Callable[[T], str]
 ) -> tuple[Sequence[T], dict[str, object]]:
     """The first items of `rest`, and the paging member; the cursor is that of the last item shown."""
-    asked = whole_number(request.query.get("pageLimit") or str(DEFAULT_PAGE))
+    asked = whole_number(request.query.get("pageLimit") or str(DEFAULT_PAGE_SIZE))
     if not asked:
         raise RequestError(400, "bad_page_limit", "pageLimit must be a whole number from 1 on.")
-    limit = min(asked, LARGEST_PAGE)
+    limit = min(asked, MAX_PAGE_SIZE)
     more = {"next": cursor(rest[limit - 1])} if len(rest) > limit else {}
     return rest[:limit], {"pageLimit": limit, **more}
 

@@ -16,7 +16,7 @@ from demo import Vendor, page
 from demo.agency import AGENTS, Agent, Failure, Question, Result, Step
 from demo.web import HTML, Request, Response, Server, as_json
 
-KEPT_RUNS = 500
+MAX_KEPT_RUNS = 500
 EVENTS = "text/event-stream"
 TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
 LIMITS = {"limit": (1, 1000, 10), "offset": (0, 1_000_000, 0)}
@@ -191,7 +191,7 @@ class AcpApi:
         run = Run(agent, creation)
         check(run.config, agent.specs["config"], "config")
         self.runs[run.run_id] = run
-        while len(self.runs) > KEPT_RUNS:
+        while len(self.runs) > MAX_KEPT_RUNS:
             self.runs.popitem(last=False)
         run.take(agent.start(run.given, run.config))
         return run

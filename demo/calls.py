@@ -6,7 +6,7 @@ from datetime import date, time
 from demo.signatures import Edition, Parameter, Tool
 
 # What the protocol takes as the largest int when a tool names none.
-LARGEST_INT = 65535
+DEFAULT_MAX_INT = 65535
 
 PYTHON_TYPES = {"int": (int, "a whole number"), "boolean": (bool, "true or false")}
 
@@ -89,7 +89,7 @@ def _complaint(parameter: Parameter, value: object) -> str:
 
 
 def _complaint_about_number(parameter: Parameter, value: int) -> str:
-    high = LARGEST_INT if parameter.high is None else parameter.high
+    high = DEFAULT_MAX_INT if parameter.high is None else parameter.high
     if parameter.low is not None and value < parameter.low:
         return f"must be at least {parameter.low}"
     return f"must be at most {high}" if value > high else ""

@@ -19,7 +19,7 @@ PATH = "/mcp"
 MODERN = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 PAGE_SIZE = 5
-MOST_SESSIONS = 1000
+MAX_SESSIONS = 1000
 STREAM = "text/event-stream"
 META = "io.modelcontextprotocol/"
 STATUSES = {-32601: HTTPStatus.NOT_FOUND}
@@ -106,7 +106,7 @@ class McpApi:
         raise RpcError(-32601, f"There is no method {method} here.")
 
     def _opened(self, message: Mapping[str, Any]) -> Response:
-        while len(self.sessions) >= MOST_SESSIONS:
+        while len(self.sessions) >= MAX_SESSIONS:
             self.sessions.pop(next(iter(self.sessions)), None)
         session = secrets.token_urlsafe(16)
         self.sessions[session] = None

@@ -26,9 +26,15 @@ from demo.web import HTML, Api, Request, Response, as_json
 CLIENT_ID, CLIENT_SECRET = "pegboard", "fair-weather-friends"
 SCOPES = ("forecasts", "warnings")
 PREFIX = "/members"
-LIFE = 120  # seconds
-CODE_LIFE = 60
-TOLD_AGAIN = ("client_name", "redirect_uris", "grant_types", "response_types", "token_endpoint_auth_method")
+TOKEN_SECONDS = 120  # seconds
+CODE_SECONDS = 60
+ECHOED_METADATA = (
+    "client_name",
+    "redirect_uris",
+    "grant_types",
+    "response_types",
+    "token_endpoint_auth_method",
+)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 CONSENT = """<!doctype html>
@@ -140,7 +146,7 @@ class Membership:
                 asked["code_challenge"],
                 asked.get("resource", ""),
                 scope or " ".join(SCOPES),
-                time.monotonic() + CODE_LIFE,
+                time.monotonic() + CODE_SECONDS,
             )
         shared = {"state": asked.get("state", ""), "iss": _base(request)}
         text = CONSENT.format(
@@ -183,7 +189,7 @@ class Membership:
         made = {"client_id": f"guest-{secrets.token_hex(4)}", "client_secret": secrets.token_urlsafe(24)}
         with self.lock:
             self.clients[made["client_id"]] = made["client_secret"]
-        told = {name: asked[name] for name in TOLD_AGAIN if name in asked}
+        told = {name: asked[name] for name in ECHOED_METADATA if name in asked}
         return as_json(told | made | {"client_secret_expires_at": 0}, HTTPStatus.CREATED)
 
     def _revoked(self, request: Request) -> Response:
@@ -217,8 +223,13 @@ class Membership:
         access = secrets.token_urlsafe(24)
         now = time.monotonic()
         self.access = {token: held for token, held in self.access.items() if held[0] > now}
-        self.access[access] = now + LIFE, sign_in
-        document = {"access_token": access, "token_type": "Bearer", "expires_in": LIFE, "scope": scope}
+        self.access[access] = now + TOKEN_SECONDS, sign_in
+        document = {
+            "access_token": access,
+            "token_type": "Bearer",
+            "expires_in": TOKEN_SECONDS,
+            "scope": scope,
+        }
         if sign_in:
             document["refresh_token"] = sign_in.current = secrets.token_urlsafe(24)
             self.refresh[sign_in.current] = sign_in

@@ -17,7 +17,7 @@ from demo.published_tools import PublishedTools
 from demo.signatures import Edition, Parameter, Tool
 from demo.web import HTML, Request, Response, Server, as_json, if_changed
 
-KEPT_CALLS = 1000
+MAX_KEPT_CALLS = 1000
 TYPES = {"int": "integer", "boolean": "boolean", "enum": "string", "string": "string"}
 VERSION = re.compile(r"(?:@([0-9]{1,9})(?:\.([0-9]{1,9})\.([0-9]{1,9}))?)?")
 GRANT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{vendor}</title>
@@ -110,7 +110,7 @@ class OxpApi:
         with self.lock:
             if call_id not in self.calls:
                 self.calls[call_id] = self._run(tool, version, given)
-                while len(self.calls) > KEPT_CALLS:
+                while len(self.calls) > MAX_KEPT_CALLS:
                     self.calls.popitem(last=False)
             result = {"call_id": call_id, **self.calls[call_id]}
         return as_json({"result": result} if self.wraps else result)

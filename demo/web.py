@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from demo import Vendor
 
-LARGEST_BODY = 64 * 1024
+MAX_BODY_BYTES = 64 * 1024
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
 IDLE_SECONDS = 60
@@ -111,10 +111,10 @@ class Connection(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         length = whole_number(self.headers.get("Content-Length", "0"))
-        if "Transfer-Encoding" in self.headers or length is None or length > LARGEST_BODY:
+        if "Transfer-Encoding" in self.headers or length is None or length > MAX_BODY_BYTES:
             # The body stays unread, so the connection cannot be used again.
             self.close_connection = True
-            message = f"Send a Content-Length of at most {LARGEST_BODY} bytes."
+            message = f"Send a Content-Length of at most {MAX_BODY_BYTES} bytes."
             self._send(
                 as_json({"code": "bad_length", "message": message}, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             )

@@ -11,7 +11,7 @@ from designer.models import Agent, KeyAgent
 from people import api_keys, audit
 from people.models import CALLS_AT_ONCE, ApiToken, User
 
-MOST_AGENTS = 50
+MAX_AGENTS = 50
 
 
 @transaction.atomic
@@ -27,8 +27,8 @@ def issue(
 ) -> tuple[ApiToken, str]:
     """The row and the key itself, which is not kept anywhere. With `agents` it reaches these alone."""
     named = list(dict.fromkeys(agents))
-    if len(named) > MOST_AGENTS:
-        message = f"Name at most {MOST_AGENTS} agents."
+    if len(named) > MAX_AGENTS:
+        message = f"Name at most {MAX_AGENTS} agents."
         raise DomainError("invalid", message, fields={"agents": message})
     key, plain = api_keys.issue(
         owner,

@@ -14,8 +14,8 @@ from people import audit, teams
 from people.audit import edit_conflicts
 from people.models import Team, User
 
-LONGEST_NAME = 120
-LONGEST_DESCRIPTION = 4_000
+MAX_NAME_LENGTH = 120
+MAX_DESCRIPTION_LENGTH = 4_000
 
 
 class Changes(TypedDict, total=False):
@@ -130,10 +130,10 @@ def facts(agent: Agent) -> dict[str, Any]:
 def _apply(agent: Agent, changes: Changes) -> None:
     if "name" in changes:
         agent.name = changes["name"].strip()
-        if why := display_names.why_not(agent.name, LONGEST_NAME):
+        if why := display_names.why_not(agent.name, MAX_NAME_LENGTH):
             raise DomainError("invalid", "An agent cannot be called so.", fields={"name": why})
     if "description" in changes:
-        agent.description = checked(changes["description"], field="description", limit=LONGEST_DESCRIPTION)
+        agent.description = checked(changes["description"], field="description", limit=MAX_DESCRIPTION_LENGTH)
     if "parent" in changes:
         agent.parent = _checked_parent(agent, changes["parent"])
 

@@ -21,14 +21,14 @@ from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from people.forms import OperationForm
 
-MOST_CHOICES = 200
-LONGEST_TYPED = 256 * 1024
-LONGEST_HINT = 600
-LINE = 255  # characters that are typed on one line
-WHOLE = "json"
+MAX_CHOICES = 200
+MAX_INPUT_LENGTH = 256 * 1024
+MAX_HINT_LENGTH = 600
+MAX_LINE_LENGTH = 255  # characters that are typed on one line
+JSON_FIELD = "json"
 NOT_GIVEN = object()
 
-FORMATS = {
+FORMAT_HINTS = {
     "date": "A date, such as 2027-03-09.",
     "time": "A time, such as 14:30:00Z.",
     "date-time": "A date and time, such as 2027-03-09T14:30:00Z.",
@@ -58,16 +58,16 @@ class ArgumentsForm(OperationForm):
         super().__init__(*args, initial=initial, **kwargs)
         for n, parameter in enumerate(signature.inputs):
             self.fields[_field(n)] = _form_field(parameter, given)
-        self.fields[WHOLE] = forms.CharField(
+        self.fields[JSON_FIELD] = forms.CharField(
             required=False,
             strip=False,
-            max_length=LONGEST_TYPED,
+            max_length=MAX_INPUT_LENGTH,
             label="All inputs as one JSON object",
             help_text="If this holds anything, it counts instead of the fields above.",
             widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
         )
         if given and not self._would_send(given):
-            self.initial[WHOLE] = json.dumps(given, ensure_ascii=False, indent=2)
+            self.initial[JSON_FIELD] = json.dumps(given, ensure_ascii=False, indent=2)
 
     def _would_send(self, given: Mapping[str, Any]) -> bool:
         """Whether the fields, as a browser sends them untouched, come back as what was given."""
@@ -96,7 +96,9 @@ class ArgumentsForm(OperationForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        self.arguments = self._whole(cleaned) if cleaned.get(WHOLE, "").strip() else self._by_field(cleaned)
+        self.arguments = (
+            self._whole(cleaned) if cleaned.get(JSON_FIELD, "").strip() else self._by_field(cleaned)
+        )
         if refusal := outcomes.refusal(self.signature, self.arguments):
             error = refusal.error or {}
             self.refuse(DomainError(error["code"], error["message"], fields=dict(error.get("fields", {}))))
@@ -119,22 +121,22 @@ class ArgumentsForm(OperationForm):
 
     def _whole(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            document = strict_json.loads(cleaned[WHOLE].encode(errors="surrogatepass"))
+            document = strict_json.loads(cleaned[JSON_FIELD].encode(errors="surrogatepass"))
         except ProtocolViolationError as error:
-            self.add_error(WHOLE, f"This is not JSON that can be read: {_about_input(error)}")
+            self.add_error(JSON_FIELD, f"This is not JSON that can be read: {_about_input(error)}")
             return {}
         if isinstance(document, dict):
             return document
-        self.add_error(WHOLE, "Write one object: {…}.")
+        self.add_error(JSON_FIELD, "Write one object: {…}.")
         return {}
 
     def refuse(self, error: DomainError) -> None:
         """Sentences about inputs go to their fields, unless a field has one of its own already."""
-        if WHOLE in self.errors:
+        if JSON_FIELD in self.errors:
             return
-        if self.cleaned_data.get(WHOLE, "").strip():
+        if self.cleaned_data.get(JSON_FIELD, "").strip():
             for name, why in error.fields.items():
-                self.add_error(WHOLE, _sentence(name, why))
+                self.add_error(JSON_FIELD, _sentence(name, why))
             return
         places = {parameter.name: _field(n) for n, parameter in enumerate(self.signature.inputs)}
         for name, why in error.fields.items():
@@ -168,9 +170,9 @@ def _form_field(parameter: Parameter, given: Mapping[str, Any]) -> forms.Field:
     }
     if parameter.type == "boolean":
         return _boolean(parameter, facts)
-    if 0 < len(parameter.allowed_values) <= MOST_CHOICES:
+    if 0 < len(parameter.allowed_values) <= MAX_CHOICES:
         return forms.CharField(widget=forms.Select(choices=_choices(parameter, given)), **facts)
-    return forms.CharField(strip=False, max_length=LONGEST_TYPED, widget=_widget(parameter), **facts)
+    return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_widget(parameter), **facts)
 
 
 def _boolean(parameter: Parameter, facts: dict[str, Any]) -> forms.Field:
@@ -195,7 +197,7 @@ def _choices(parameter: Parameter, given: Mapping[str, Any]) -> list[tuple[str, 
 def _widget(parameter: Parameter) -> forms.Widget:
     attributes = {"autocomplete": "off"}
     if parameter.default is not msgspec.UNSET:
-        attributes["placeholder"] = _as_text(parameter.default)[:LINE]
+        attributes["placeholder"] = _as_text(parameter.default)[:MAX_LINE_LENGTH]
     match parameter.type:
         case "int":
             return forms.TextInput(attrs=attributes | {"inputmode": "numeric"})
@@ -203,7 +205,10 @@ def _widget(parameter: Parameter) -> forms.Widget:
             return forms.TextInput(attrs=attributes | {"inputmode": "decimal"})
         case "json":
             return forms.Textarea(attrs=attributes | {"rows": 3, "class": "mono", "spellcheck": "false"})
-    is_line = _schema(parameter).keys() & {"format", "pattern"} or (parameter.max_length or LINE + 1) <= LINE
+    is_line = (
+        _schema(parameter).keys() & {"format", "pattern"}
+        or (parameter.max_length or MAX_LINE_LENGTH + 1) <= MAX_LINE_LENGTH
+    )
     return forms.TextInput(attrs=attributes) if is_line else forms.Textarea(attrs=attributes | {"rows": 1})
 
 
@@ -213,10 +218,10 @@ def _hint(parameter: Parameter) -> str:
     pattern = schema.get("pattern")
     said = [
         _start_of(parameter.description.strip()),
-        FORMATS.get(str(schema.get("format")), ""),
+        FORMAT_HINTS.get(str(schema.get("format")), ""),
         f"Must match {pattern[:200]}" if isinstance(pattern, str) else "",
         _about_type(parameter),
-        f"If you leave it out, it is {_as_text(parameter.default)[:LINE]}."
+        f"If you leave it out, it is {_as_text(parameter.default)[:MAX_LINE_LENGTH]}."
         if parameter.default is not msgspec.UNSET and not parameter.required
         else "",
     ]
@@ -224,7 +229,7 @@ def _hint(parameter: Parameter) -> str:
 
 
 def _start_of(text: str) -> str:
-    return text if len(text) <= LONGEST_HINT else f"{text[:LONGEST_HINT]}…"
+    return text if len(text) <= MAX_HINT_LENGTH else f"{text[:MAX_HINT_LENGTH]}…"
 
 
 def _about_type(parameter: Parameter) -> str:
@@ -236,9 +241,9 @@ def _about_type(parameter: Parameter) -> str:
             return f"A number{', ' if bounds else ''}{bounds}."
         case "json":
             return 'JSON, such as {"a": 1}, ["b"] or "text".'
-    if len(parameter.allowed_values) > MOST_CHOICES:
+    if len(parameter.allowed_values) > MAX_CHOICES:
         first = ", ".join(value.name for value in parameter.allowed_values[:5])
-        return f"One of {len(parameter.allowed_values):,} values, such as {first[:LINE]}."
+        return f"One of {len(parameter.allowed_values):,} values, such as {first[:MAX_LINE_LENGTH]}."
     return f"{bounds[:1].upper()}{bounds[1:]}." if bounds else ""
 
 

@@ -35,8 +35,8 @@ from people.models import ApiToken, AuditEntry, User
 
 # A key that asks all day for what is not its own is written down once an hour for each thing it asks for,
 # and for so many things at most.
-REFUSAL_AGAIN = timedelta(hours=1)
-MOST_REFUSALS = 50
+REFUSAL_RECORDED_EVERY = timedelta(hours=1)
+MAX_REFUSALS_RECORDED = 50
 
 
 def find_tool(release: Release, name: str) -> ReleasedTool | None:
@@ -78,7 +78,7 @@ def call(
         raise ArgumentsError(replace(error.outcome, error=told)) from error
 
 
-def go_on(
+def continue_call(
     earlier: Call,
     release: Release,
     tool: ReleasedTool,
@@ -131,9 +131,9 @@ def note_refusal(key: ApiToken, *, actor: User, agent: str, tool: str) -> None:
     entries = AuditEntry.objects.filter(
         kind=key._meta.model_name, object_id=str(key.pk), action="refuse call"
     )
-    lately = entries.filter(at__gt=timezone.now() - REFUSAL_AGAIN)
-    told = list(lately.order_by("-id").values_list("after", flat=True)[:MOST_REFUSALS])
-    if asked not in told and len(told) < MOST_REFUSALS:
+    lately = entries.filter(at__gt=timezone.now() - REFUSAL_RECORDED_EVERY)
+    told = list(lately.order_by("-id").values_list("after", flat=True)[:MAX_REFUSALS_RECORDED])
+    if asked not in told and len(told) < MAX_REFUSALS_RECORDED:
         with transaction.atomic():
             why = "This key does not reach such a tool. Nothing was sent."
             audit.record(actor, "refuse call", key, after=asked, why=why)

@@ -16,7 +16,7 @@ THEMES = ("light", "dark")
 
 
 @dataclass(frozen=True)
-class Entry:
+class NavigationEntry:
     """One line of the navigation. `under` lists the paths that belong to it."""
 
     label: str
@@ -29,26 +29,26 @@ class Entry:
     for_administrators: bool = False
 
 
-GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
-    ("", (Entry("Home", "home", "home", ()),)),
+NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
+    ("", (NavigationEntry("Home", "home", "home", ()),)),
     (
         "Catalog",
         (
-            Entry("Tools", "tool", "tool-list", ("/tools/",)),
-            Entry("Vendors", "vendor", "vendor-list", ("/vendors/", "/endpoints/", "/runs/")),
-            Entry("Review", "review", "review", ("/review/",)),
+            NavigationEntry("Tools", "tool", "tool-list", ("/tools/",)),
+            NavigationEntry("Vendors", "vendor", "vendor-list", ("/vendors/", "/endpoints/", "/runs/")),
+            NavigationEntry("Review", "review", "review", ("/review/",)),
         ),
     ),
-    ("Design", (Entry("Agents", "agent", "agent-list", ("/agents/",)),)),
+    ("Design", (NavigationEntry("Agents", "agent", "agent-list", ("/agents/",)),)),
     (
         "Settings",
         (
-            Entry("Credentials", "credential", "credential-list", ("/credentials/",)),
-            Entry("API keys", "key", "key-list", ("/keys/",)),
-            Entry("Notifications", "bell", "notifications", ("/notifications/",)),
-            Entry("People", "people", "user-list", ("/users/",)),
-            Entry("Teams", "people", "team-list", ("/teams/",), for_administrators=True),
-            Entry("Audit trail", "audit", "audit", ("/audit/",)),
+            NavigationEntry("Credentials", "credential", "credential-list", ("/credentials/",)),
+            NavigationEntry("API keys", "key", "key-list", ("/keys/",)),
+            NavigationEntry("Notifications", "bell", "notifications", ("/notifications/",)),
+            NavigationEntry("People", "people", "user-list", ("/users/",)),
+            NavigationEntry("Teams", "people", "team-list", ("/teams/",), for_administrators=True),
+            NavigationEntry("Audit trail", "audit", "audit", ("/audit/",)),
         ),
     ),
 )
@@ -63,7 +63,7 @@ def navigation(request: HttpRequest) -> dict[str, object]:
     }
 
 
-def _groups(request: HttpRequest) -> list[tuple[str, list[Entry]]]:
+def _groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:
     with connection.cursor() as cursor:
         cursor.execute(*_counting())
         findings, endpoints = cursor.fetchone()
@@ -79,7 +79,7 @@ def _groups(request: HttpRequest) -> list[tuple[str, list[Entry]]]:
                 if is_administrator or not entry.for_administrators
             ],
         )
-        for title, entries in GROUPS
+        for title, entries in NAVIGATION
     ]
 
 
@@ -93,7 +93,7 @@ def _counting() -> tuple[str, tuple[Any, ...]]:
     return f"SELECT {counts}", tuple(value for _, values in compiled for value in values)
 
 
-def _filled(entry: Entry, path: str, counts: dict[str, tuple[int, str]]) -> Entry:
+def _filled(entry: NavigationEntry, path: str, counts: dict[str, tuple[int, str]]) -> NavigationEntry:
     count, says = counts.get(entry.url_name, (0, ""))
     is_current = path.startswith(entry.under) if entry.under else path == "/"
     return replace(entry, count=count, count_says=says, is_current=is_current)

@@ -21,19 +21,19 @@ from catalog.review import holds
 from catalog.tools.versions import stopping
 from core import slugs
 from core.errors import DomainError
-from designer.agents import LONGEST_DESCRIPTION, LONGEST_NAME
+from designer.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
 from designer.errors import NameTakenError
 from designer.models import Agent
-from designer.releases.publishing import LONGEST_NOTE
+from designer.releases.publishing import MAX_NOTE_LENGTH
 from designer.signatures import model_names
 from designer.signatures.effective import ParameterWords, Words, merged
-from designer.vendor_usage import Use
+from designer.vendor_usage import VendorUse
 from people import teams
 from people.audit.edit_conflicts import LateEditError
 from people.forms import ExplainedChoiceField, OperationForm
 from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, Scope, Team, User
 
-LIVES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
+KEY_LIFETIMES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
 # What one choice on the page stands for.
 KEY_SCOPES = {
     "runtime": [Scope.RUNTIME],
@@ -49,7 +49,7 @@ KEY_CHOICES = [
     ("design", "Design", "Also edits agents, if you may."),
     ("admin", "Everything", "May do whatever you may do."),
 ]
-COUNTED = {"data-counted": "", "rows": 4}
+COUNTED_TEXTAREA = {"data-counted": "", "rows": 4}
 
 
 def offer(form: forms.Form, name: str, rows: QuerySet[Any]) -> None:
@@ -58,7 +58,7 @@ def offer(form: forms.Form, name: str, rows: QuerySet[Any]) -> None:
 
 
 class AgentForm(OperationForm):
-    name = forms.CharField(max_length=LONGEST_NAME)
+    name = forms.CharField(max_length=MAX_NAME_LENGTH)
     slug = forms.CharField(
         max_length=slugs.MAX_LENGTH,
         required=False,
@@ -66,7 +66,7 @@ class AgentForm(OperationForm):
         help_text="Made from the name if you leave it out.",
     )
     description = forms.CharField(
-        max_length=LONGEST_DESCRIPTION,
+        max_length=MAX_DESCRIPTION_LENGTH,
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="What this agent is for.",
@@ -134,7 +134,7 @@ class RemovalForm(OperationForm):
         max_length=500, required=False, help_text="For the audit trail.", label="Why it is removed"
     )
 
-    def __init__(self, *args: Any, name: str, use: Use, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, name: str, use: VendorUse, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.wanted = name
         self.fields["name"].label = f"Type “{name}” to confirm"
@@ -168,9 +168,9 @@ class PinForm(OperationForm):
     agent = forms.ModelChoiceField(
         queryset=Agent.objects.none(), required=False, to_field_name="slug", empty_label="A new agent"
     )
-    agent_name = forms.CharField(max_length=LONGEST_NAME, required=False, label="Name of the new agent")
+    agent_name = forms.CharField(max_length=MAX_NAME_LENGTH, required=False, label="Name of the new agent")
     alias = forms.CharField(
-        max_length=model_names.LONGEST, required=False, strip=True, label="What the model calls it"
+        max_length=model_names.MAX_LENGTH, required=False, strip=True, label="What the model calls it"
     )
     ordinal = forms.TypedChoiceField(coerce=int, label="Version")
 
@@ -254,7 +254,7 @@ class AliasForm(OperationForm):
 
 class PublishForm(OperationForm):
     note = forms.CharField(
-        max_length=LONGEST_NOTE,
+        max_length=MAX_NOTE_LENGTH,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text="What changed, for the people who roll this out.",
@@ -263,7 +263,7 @@ class PublishForm(OperationForm):
 
 
 @dataclass(frozen=True)
-class Row:
+class ParameterRow:
     """One input of the tool: the vendor's at the left, ours at the right."""
 
     parameter: Parameter
@@ -278,7 +278,7 @@ class WordsForm(OperationForm):
     box is a mistake and never means "take the vendor's"."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
-    description = forms.CharField(strip=False, required=False, widget=forms.Textarea(attrs=COUNTED))
+    description = forms.CharField(strip=False, required=False, widget=forms.Textarea(attrs=COUNTED_TEXTAREA))
 
     def __init__(self, *args: Any, version: ToolVersion, below: Words, words: Words, **kwargs: Any) -> None:
         self.signature = version.decoded()
@@ -299,7 +299,7 @@ class WordsForm(OperationForm):
             self._add_fields(index, parameter)
 
     def _add_fields(self, index: int, parameter: Parameter) -> None:
-        box = forms.Textarea(attrs={**COUNTED, "rows": 2})
+        box = forms.Textarea(attrs={**COUNTED_TEXTAREA, "rows": 2})
         label = f"Our description of {parameter.name}"
         self.fields[f"description-{index}"] = forms.CharField(
             strip=False, required=False, widget=box, label=label
@@ -311,9 +311,9 @@ class WordsForm(OperationForm):
     def is_tuned(self) -> bool:
         return self.own.description is not None
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ParameterRow]:
         return [
-            Row(
+            ParameterRow(
                 parameter,
                 self[f"description-{index}"],
                 self[f"hidden-{index}"],
@@ -448,7 +448,7 @@ class KeyForm(OperationForm):
         help_text="How many calls of tools may be under way with it. More are refused.",
     )
     days = forms.TypedChoiceField(
-        choices=list(LIVES.items()), coerce=int, initial=90, label="Stops working after"
+        choices=list(KEY_LIFETIMES.items()), coerce=int, initial=90, label="Stops working after"
     )
 
     def __init__(self, *args: Any, agents: Sequence[tuple[int, Agent]], **kwargs: Any) -> None:

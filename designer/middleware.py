@@ -20,7 +20,7 @@ from django.urls import ResolverMatch, resolve, reverse
 from django.utils import timezone
 
 from designer import agent_addresses, exports
-from designer.models import NAMED_FOR
+from designer.models import AGENTS_OF_KEY
 from designer.releases import publishing
 from people import api_keys
 from people.authentication import WRITE_LAST_USE_EVERY
@@ -37,7 +37,7 @@ _ASK = f"""
     JOIN people_user owner ON owner.id = key.user_id AND owner.is_active
     JOIN designer_agent agent ON agent.slug = %(slug)s AND agent.removed_at IS NULL
         AND (owner.role = '{Role.ADMIN}' OR agent.team_id IN ({TEAMS_OF.replace("%s", "owner.id")}))
-        AND (NOT key.is_narrowed OR agent.id IN ({NAMED_FOR.replace("%s", "key.id")}))
+        AND (NOT key.is_narrowed OR agent.id IN ({AGENTS_OF_KEY.replace("%s", "key.id")}))
     JOIN LATERAL (
         SELECT id, digest FROM designer_release WHERE agent_id = agent.id {{which}}
         ORDER BY number DESC LIMIT 1

@@ -14,7 +14,7 @@ from core.encryption import EncryptedField, KeyIdField
 from people.models import ApiToken, Team, User, everyone_pk, teams_of
 
 # The agents that are named for a key; for querysets and for queries whose text is constant.
-NAMED_FOR = "SELECT agent_id FROM designer_keyagent WHERE token_id = %s"
+AGENTS_OF_KEY = "SELECT agent_id FROM designer_keyagent WHERE token_id = %s"
 
 # The one row of its table.
 PUBLISHING_KEY = UUID("5ea1ed00-0000-4000-8000-000000000002")
@@ -31,7 +31,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         rows = self if user.can_administer else self.filter(team__in=teams_of(user))
         if key is None or not key.is_narrowed:
             return rows
-        return rows.filter(pk__in=RawSQL(NAMED_FOR, [key.pk]))  # noqa: S611 - constant text
+        return rows.filter(pk__in=RawSQL(AGENTS_OF_KEY, [key.pk]))  # noqa: S611 - constant text
 
     def with_counts(self) -> "AgentQuerySet":
         """Each with `pin_count`, and `last_release`: the number of its newest one, None before the first."""

@@ -49,7 +49,7 @@ def pin_tool(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PinRequest:
     """A tool to pin; without a version in its current one, without an alias under the vendor's name."""
 
     tool: Tool
@@ -58,7 +58,7 @@ class Wanted:
     alias: str = ""
 
 
-def pin_several(agent: Agent, *, actor: User, wanted: Iterable[Wanted]) -> list[Pin | DomainError]:
+def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> list[Pin | DomainError]:
     """One answer for each, in order. A tool that is refused does not hold up the others."""
     answers: list[Pin | DomainError] = []
     for each in wanted:

@@ -28,8 +28,8 @@ from people import audit
 from people.audit import edit_conflicts
 from people.models import AuditEntry, User
 
-LONGEST_DESCRIPTION = 4_000
-LONGEST_PRESET = 4_000
+MAX_DESCRIPTION_LENGTH = 4_000
+MAX_PRESET_LENGTH = 4_000
 
 
 @transaction.atomic
@@ -171,13 +171,13 @@ def _checked(
 def _why_not_words(text: str) -> str:
     if not text.strip():
         return "Write something, or leave it out to keep the vendor's words."
-    return why_not(text, LONGEST_DESCRIPTION)
+    return why_not(text, MAX_DESCRIPTION_LENGTH)
 
 
 def _why_not_kept(preset: object) -> str:
     if preset is UNSET:
         return ""
-    return why_not(preset if isinstance(preset, str) else canonical(preset).decode(), LONGEST_PRESET)
+    return why_not(preset if isinstance(preset, str) else canonical(preset).decode(), MAX_PRESET_LENGTH)
 
 
 def _only_ours(words: Words, signature: Signature, under: Words) -> Words:

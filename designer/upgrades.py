@@ -14,7 +14,7 @@ from designer.tunings import words_of
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostWords:
     """Tuned words that the other version has no place for. `refuses`: it cannot be published so."""
 
     message: str
@@ -26,7 +26,7 @@ class Upgrade:
     pin: Pin
     version: ToolVersion
     comparison: diff.Comparison
-    lost: list[Lost]
+    lost: list[LostWords]
 
     @property
     def breaking(self) -> list[str]:
@@ -52,12 +52,13 @@ def to(pin: Pin, version: ToolVersion) -> Upgrade:
     return Upgrade(pin, version, diff.compare(pin.version.decoded(), after), lost(pin, after))
 
 
-def lost(pin: Pin, signature: Signature) -> list[Lost]:
+def lost(pin: Pin, signature: Signature) -> list[LostWords]:
     """Of the agent's own words, and of those for all agents beneath them."""
     own = words_of(getattr(pin, "tuning", None))
     found = misfits(signature, merged(words_of(getattr(pin.tool, "tuning", None)), own))
     return [
-        Lost(_told(misfit, is_own=misfit.parameter in own.parameters), misfit.exposes) for misfit in found
+        LostWords(_told(misfit, is_own=misfit.parameter in own.parameters), misfit.exposes)
+        for misfit in found
     ]
 
 

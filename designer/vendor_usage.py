@@ -12,7 +12,7 @@ from people.models import User
 
 AGENTS_SHOWN = 50
 # A release names its tools by their ids in its document, which never changes.
-RELEASES = """
+COUNT_RELEASES = """
 SELECT count(*), count(*) FILTER (WHERE release.id = newest.id)
 FROM designer_release release
 CROSS JOIN LATERAL (
@@ -29,7 +29,7 @@ AND EXISTS (
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class VendorUse:
     """`agents` with how many pins each has there; releases all told, and those that runtimes get now."""
 
     agents: list[tuple[Agent, int]]
@@ -43,7 +43,7 @@ class Use:
         return bool(self.pins or self.releases)
 
 
-def use_of(endpoints: Iterable[Endpoint]) -> Use:
+def use_of(endpoints: Iterable[Endpoint]) -> VendorUse:
     """For administrators, who see every team. `credentials` are those that nothing else uses."""
     pks = [endpoint.pk for endpoint in endpoints]
     pins = (
@@ -54,12 +54,12 @@ def use_of(endpoints: Iterable[Endpoint]) -> Use:
     )
     agents = Counter(pin.agent for pin in pins)
     with connection.cursor() as cursor:
-        cursor.execute(RELEASES, {"endpoints": pks})
+        cursor.execute(COUNT_RELEASES, {"endpoints": pks})
         releases, live = cursor.fetchone()
     elsewhere = Endpoint.objects.live().exclude(pk__in=pks).exclude(credential=None)
     spare = Credential.objects.filter(removed_at=None, endpoints__in=pks)
     spare = spare.exclude(pk__in=elsewhere.values("credential")).distinct()
-    return Use(list(agents.items()), sum(agents.values()), releases, live, list(spare))
+    return VendorUse(list(agents.items()), sum(agents.values()), releases, live, list(spare))
 
 
 def used_by_others(tool: Tool, user: User) -> int:

@@ -255,7 +255,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     agent = agents.create_agent(actor=bob, name="Desk")
     below = agents.create_agent(actor=bob, name="Helper", parent=agent)
     agents.update_agent(agent, actor=bob, name="Front desk")
-    (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.Wanted(wanted, ordinal=1)])
+    (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.PinRequest(wanted, ordinal=1)])
     pins.set_alias(pin, actor=bob, alias="ask")
     tunings.tune(pin, actor=bob, description="Ask it.")
     tunings.revert(pin, actor=bob)
@@ -287,7 +287,7 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     held = calls.find_tool(release, "ask")
     call = calls.call(release, held, actor=bob, key=key, arguments={"city": "Oslo"}, is_confirmed=True)
     Call.objects.filter(pk=call.pk).update(status="finished", outcome="needs_input", result=ASKS)
-    calls.go_on(Call.objects.get(pk=call.pk), release, held, actor=bob, key=key, answers={"q": "it"})
+    calls.continue_call(Call.objects.get(pk=call.pk), release, held, actor=bob, key=key, answers={"q": "it"})
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
 
 

@@ -20,10 +20,10 @@ from people.permissions import key_of, person
 
 
 class AgentChange(Input):
-    name = serializers.CharField(max_length=agents.LONGEST_NAME, required=False)
+    name = serializers.CharField(max_length=agents.MAX_NAME_LENGTH, required=False)
     slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
     description = serializers.CharField(
-        max_length=agents.LONGEST_DESCRIPTION, required=False, allow_blank=True
+        max_length=agents.MAX_DESCRIPTION_LENGTH, required=False, allow_blank=True
     )
     parent = serializers.SlugField(  # type: ignore[assignment]
         max_length=slugs.MAX_LENGTH, required=False, allow_null=True, help_text="The slug of an agent."
@@ -50,7 +50,7 @@ class AgentChange(Input):
 
 
 class AgentInput(AgentChange):
-    name = serializers.CharField(max_length=agents.LONGEST_NAME)
+    name = serializers.CharField(max_length=agents.MAX_NAME_LENGTH)
 
 
 class AgentOutput(serializers.ModelSerializer[Agent]):

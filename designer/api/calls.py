@@ -34,7 +34,7 @@ from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person
 
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
-SPOKEN = OpenApiParameter(
+FORMAT_PARAMETER = OpenApiParameter(
     "format",
     str,
     enum=[format_.name for format_ in exports.FORMATS],
@@ -154,7 +154,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
 
     @extend_schema(
         operation_id="agents_releases_tools_invoke",
-        parameters=[NUMBER, NAME, SPOKEN],
+        parameters=[NUMBER, NAME, FORMAT_PARAMETER],
         request=RuntimeCallInput,
         responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
     )
@@ -217,7 +217,7 @@ class AgentCall(GenericAPIView[Call]):
     pagination_class = None
     queryset = Call.objects.none()
 
-    @extend_schema(operation_id="agents_calls_retrieve", parameters=[SPOKEN])
+    @extend_schema(operation_id="agents_calls_retrieve", parameters=[FORMAT_PARAMETER])
     def get(self, request: Request, slug: str, call: int) -> Response:
         found, release, tool = found_call(request, slug, call)
         return Response(call_document(queue.settled(found), tool, release.agent, request))
@@ -238,7 +238,7 @@ class AgentCallResume(GenericAPIView[Call]):
 
     @extend_schema(
         operation_id="agents_calls_resume",
-        parameters=[SPOKEN],
+        parameters=[FORMAT_PARAMETER],
         request=ResumeInput,
         responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
     )
@@ -249,7 +249,7 @@ class AgentCallResume(GenericAPIView[Call]):
         found, release, tool = found_call(request, slug, call)
         answers = given.validated_data.get("answers", {})
         try:
-            following = calls.go_on(
+            following = calls.continue_call(
                 found, release, tool, actor=person(request), key=key_of(request), answers=answers
             )
         except ArgumentsError as error:

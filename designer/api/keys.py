@@ -34,7 +34,7 @@ class KeyInput(Input):
         child=serializers.SlugField(max_length=slugs.MAX_LENGTH),
         required=False,
         allow_empty=False,
-        max_length=agent_keys.MOST_AGENTS,
+        max_length=agent_keys.MAX_AGENTS,
         help_text=(
             "Slugs of agents: the key reaches these alone. For keys of the scopes `runtime` and `invoke`; "
             "`invoke` needs at least one. Sub-agents are named by themselves."

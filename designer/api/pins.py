@@ -22,7 +22,7 @@ from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
 from people.permissions import person
 
-MOST_AT_ONCE = 100
+MAX_PINS_AT_ONCE = 100
 
 
 # `pins` checks it, because its error proposes an alias that can be had.
@@ -48,7 +48,7 @@ class PinInput(PinChange):
 
 
 class PinsInput(Input):
-    pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=MOST_AT_ONCE)
+    pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=MAX_PINS_AT_ONCE)
 
 
 class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
@@ -204,9 +204,9 @@ class PinDetail(GenericAPIView[Pin]):
         return Response(status=204)
 
 
-def _wanted(given: dict[str, Any]) -> pins.Wanted:
+def _wanted(given: dict[str, Any]) -> pins.PinRequest:
     version, ordinal = given.get("version", ""), given.get("ordinal")
-    return pins.Wanted(given["tool"], version, ordinal, given.get("alias", ""))
+    return pins.PinRequest(given["tool"], version, ordinal, given.get("alias", ""))
 
 
 def _answer(pin: Pin) -> Response:

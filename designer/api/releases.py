@@ -47,7 +47,7 @@ UNCHANGED = OpenApiResponse(description="The caller has it already.")
 
 
 class ReleaseInput(Input):
-    note = serializers.CharField(required=False, allow_blank=True, max_length=publishing.LONGEST_NOTE)
+    note = serializers.CharField(required=False, allow_blank=True, max_length=publishing.MAX_NOTE_LENGTH)
 
 
 class ReleaseOutput(serializers.ModelSerializer[Release]):

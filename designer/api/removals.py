@@ -30,7 +30,7 @@ class UseOutput(serializers.Serializer[Any]):
     )
 
 
-def _answer(use: vendor_usage.Use) -> Response:
+def _answer(use: vendor_usage.VendorUse) -> Response:
     shown = {
         "agents": [{"agent": row.slug, "name": row.name, "pins": count} for row, count in use.agents],
         "pins": use.pins,

@@ -24,7 +24,7 @@ from designer.signatures import effective, model_names
 from people.models import Role, User
 from people.permissions import any_user
 
-AT_ONCE = 100
+BATCH_SIZE = 100
 # Other code may write another document from the same rows, so its answers do not count.
 _WRITERS = (base, signature, effective, model_names, publishing, release_document)
 _CODE = hashlib.sha256("".join(map(inspect.getsource, _WRITERS)).encode()).hexdigest()
@@ -34,8 +34,8 @@ def changed(agents: Sequence[Agent]) -> dict[int, bool]:
     """By primary key. An agent that was never published has changed as soon as it has a pin."""
     answers = {known.agent: known.answer for known in _known(agents)}
     unknown = [agent for agent in agents if answers.get(agent.pk) is None]
-    for start in range(0, len(unknown), AT_ONCE):
-        answers |= _compared(unknown[start : start + AT_ONCE])
+    for start in range(0, len(unknown), BATCH_SIZE):
+        answers |= _compared(unknown[start : start + BATCH_SIZE])
     return {agent: bool(answer) for agent, answer in answers.items()}
 
 

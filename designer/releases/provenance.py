@@ -21,7 +21,7 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedTool:
     """One tool as it was released. `accepted` is None where the endpoint's policy let the version through
     without asking. `worded` says who wrote our words last, where there are any.
     """
@@ -39,15 +39,15 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReceivedRelease:
     number: int
     digest: str
     published: Approval
-    tools: list[Received]
+    tools: list[ReceivedTool]
 
 
 # A release never changes and entries only come, so that the same question is answered the same for ever.
-QUERY = """
+RECEIVED_RELEASE = """
 WITH released AS (
     SELECT r.id, r.agent_id, r.number, r.digest, r.created_at, r.document::jsonb AS document
     FROM designer_release r
@@ -104,23 +104,23 @@ ORDER BY held -> 'signature' ->> 'name'
 """
 
 
-def received(agent: Agent, *, at: datetime, number: int | None = None) -> Answer | None:
+def received(agent: Agent, *, at: datetime, number: int | None = None) -> ReceivedRelease | None:
     """What `agent` answered at that time, or a release with a number of its own; None before the first."""
     with connection.cursor() as cursor:
-        cursor.execute(QUERY, {"agent": agent.pk, "at": at, "number": number})
+        cursor.execute(RECEIVED_RELEASE, {"agent": agent.pk, "at": at, "number": number})
         rows = cursor.fetchall()
     if not rows:
         return None
     published = _approval(rows[0][2:6])
     assert published is not None  # noqa: S101 - the query joins it
-    return Answer(rows[0][0], rows[0][1], published, [_received(row[6:]) for row in rows])
+    return ReceivedRelease(rows[0][0], rows[0][1], published, [_received(row[6:]) for row in rows])
 
 
-def _received(row: tuple[Any, ...]) -> Received:
+def _received(row: tuple[Any, ...]) -> ReceivedTool:
     label, (rewrite, seen) = row[4], row[6:8]
     name = version_name(label, rewrite, seen) if seen else label
     told = (_approval(row[start : start + 4]) for start in (8, 12, 16))
-    return Received(*row[:6], name, *told)  # type: ignore[call-arg]
+    return ReceivedTool(*row[:6], name, *told)  # type: ignore[call-arg]
 
 
 def _approval(row: tuple[object, ...]) -> Approval | None:

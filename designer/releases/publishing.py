@@ -24,7 +24,7 @@ from designer.agents import locked
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
-from designer.models import NAMED_FOR, Agent, Export, Pin, Release
+from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Release
 from designer.releases import proofs
 from designer.signatures import model_names
 from designer.signatures.effective import Effective, Misfit, Words, effective, merged, misfits
@@ -36,10 +36,10 @@ from people.models import TEAMS_OF, ApiToken, User
 LIVE = "live"
 # Kept by the caller, but asked about each time: which release is live may change any moment.
 CACHE_CONTROL = "private, no-cache"
-LONGEST_NOTE = 2_000
+MAX_NOTE_LENGTH = 2_000
 # What an export is called that goes without the tools that its format cannot carry.
 PARTIAL = ".partial"
-MOST_REASONS = 3
+REASONS_SHOWN = 3
 _FIND = """
     SELECT release.id, release.digest, ARRAY(
         SELECT export.format FROM designer_export export
@@ -51,7 +51,7 @@ _FIND = """
 """
 _NAMED_BY = {"number": "AND release.number = %s", "digest": "AND release.digest = %s"}
 _OF_THEIR_TEAMS = f"AND agent.team_id IN ({TEAMS_OF})"
-_NAMED = f"AND agent.id IN ({NAMED_FOR})"
+_NAMED = f"AND agent.id IN ({AGENTS_OF_KEY})"
 
 
 @transaction.atomic
@@ -60,7 +60,7 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
 
     `seen` is the digest of the draft that the person looked at; another draft by now is not published.
     """
-    note = checked(note, field="note", limit=LONGEST_NOTE)
+    note = checked(note, field="note", limit=MAX_NOTE_LENGTH)
     agent = locked(agent)
     pins = list(pinned([agent]))
     if not pins:
@@ -196,9 +196,9 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
 def _refusal(name: str, judged: Carried) -> str:
     """The first reasons, because a list of hundreds helps no reader, and what to do."""
     reasons = [remark.message for remark in judged.blocking]
-    said = " ".join(reasons[:MOST_REASONS])
-    if len(reasons) > MOST_REASONS:
-        said += f" And {len(reasons) - MOST_REASONS} more like these."
+    said = " ".join(reasons[:REASONS_SHOWN])
+    if len(reasons) > REASONS_SHOWN:
+        said += f" And {len(reasons) - REASONS_SHOWN} more like these."
     count = len(judged.left_out)
     way_on = (
         f"Ask with partial=1 to leave out {count} of {count + len(judged.fitting.tools)} tools."

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 
-LONGEST = 64
+MAX_LENGTH = 64
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TAIL = 8
@@ -42,7 +42,7 @@ def propose(wanted: str, taken: Iterable[str], *, vendor: str) -> str:
     for candidate in [name, *(derive(f"{lead}_{name}") for lead in leads)]:
         if candidate.lower() not in known:
             return candidate
-    numbered = (f"{name[: LONGEST - 1 - len(str(number))]}_{number}" for number in count(2))
+    numbered = (f"{name[: MAX_LENGTH - 1 - len(str(number))]}_{number}" for number in count(2))
     return next(candidate for candidate in numbered if candidate.lower() not in known)
 
 
@@ -78,12 +78,12 @@ def _squeezed(name: str, illegal: str, fallback: str) -> str:
     squeezed = re.sub(illegal, "_", letters).strip("_") or fallback
     if not squeezed[0].isalpha():
         squeezed = f"_{squeezed}"
-    return squeezed[:LONGEST]
+    return squeezed[:MAX_LENGTH]
 
 
 def _free(wanted: str, name: str, taken: set[str]) -> str:
     if wanted.lower() not in taken:
         return wanted
     tails = (hashlib.sha256(f"{name}\0{salt}".encode()).hexdigest()[:_TAIL] for salt in count())
-    candidates = (f"{wanted[: LONGEST - 1 - _TAIL]}_{tail}" for tail in tails)
+    candidates = (f"{wanted[: MAX_LENGTH - 1 - _TAIL]}_{tail}" for tail in tails)
     return next(candidate for candidate in candidates if candidate.lower() not in taken)

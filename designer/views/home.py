@@ -16,8 +16,8 @@ from people.models import Role
 from people.permissions import any_user, person, requires
 
 SHOWN = 5
-RUNS_LOOKED_AT = 500
-PIN_SHOWN = ("name", "agent__slug", "agent__name")
+RUNS_SEARCHED = 500
+PIN_COLUMNS = ("name", "agent__slug", "agent__name")
 YEAR = 365 * 24 * 3600
 
 
@@ -60,13 +60,13 @@ def _waiting() -> CompiledQuery[Finding]:
 @cache
 def _reviewed(role: Role) -> CompiledQuery[Pin]:
     named = ("version__label", "version__rewrite", "version__first_seen_at")
-    reviewed = pending_work.pins_under_review(any_user(role)).only(*PIN_SHOWN, *named)
+    reviewed = pending_work.pins_under_review(any_user(role)).only(*PIN_COLUMNS, *named)
     return CompiledQuery(reviewed[: SHOWN + 1])
 
 
 @cache
 def _behind(role: Role) -> CompiledQuery[Pin]:
-    return CompiledQuery(pending_work.pins_behind(any_user(role)).only(*PIN_SHOWN)[: SHOWN + 1])
+    return CompiledQuery(pending_work.pins_behind(any_user(role)).only(*PIN_COLUMNS)[: SHOWN + 1])
 
 
 @cache
@@ -77,7 +77,7 @@ def _gone(role: Role) -> CompiledQuery[Pin]:
 @cache
 def _moved() -> CompiledQuery[Run]:
     """Most runs find nothing new, so the search for those that did stops after the latest ones."""
-    latest = Run.objects.order_by("-pk").values("pk")[:RUNS_LOOKED_AT]
+    latest = Run.objects.order_by("-pk").values("pk")[:RUNS_SEARCHED]
     moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
     endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name")
     shown = ("added", "changed", "withdrawn", "queued_at")

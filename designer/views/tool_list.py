@@ -26,8 +26,8 @@ from people.models import Role
 from people.permissions import person, requires
 
 ANY_STATUS = "any"
-MOST_TICKED = 20
-NARROWING = ("q", "vendor", "tag", "protocol", "status", "endpoint")
+MAX_SELECTED = 20
+FILTER_PARAMETERS = ("q", "vendor", "tag", "protocol", "status", "endpoint")
 SORTS = {
     "": "Best match",
     "name": "Name",
@@ -57,7 +57,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "problem": problem,
         "rows": _shown(page.rows, agent),
         "count_says": _count_says(page),
-        "is_filtered": any(asked.get(name) for name in NARROWING),
+        "is_filtered": any(asked.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list") + (f"?agent={agent.slug}" if agent else ""),
     }
     if request.headers.get("HX-Request"):
@@ -85,9 +85,11 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
     """What is ticked, each in its current version. One that is refused does not hold up the others."""
     agent = _chosen_agent(request, request.POST.get("agent", ""))
     ticked = Tool.objects.select_related("endpoint__vendor").filter(
-        pk__in=numbers(request.POST.getlist("tool"))[:MOST_TICKED]
+        pk__in=numbers(request.POST.getlist("tool"))[:MAX_SELECTED]
     )
-    wanted = [pins.Wanted(tool, alias=request.POST.get(f"alias-{tool.pk}", "").strip()) for tool in ticked]
+    wanted = [
+        pins.PinRequest(tool, alias=request.POST.get(f"alias-{tool.pk}", "").strip()) for tool in ticked
+    ]
     answers = pins.pin_several(agent, actor=person(request), wanted=wanted)
     refused = [answer for answer in answers if isinstance(answer, DomainError)]
     asked = [_name_asked(each, answer) for each, answer in zip(wanted, answers, strict=True)]
@@ -111,7 +113,7 @@ class NameAsked:
     message: str
 
 
-def _name_asked(wanted: pins.Wanted, answer: Pin | DomainError) -> NameAsked | None:
+def _name_asked(wanted: pins.PinRequest, answer: Pin | DomainError) -> NameAsked | None:
     if not isinstance(answer, DomainError) or "alias" not in answer.fields:
         return None
     proposal = answer.proposal if isinstance(answer, NameTakenError) else ""
@@ -202,7 +204,7 @@ def _endpoint(asked: QueryDict) -> Endpoint | None:
 def _address(asked: QueryDict) -> str:
     """Without what was left empty, so that the address can be passed on."""
     kept = QueryDict(mutable=True)
-    for name in (*NARROWING, "sort", "agent"):
+    for name in (*FILTER_PARAMETERS, "sort", "agent"):
         kept.setlist(name, [value for value in asked.getlist(name) if value])
     query = kept.urlencode()
     return f"{reverse('tool-list')}?{query}" if query else reverse("tool-list")

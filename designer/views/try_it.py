@@ -33,9 +33,9 @@ from people.models import Role, User
 from people.permissions import person, requires
 
 CALLS_SHOWN = 10
-BRIEF = 160
+ARGUMENTS_SHOWN = 160
 DEADLINES = {30: "30 seconds", 60: "One minute", 120: "Two minutes"}
-WAITS_LONG = timedelta(seconds=5)
+LONG_WAIT = timedelta(seconds=5)
 
 
 @dataclass
@@ -244,7 +244,7 @@ def _key(request: HttpRequest) -> uuid.UUID | None:
 
 
 def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
-    brief = Left(Cast("arguments", TextField()), BRIEF)
+    brief = Left(Cast("arguments", TextField()), ARGUMENTS_SHOWN)
     calls = (
         row.calls.visible_to(reader)
         .select_related("version")
@@ -263,7 +263,7 @@ def _told(call: Call) -> dict[str, Any]:
         "declared": call.version.decoded().outputs,
         "questions": _questions(call),
         "may_continue": result.resume is not None and call.agent is None,
-        "is_waiting_long": timezone.now() - call.queued_at > WAITS_LONG,
+        "is_waiting_long": timezone.now() - call.queued_at > LONG_WAIT,
         "continue_key": uuid.uuid4(),
     }
 

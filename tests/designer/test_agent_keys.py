@@ -218,7 +218,7 @@ def test_page_offers_ones_agents_and_makes_a_key_for_those_that_are_ticked(owner
 
 
 def test_page_makes_no_key_for_more_agents_than_rest_does(owner, desk, other, monkeypatch):
-    monkeypatch.setattr(agent_keys, "MOST_AGENTS", 1)
+    monkeypatch.setattr(agent_keys, "MAX_AGENTS", 1)
     form = {"name": "ci", "scope": "runtime", "days": "90", "agents": ["desk", "other"]}
     refused = signed_in().post("/keys/new/", form)
     assert "Name at most 1 agents." in text_of(refused)

@@ -204,7 +204,7 @@ def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner,
 
 
 def test_key_that_asks_for_ever_other_things_does_not_fill_the_trail(owner, desk, monkeypatch):
-    monkeypatch.setattr(calls, "MOST_REFUSALS", 3)
+    monkeypatch.setattr(calls, "MAX_REFUSALS_RECORDED", 3)
     client = runtime(owner, desk[0])
     asked = [client.post(url(name=f"theirs-{number}"), GIVEN).status_code for number in range(5)]
     assert asked == [404] * 5
