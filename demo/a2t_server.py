@@ -104,7 +104,7 @@ class A2tApi:
         return self._after_news(request, "Started over: the tools are as they were at first.")
 
     def _after_news(self, request: Request, news: str) -> Response:
-        """Browsers go back to the page; scripts get the state."""
+        # Browsers go back to the page; scripts get the state.
         if "text/html" in request.headers.get("accept", ""):
             return Response(HTTPStatus.SEE_OTHER, headers={"Location": "/"})
         published = self.published_tools
@@ -117,6 +117,7 @@ class A2tApi:
         )
 
     def _refuse_other_sites(self, request: Request) -> None:
+        """Raises RequestError for a press that comes from a page of another site."""
         if not self.vendor.publishes:
             raise RequestError(404, "not_found", f"{self.vendor.name} publishes nothing on request.")
         origin = request.headers.get("origin")
@@ -166,6 +167,7 @@ def version_of(tool: Tool, text: str) -> int:
 
 
 def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
+    """Names and values as they came; a name may stand twice. Raises RequestError."""
     try:
         document = json.loads(body)
         name, given = document["name"], [(str(p["name"]), p["value"]) for p in document["input_parameters"]]

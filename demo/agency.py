@@ -38,7 +38,7 @@ Values = dict[str, Any]
 
 
 class Described:
-    """What an agent says of itself."""
+    """What an agent says of itself, out of `about`: a subclass gives its part of the vendor's world."""
 
     about: dict[str, Any]
     id: str

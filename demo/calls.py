@@ -84,15 +84,11 @@ def _complaint(parameter: Parameter, value: object) -> str:
     if isinstance(value, str):
         return _complaint_about_text(parameter, value)
     if parameter.type == "int" and isinstance(value, int):
-        return _complaint_about_number(parameter, value)
+        high = DEFAULT_MAX_INT if parameter.high is None else parameter.high
+        if parameter.low is not None and value < parameter.low:
+            return f"must be at least {parameter.low}"
+        return f"must be at most {high}" if value > high else ""
     return ""
-
-
-def _complaint_about_number(parameter: Parameter, value: int) -> str:
-    high = DEFAULT_MAX_INT if parameter.high is None else parameter.high
-    if parameter.low is not None and value < parameter.low:
-        return f"must be at least {parameter.low}"
-    return f"must be at most {high}" if value > high else ""
 
 
 def _complaint_about_text(parameter: Parameter, value: str) -> str:

@@ -15,8 +15,10 @@ def number(low: int, high: int, *about: object) -> int:
 
 
 def pick(options: Sequence[T], *about: object) -> T:
+    """One of them, always the same one about the same thing."""
     return options[number(0, len(options) - 1, *about)]
 
 
 def today() -> date:
+    """In UTC, so that answers do not depend on the machine's own time zone."""
     return datetime.now(UTC).date()

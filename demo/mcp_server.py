@@ -106,6 +106,7 @@ class McpApi:
         raise RpcError(-32601, f"There is no method {method} here.")
 
     def _opened(self, message: Mapping[str, Any]) -> Response:
+        # The oldest session ends, so that clients that never say goodbye do not fill the memory.
         while len(self.sessions) >= MAX_SESSIONS:
             self.sessions.pop(next(iter(self.sessions)), None)
         session = secrets.token_urlsafe(16)
@@ -150,6 +151,7 @@ class McpApi:
         except CannotDoError as exc:
             return failure(exc.message)
         if isinstance(outcome, Question):
+            # The earlier revision asks over a stream of its own, which this server does not open.
             if not is_modern:
                 return failure(f"{outcome.message} Please call the museum.")
             return asked(outcome)

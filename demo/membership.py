@@ -213,6 +213,7 @@ class Membership:
 
     def _renewed(self, token: str) -> Response:
         sign_in = self.refresh.get(token)
+        # RFC 9700, section 4.14.2: a refresh token that comes again has been stolen, so its sign-in ends.
         if sign_in and sign_in.current != token:
             sign_in.is_over = True
         if sign_in is None or sign_in.is_over:
@@ -222,6 +223,7 @@ class Membership:
     def _issued(self, sign_in: SignIn | None, scope: str) -> Response:
         access = secrets.token_urlsafe(24)
         now = time.monotonic()
+        # Access tokens that have ended are forgotten here, so that they do not pile up.
         self.access = {token: held for token, held in self.access.items() if held[0] > now}
         self.access[access] = now + TOKEN_SECONDS, sign_in
         document = {

@@ -135,7 +135,9 @@ def day_of(text: str) -> date:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`run` gets arguments that fit `inputs`, and the answers to what it asked before."""
+    """`document` is the tool as MCP lists it. `run` gets arguments that fit `inputs`, and the answers to what
+    it asked before.
+    """
 
     document: dict[str, Any]
     run: Callable[[Museum, Arguments, Arguments], Result]

@@ -54,17 +54,15 @@ class OxpApi:
         self.lock = threading.Lock()
 
     def answer(self, request: Request) -> Response:
-        response = self._routed(request)
+        response = as_json({"message": "There is nothing at this address."}, HTTPStatus.NOT_FOUND)
+        for method, path, run in ROUTES:
+            if method == request.method and (match := path.fullmatch(request.path)):
+                response = run(self, request, *(unquote(group) for group in match.groups()))
+                break
         headers = {} if self.wraps else {"OXP-Version": "1.0"}
         return Response(
             response.status, response.body, response.content_type, {**response.headers, **headers}
         )
-
-    def _routed(self, request: Request) -> Response:
-        for method, path, run in ROUTES:
-            if method == request.method and (match := path.fullmatch(request.path)):
-                return run(self, request, *(unquote(group) for group in match.groups()))
-        return as_json({"message": "There is nothing at this address."}, HTTPStatus.NOT_FOUND)
 
     def health(self, request: Request) -> Response:
         return as_json({"status": "ready"})
@@ -107,6 +105,7 @@ class OxpApi:
             raise NotRunError("“input” and “context” are objects.")
         self._check_requirements(tool.id, context, host)
         call_id = str(body.get("call_id") or f"call-{time.monotonic_ns()}")
+        # A call that comes again with its id is answered as before and does not run twice.
         with self.lock:
             if call_id not in self.calls:
                 self.calls[call_id] = self._run(tool, version, given)

@@ -43,6 +43,7 @@ class PublishedTools:
         ]
 
     def find(self, tool_id: str) -> Tool | None:
+        # A UUID may come in capital letters.
         return self.tools.get(tool_id.lower())
 
     def publish(self) -> str | None:
@@ -69,6 +70,7 @@ class PublishedTools:
 
     def _remember(self) -> None:
         if self._state is not None:
+            # Replaced as a whole: a process that is killed while it writes leaves a readable file.
             fresh = self._state.with_suffix(".new")
             fresh.write_text(json.dumps({"published": self.steps_taken}), encoding="utf-8")
             fresh.replace(self._state)

@@ -114,6 +114,9 @@ def parameter_of(given: str | dict[str, Any], world: World) -> Parameter:
 
 
 def tool_of(name: str, world: World, run: Callable[..., Outputs]) -> Tool:
+    """Every edition of a tool, out of the members of its specification: `id`, `description`, `tags`,
+    `inputs`, `outputs`, and `reworded` with the descriptions of later versions.
+    """
     spec = world["tools"][name]
     inputs = [parameter_of(each, world) for each in spec["inputs"]]
     outputs = [parameter_of(each, world) for each in spec["outputs"]]

@@ -30,6 +30,7 @@ def move(agent: Agent, *, before: str) -> None:
     rows = AgentAddress.objects.filter(agent=agent)
     if rows.filter(is_held=True).exists():
         hold(agent)
+    # Nothing was published there, so another agent may take it; until then it leads here.
     signpost = AgentAddress(slug=before, agent=agent, is_held=False)
     AgentAddress.objects.bulk_create([signpost], ignore_conflicts=True)
     rows.filter(slug=agent.slug).update(left_at=None)

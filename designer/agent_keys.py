@@ -63,6 +63,6 @@ def visible_to(reader: User) -> QuerySet[ApiToken]:
 
 
 def agents_of(key: ApiToken) -> list[Agent]:
-    """Of a key out of `visible_to`."""
+    # Of a key out of `visible_to`.
     shown: list[KeyAgent] = getattr(key, "shown")  # noqa: B009 - put there by the prefetch
     return [naming.agent for naming in shown]

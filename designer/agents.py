@@ -36,10 +36,7 @@ def create_agent(
     parent: Agent | None = None,
     team: Team | None = None,
 ) -> Agent:
-    """Without a slug, one is made from the name; then a number keeps it apart from those in use.
-
-    Without a team it gets its parent's, or the one that `actor` joined first.
-    """
+    """Without a slug one is made from the name; without a team it gets its parent's, or the actor's first."""
     if parent:
         _lock_tree()
     agent = Agent(created_by=actor, team=teams.locked(team or teams.first_of(actor)))
@@ -65,7 +62,7 @@ def update_agent(
     if "slug" in changes:
         agent.slug = slugs.checked(changes["slug"])
     edit_conflicts.check(agent, expected, now=before, wanted=facts(agent))
-    if facts(agent) != before:
+    if facts(agent) != before:  # An edit that changes nothing leaves no audit row.
         _save(agent)
         if agent.slug != before["slug"]:
             agent_addresses.move(agent, before=before["slug"])
@@ -111,7 +108,7 @@ def locked(agent: Agent) -> Agent:
 
 
 def _lock_tree() -> None:
-    """One change of the tree at a time: two moves that are harmless alone could close a circle together."""
+    # One change of the tree at a time: two moves that are harmless alone could close a circle together.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('designer.tree'))")
 
@@ -139,7 +136,7 @@ def _apply(agent: Agent, changes: Changes) -> None:
 
 
 def _settle_team(agent: Agent, wanted: Team | None) -> None:
-    """A sub-agent is of its parent's team; callers that change either hold the lock of the tree."""
+    # A sub-agent is of its parent's team; callers that change either hold the lock of the tree.
     if agent.parent is None:
         if wanted is not None:
             agent.team = teams.locked(wanted)
@@ -152,7 +149,7 @@ def _settle_team(agent: Agent, wanted: Team | None) -> None:
 
 
 def _take_along(agent: Agent, old_team: Team, actor: User) -> None:
-    """All that is below `agent`, removed ones too, so that no history stays with the old team."""
+    # All that is below `agent`, removed ones too, so that no history stays with the old team.
     above = [agent.pk]
     while below := list(Agent.objects.filter(parent__in=above)):
         Agent.objects.filter(pk__in=[each.pk for each in below]).update(team=agent.team)
@@ -188,6 +185,7 @@ def _free_slug(name: str) -> str:
     stem = wanted[: slugs.MAX_LENGTH - 5].strip("-")
     taken = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
     taken |= agent_addresses.held_like(stem)
+    # A number keeps it apart from the addresses in use, and from those held for other agents.
     slug, number = wanted, 1
     while slug in taken:
         number += 1

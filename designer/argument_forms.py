@@ -131,7 +131,7 @@ class ArgumentsForm(OperationForm):
         return {}
 
     def refuse(self, error: DomainError) -> None:
-        """Sentences about inputs go to their fields, unless a field has one of its own already."""
+        # Sentences about inputs go to their fields, unless a field has one of its own already.
         if JSON_FIELD in self.errors:
             return
         if self.cleaned_data.get(JSON_FIELD, "").strip():
@@ -168,26 +168,23 @@ def _form_field(parameter: Parameter, given: Mapping[str, Any]) -> forms.Field:
         "help_text": shown(_hint(parameter)),
         "required": False,
     }
+    if parameter.type == "boolean" and parameter.required:
+        return forms.BooleanField(**facts)
     if parameter.type == "boolean":
-        return _boolean(parameter, facts)
+        choices = [("", "Leave it out"), ("true", "Yes"), ("false", "No")]
+        return forms.CharField(widget=forms.Select(choices=choices), **facts)
     if 0 < len(parameter.allowed_values) <= MAX_CHOICES:
         return forms.CharField(widget=forms.Select(choices=_choices(parameter, given)), **facts)
     return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_widget(parameter), **facts)
 
 
-def _boolean(parameter: Parameter, facts: dict[str, Any]) -> forms.Field:
-    if parameter.required:
-        return forms.BooleanField(**facts)
-    choices = [("", "Leave it out"), ("true", "Yes"), ("false", "No")]
-    return forms.CharField(widget=forms.Select(choices=choices), **facts)
-
-
 def _choices(parameter: Parameter, given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """With the value of an earlier call, even where the vendor no longer lists it: it is refused in words."""
     rows = [
         (value.name, f"{value.name}: {value.description}"[:120] if value.description else value.name)
         for value in parameter.allowed_values
     ]
+    # The value of an earlier call stays on offer, even where the vendor no longer lists it: it is refused in
+    # words.
     stale = given.get(parameter.name)
     if isinstance(stale, str) and stale not in dict(rows):
         rows.append((stale, stale))
@@ -214,10 +211,10 @@ def _widget(parameter: Parameter) -> forms.Widget:
 
 def _hint(parameter: Parameter) -> str:
     """The vendor's description and, after it, what a value must look like."""
-    schema = _schema(parameter)
+    schema, text = _schema(parameter), parameter.description.strip()
     pattern = schema.get("pattern")
     said = [
-        _start_of(parameter.description.strip()),
+        text if len(text) <= MAX_HINT_LENGTH else f"{text[:MAX_HINT_LENGTH]}…",
         FORMAT_HINTS.get(str(schema.get("format")), ""),
         f"Must match {pattern[:200]}" if isinstance(pattern, str) else "",
         _about_type(parameter),
@@ -226,10 +223,6 @@ def _hint(parameter: Parameter) -> str:
         else "",
     ]
     return "\n".join(part for part in said if part)
-
-
-def _start_of(text: str) -> str:
-    return text if len(text) <= MAX_HINT_LENGTH else f"{text[:MAX_HINT_LENGTH]}…"
 
 
 def _about_type(parameter: Parameter) -> str:
@@ -252,7 +245,7 @@ def _schema(parameter: Parameter) -> Mapping[str, Any]:
 
 
 def _typed(parameter: Parameter, given: Mapping[str, Any]) -> Any:
-    """A value as a person would type it. A required input begins with the vendor's default."""
+    # A required input begins with the vendor's default.
     value = given.get(parameter.name, parameter.default if parameter.required else msgspec.UNSET)
     if value is msgspec.UNSET or value is None:
         return None

@@ -126,7 +126,7 @@ def released_tool(release: Release, tool_pk: int) -> ReleasedTool | None:
 
 
 def note_refusal(key: ApiToken, *, actor: User, agent: str, tool: str) -> None:
-    """A key that runs tools asked for one that it does not reach, whether or not there is such a tool."""
+    # A key that runs tools asked for one that it does not reach, whether or not there is such a tool.
     asked = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
     entries = AuditEntry.objects.filter(
         kind=key._meta.model_name, object_id=str(key.pk), action="refuse call"

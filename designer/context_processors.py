@@ -55,7 +55,7 @@ NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
 
 
 def navigation(request: HttpRequest) -> dict[str, object]:
-    """Lazy: a swapped part of a page, or a page for strangers, costs no query."""
+    # Lazy: a swapped part of a page, or a page for strangers, costs no query.
     theme = request.COOKIES.get("theme", "")
     return {
         "theme": theme if theme in THEMES else "",
@@ -70,30 +70,23 @@ def _groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:
     act = "endpoint needs action" if endpoints == 1 else "endpoints need action"
     counts = {"review": (findings, "waiting for review"), "vendor-list": (endpoints, act)}
     is_administrator = person(request).can_administer
+
+    def filled(entry: NavigationEntry) -> NavigationEntry:
+        count, says = counts.get(entry.url_name, (0, ""))
+        is_current = request.path.startswith(entry.under) if entry.under else request.path == "/"
+        return replace(entry, count=count, count_says=says, is_current=is_current)
+
     return [
-        (
-            title,
-            [
-                _filled(entry, request.path, counts)
-                for entry in entries
-                if is_administrator or not entry.for_administrators
-            ],
-        )
+        (title, [filled(entry) for entry in entries if is_administrator or not entry.for_administrators])
         for title, entries in NAVIGATION
     ]
 
 
 @cache
 def _counting() -> tuple[str, tuple[Any, ...]]:
-    """The statement behind both counts: putting it together takes longer than its answer, on every page."""
+    # The statement behind both counts: putting it together takes longer than its answer, on every page.
     decisions = Finding.objects.filter(state=FindingState.OPEN).values("tool", "subject").distinct()
     waiting = decisions, Endpoint.objects.needing_action().values("pk")
     compiled = [rows.order_by().query.sql_with_params() for rows in waiting]
     counts = ", ".join(f"(SELECT count(*) FROM ({sql}) one)" for sql, _ in compiled)  # noqa: S608
     return f"SELECT {counts}", tuple(value for _, values in compiled for value in values)
-
-
-def _filled(entry: NavigationEntry, path: str, counts: dict[str, tuple[int, str]]) -> NavigationEntry:
-    count, says = counts.get(entry.url_name, (0, ""))
-    is_current = path.startswith(entry.under) if entry.under else path == "/"
-    return replace(entry, count=count, count_says=says, is_current=is_current)

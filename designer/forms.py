@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
-from catalog.protocols.signature import Parameter, Signature
+from catalog.protocols.signature import Parameter
 from catalog.review import holds
 from catalog.tools.versions import stopping
 from core import slugs
@@ -94,7 +94,7 @@ class AgentForm(OperationForm):
             del self.fields["team"]
 
     def facts(self) -> dict[str, Any]:
-        """Without the team where a parent decides it."""
+        # A parent decides the team, so none is given with one.
         given = {"team": None, **self.cleaned_data}
         return given | {"team": None} if given["parent"] else given
 
@@ -189,7 +189,7 @@ class PinForm(OperationForm):
         return bool(self["alias"].value() or self["alias"].errors)
 
     def refuse(self, error: DomainError) -> None:
-        """A name that is free is proposed in the field, for a person to take or to change."""
+        # A name that is free is proposed in the field, for a person to take or to change.
         if isinstance(error, NameTakenError) and not self.cleaned_data.get("alias"):
             self.data = data = cast(QueryDict, self.data).copy()
             data["alias"] = error.proposal
@@ -209,19 +209,16 @@ def first_offered(tool: Tool) -> int | None:
 
 
 def version_choices(tool: Tool) -> list[tuple[int, str]]:
-    """Newest first."""
+    # Newest first.
     words = version_words(tool.versions.defer("signature", "raw"))
     review_states = holds.review_states(version for version, *_ in words)
-    return [
-        (version.ordinal, word + _remark(version.pk == tool.current_id, review_states.get(version.pk)))
-        for version, word, _ in words
-    ]
-
-
-def _remark(is_current: bool, review_state: FindingState | None) -> str:
-    if review_state:
-        return " (blocked)" if review_state == FindingState.BLOCKED else " (waits for review)"
-    return " (current)" if is_current else ""
+    choices = []
+    for version, word, _ in words:
+        remark = " (current)" if version.pk == tool.current_id else ""
+        if state := review_states.get(version.pk):
+            remark = " (blocked)" if state == FindingState.BLOCKED else " (waits for review)"
+        choices.append((version.ordinal, word + remark))
+    return choices
 
 
 class VersionWord(NamedTuple):
@@ -283,7 +280,9 @@ class WordsForm(OperationForm):
     def __init__(self, *args: Any, version: ToolVersion, below: Words, words: Words, **kwargs: Any) -> None:
         self.signature = version.decoded()
         self.ordinal = version.ordinal
-        self.inherited = merged(_vendors(self.signature), below)
+        theirs = {p.name: ParameterWords(description=p.description) for p in self.signature.inputs}
+        vendors = Words(description=self.signature.description, parameters=theirs)
+        self.inherited = merged(vendors, below)
         self.own = words
         now = merged(self.inherited, words)
         initial: dict[str, Any] = {"version": version.ordinal, "description": now.description}
@@ -296,16 +295,14 @@ class WordsForm(OperationForm):
             }
         super().__init__(*args, initial=initial, **kwargs)
         for index, parameter in enumerate(self.signature.inputs):
-            self._add_fields(index, parameter)
-
-    def _add_fields(self, index: int, parameter: Parameter) -> None:
-        box = forms.Textarea(attrs={**COUNTED_TEXTAREA, "rows": 2})
-        label = f"Our description of {parameter.name}"
-        self.fields[f"description-{index}"] = forms.CharField(
-            strip=False, required=False, widget=box, label=label
-        )
-        self.fields[f"hidden-{index}"] = forms.BooleanField(required=False, label="Hide it from the model")
-        self.fields[f"preset-{index}"] = _preset_field(parameter, self.initial[f"preset-{index}"])
+            box = forms.Textarea(attrs={**COUNTED_TEXTAREA, "rows": 2})
+            label = f"Our description of {parameter.name}"
+            self.fields[f"description-{index}"] = forms.CharField(
+                strip=False, required=False, widget=box, label=label
+            )
+            hides = forms.BooleanField(required=False, label="Hide it from the model")
+            self.fields[f"hidden-{index}"] = hides
+            self.fields[f"preset-{index}"] = _preset_field(parameter, self.initial[f"preset-{index}"])
 
     @property
     def is_tuned(self) -> bool:
@@ -352,7 +349,7 @@ class WordsForm(OperationForm):
         return ours
 
     def _differing(self, name: str, inherited: str | None) -> str | None:
-        """A browser sends line ends as CR LF; that alone is no difference."""
+        # A browser sends line ends as CR LF; that alone is no difference.
         given: str = self.cleaned_data[name].replace("\r\n", "\n")
         return None if given == (inherited or "").replace("\r\n", "\n") else given
 
@@ -362,7 +359,7 @@ class WordsForm(OperationForm):
         return f"{member}-{places[stem]}" if stem in places else path
 
     def theirs(self, name: str, value: object) -> object:
-        """Where they have no words of their own, those below count; every box starts with what counts."""
+        # Where they have no words of their own, those below count; every box starts with what counts.
         kind, _, index = name.partition("-")
         if not index:
             return self.inherited.description if value is None else value
@@ -388,7 +385,6 @@ class WordsForm(OperationForm):
 
 
 def _preset_field(parameter: Parameter, now: str) -> forms.Field:
-    """A choice where the vendor lists what may be sent. What is kept from another version stays on offer."""
     label = "Value to send"
     if parameter.type == "boolean":
         offered = [("true", "Yes"), ("false", "No")]
@@ -396,6 +392,7 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
         offered = [(value.name, value.name) for value in parameter.allowed_values]
     else:
         return forms.CharField(strip=False, required=False, label=label)
+    # What is kept from another version stays on offer.
     if now and now not in dict(offered):
         offered.append((now, f"{now} (not taken by this version)"))
     wrong = f"“{parameter.name}” takes one of: {', '.join(value for value, _ in offered)}."
@@ -405,11 +402,6 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
         label=label,
         error_messages={"invalid_choice": wrong},
     )
-
-
-def _vendors(signature: Signature) -> Words:
-    parameters = {p.name: ParameterWords(description=p.description) for p in signature.inputs}
-    return Words(description=signature.description, parameters=parameters)
 
 
 def _typed(parameter: Parameter, preset: object) -> str:

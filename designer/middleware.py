@@ -127,7 +127,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
 
 
 def _asked(text: str, facts: dict[str, Any]) -> tuple[int, int, str] | None:
-    """None as well while the database is away: then the view finds that out, and says so."""
+    """The ids of key and owner, and the digest; None if the view has to answer."""
     now = timezone.now()
     try:
         connection.ensure_connection()
@@ -140,6 +140,7 @@ def _asked(text: str, facts: dict[str, Any]) -> tuple[int, int, str] | None:
             row: tuple[int, int, str] | None = cursor.fetchone()
             return row
     except psycopg.Error:
+        # The database may be away: then the view finds that out, and says so.
         connection.close()
         return None
 
@@ -151,5 +152,5 @@ def _formats() -> frozenset[str]:
 
 @cache
 def _match(kind: str) -> ResolverMatch:
-    """By its name the request is counted and told of in the log."""
+    # By its name the request is counted and told of in the log.
     return resolve(f"/api/v1/agents/a/releases/1/{kind}/")

@@ -77,7 +77,7 @@ class Review(NamedTuple):
 
 
 def reviews(pins: Sequence[Pin]) -> dict[int, Review]:
-    """By pin. Those that review says nothing about are left out; read `tool__stopped` beforehand."""
+    """By the id of the pin. Pins that review says nothing about are left out. `tool__stopped` is read."""
     waiting = holds.under_review(
         [pin.version for pin in pins] + [pin.tool.stopped for pin in pins if pin.tool.stopped]
     )
@@ -116,7 +116,7 @@ def agents_to_publish(user: User) -> list[Agent]:
 
 
 def first_steps(user: User) -> FirstSteps:
-    """What this installation has done at least once, in one query."""
+    # What this installation has done at least once, in one query.
     return _first_steps().rows(user=user.pk)[0]
 
 

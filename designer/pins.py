@@ -36,7 +36,12 @@ def pin_tool(
     """Pins the current version unless `version` or `ordinal` names another, as in `versions.named`."""
     agent = locked(agent)
     tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=tool.pk)
-    _check_offered(tool)
+    if tool.endpoint.removed_at or tool.endpoint.vendor.removed_at:
+        message = f"“{tool}” belongs to a vendor that has been removed. Choose another tool."
+        raise DomainError("tool_withdrawn", message, fields={"tool": message}, status=409)
+    if tool.status == ToolStatus.WITHDRAWN:
+        message = f"The vendor has withdrawn “{tool}”. Choose another tool."
+        raise DomainError("tool_withdrawn", message, fields={"tool": message}, status=409)
     if agent.pins.live().filter(tool=tool).exists():
         message = f"“{agent}” has “{tool}” already. Move that pin to change its version."
         raise DomainError("already_pinned", message, fields={"tool": message}, status=409)
@@ -153,45 +158,27 @@ def _locked(pin: Pin) -> Pin:
     return found
 
 
-def _check_offered(tool: Tool) -> None:
-    endpoint = tool.endpoint
-    if endpoint.removed_at or endpoint.vendor.removed_at:
-        message = f"“{tool}” belongs to a vendor that has been removed. Choose another tool."
-    elif tool.status == ToolStatus.WITHDRAWN:
-        message = f"The vendor has withdrawn “{tool}”. Choose another tool."
-    else:
-        return
-    raise DomainError("tool_withdrawn", message, fields={"tool": message}, status=409)
-
-
 def _version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
     found = versions.named(tool, version=version, ordinal=ordinal)
     if found is None:
         message = versions.says_unknown(tool, version=version, ordinal=ordinal)
         raise DomainError("unknown_version", message, fields={"version": message})
-    _check_review_state(tool, found)
-    return found
-
-
-def _check_review_state(tool: Tool, version: ToolVersion) -> None:
     # A run may have brought the version this moment, so it may not have been inspected yet.
-    inspector.inspect_version(version)
-    match holds.review_state(version):
+    inspector.inspect_version(found)
+    match holds.review_state(found):
         case None:
-            return
+            return found
         case FindingState.BLOCKED:
             code, why = "version_blocked", "has been blocked in review. Choose another version."
         case _:
             code, why = "version_held", "waits for review. Choose another version, or ask an administrator."
-    message = f"Version {printable(version.name, 60)} of “{tool}” {why}"
+    message = f"Version {printable(found.name, 60)} of “{tool}” {why}"
     raise DomainError(code, message, fields={"version": message}, status=409)
 
 
 def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides: Pin | None = None) -> str:
-    """The name a model is shown. The caller holds the agent's lock, so what is free stays free.
-
-    A name that is taken is never made unlike the other one without a person: models would read it.
-    """
+    """The name a model is shown. Raises DomainError for one that is illegal or taken."""
+    # The caller holds the agent's lock, so a name that is free now stays free.
     wanted = alias or model_names.derive(version.decoded().name)
     proposal = propose_name(agent, tool, wanted, besides=besides)
     if alias and not model_names.is_legal(alias):
@@ -200,6 +187,7 @@ def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides
             f"and hyphens, 64 at most. Try “{proposal}”."
         )
         raise DomainError("alias_illegal", message, fields={"alias": message})
+    # A name that is taken is never changed without a person's choice, because models read it.
     if proposal != wanted:
         asks = "" if alias else " Say what this one is called:"
         message = f"Another tool of “{agent}” is called “{wanted}”.{asks} “{proposal}” is free."

@@ -3,29 +3,33 @@
 import msgspec
 from msgspec import UNSET
 
-from catalog.protocols.signature import Parameter, Signature
+from catalog.protocols.signature import Signature
 from catalog.token_estimate import tokens_of
 from designer.exports import schema
-from designer.signatures.effective import Effective, Input
+from designer.signatures.effective import Effective
 
 
 def tokens(tool: Effective) -> int:
-    """As the catalog counts, so that one tool has one figure in a list, in an agent and in a release."""
+    # As the catalog counts, so that one tool has one figure in a list, in an agent and in a release.
     return tokens_of(shown(tool))
 
 
 def shown(tool: Effective) -> Signature:
-    """What a model is shown, as a signature: our words and presets in it, hidden inputs left out.
-
-    Under the vendor's own names. An alias is about as long, and a figure that differs says that words do.
-    """
+    """What a model is shown, as a signature: our words and presets in it, hidden inputs left out."""
+    inputs = tuple(
+        each.parameter
+        if each.preset is UNSET
+        else msgspec.structs.replace(each.parameter, required=False, default=each.preset)
+        for each in tool.inputs
+    )
     return Signature(
+        # The vendor's names: an alias is about as long, and a figure that differs says that words do.
         name=tool.wire_name,
         description=tool.description,
         title=tool.title,
         img=tool.img,
         tags=tool.tags,
-        inputs=tuple(_shown(each) for each in tool.inputs),
+        inputs=inputs,
         outputs=tuple(output.parameter for output in tool.outputs),
         annotations=tool.annotations,
         requirements=tool.requirements,
@@ -34,9 +38,3 @@ def shown(tool: Effective) -> Signature:
         schema_rest=schema.kept_rest(tool) if tool.hidden else tool.schema_rest,
         outputs_rest=tool.outputs_rest,
     )
-
-
-def _shown(given: Input) -> Parameter:
-    if given.preset is UNSET:
-        return given.parameter
-    return msgspec.structs.replace(given.parameter, required=False, default=given.preset)

@@ -49,7 +49,11 @@ def tune(
     old = of(target)
     below = words_of(of(target.tool)) if isinstance(target, Pin) else NOTHING
     words = _only_ours(_checked(version, description, parameters or {}, below), version.decoded(), below)
-    edit_conflicts.check(target, expected, now=facts(old), wanted=_wanted(words, version))
+    wanted = facts(None)
+    if words != NOTHING:
+        ours = msgspec.to_builtins(words.parameters)
+        wanted = {"description": words.description, "parameters": ours, "against": version.name}
+    edit_conflicts.check(target, expected, now=facts(old), wanted=wanted)
     new = _saved(target, version, words, actor, old) if words != NOTHING else None
     if new is None and old:
         old.delete()
@@ -74,7 +78,7 @@ def revert(target: Pin | Tool, *, actor: User, expected: str = edit_conflicts.AN
 
 
 def history(target: Pin | Tool) -> QuerySet[AuditEntry]:
-    """The changes of our words, newest first."""
+    # The changes of our words, newest first.
     kind = target._meta.model_name or ""
     return AuditEntry.objects.filter(kind=kind, object_id=str(target.pk), action__in=["tune", "revert"])
 
@@ -91,16 +95,16 @@ def words_of(tuning: Tuning | None) -> Words:
 
 def rewrites(tools: Collection[int]) -> dict[int, Callable[[Signature], Signature]]:
     """What words for all agents make of a signature, of tools that have any (`tools.effective_texts`)."""
+
+    def reworded(words: Words, signature: Signature) -> Signature:
+        return token_budget.shown(effective(signature, name=signature.name, catalog_tuning=words))
+
     found = Tuning.objects.filter(tool__in=tools)
-    return {tuning.tool_id: partial(_reworded, words_of(tuning)) for tuning in found if tuning.tool_id}
-
-
-def _reworded(words: Words, signature: Signature) -> Signature:
-    return token_budget.shown(effective(signature, name=signature.name, catalog_tuning=words))
+    return {tuning.tool_id: partial(reworded, words_of(tuning)) for tuning in found if tuning.tool_id}
 
 
 def facts(tuning: Tuning | None) -> dict[str, Any]:
-    """What an audit row says about a tuning; all of it, because a tuning is replaced as a whole."""
+    # A tuning is replaced as a whole, so an audit row says all of it.
     if tuning is None:
         return {"description": None, "parameters": {}, "against": None}
     return {
@@ -110,16 +114,8 @@ def facts(tuning: Tuning | None) -> dict[str, Any]:
     }
 
 
-def _wanted(words: Words, version: ToolVersion) -> dict[str, Any]:
-    """The facts of a tuning with these words."""
-    if words == NOTHING:
-        return facts(None)
-    parameters = msgspec.to_builtins(words.parameters)
-    return {"description": words.description, "parameters": parameters, "against": version.name}
-
-
 def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
-    """The target and the version whose text is tuned, ours until the transaction ends."""
+    """The target and the version whose text is tuned, locked until the transaction ends."""
     if isinstance(target, Tool):
         tool = (
             Tool.objects.select_for_update(of=("self",), no_key=True)
@@ -129,6 +125,7 @@ def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
         if tool.current is None:
             raise DomainError("no_version", f"“{tool}” has no version yet.", status=409)
         return tool, tool.current
+    # A pin has no lock of its own: whatever edits the pins of an agent locks the agent.
     agent = locked(target.agent)
     pin = agent.pins.live().select_related("version", "tool").filter(pk=target.pk).first()
     if pin is None:
@@ -156,7 +153,8 @@ def _checked(
         )
         if ours.description is not None and (why := _why_not_words(ours.description)):
             wrong[f"parameters.{name}.description"] = why
-        if why := _why_not_kept(ours.preset):
+        sent = given.get("preset", "")
+        if why := why_not(sent if isinstance(sent, str) else canonical(sent).decode(), MAX_PRESET_LENGTH):
             wrong[f"parameters.{name}.preset"] = why
         kept[name] = ours
     words = Words(description=description, parameters=kept)
@@ -174,24 +172,21 @@ def _why_not_words(text: str) -> str:
     return why_not(text, MAX_DESCRIPTION_LENGTH)
 
 
-def _why_not_kept(preset: object) -> str:
-    if preset is UNSET:
-        return ""
-    return why_not(preset if isinstance(preset, str) else canonical(preset).decode(), MAX_PRESET_LENGTH)
-
-
 def _only_ours(words: Words, signature: Signature, under: Words) -> Words:
-    """Without whatever says the same as the text below it."""
+    # Without whatever says the same as the text below it.
     inherited = effective(signature, name="tool", catalog_tuning=under)
     shown = {i.parameter.name: (i.parameter.description, False, i.preset) for i in inherited.inputs}
     hidden = {h.parameter.name: (h.parameter.description, True, h.preset) for h in inherited.hidden}
     parameters = {}
     for name, ours in words.parameters.items():
         description, is_hidden, preset = (shown | hidden)[name]
+        # Compared by their JSON: to Python, 1 and true are equal.
+        is_set = ours.preset is not UNSET and preset is not UNSET
+        is_same = is_set and canonical(ours.preset) == canonical(preset)
         kept = ParameterWords(
             description=_differing(ours.description, description),
             hidden=None if ours.hidden == is_hidden else ours.hidden,
-            preset=UNSET if _is_same(ours.preset, preset) else ours.preset,
+            preset=UNSET if is_same else ours.preset,
         )
         if kept != ParameterWords():
             parameters[name] = kept
@@ -199,19 +194,15 @@ def _only_ours(words: Words, signature: Signature, under: Words) -> Words:
 
 
 def _differing(ours: str | None, inherited: str) -> str | None:
-    """`ours`, or None when it says the same: a browser sends each line break as two characters."""
+    # `ours`, or None when it says the same: a browser sends each line break as two characters.
     if ours is None:
         return None
     ours = ours.replace("\r\n", "\n")
     return None if ours == inherited.replace("\r\n", "\n") else ours
 
 
-def _is_same(one: object, other: object) -> bool:
-    """By their JSON: to Python, 1 and true are equal."""
-    return one is not UNSET and other is not UNSET and canonical(one) == canonical(other)
-
-
 def _saved(target: Pin | Tool, version: ToolVersion, words: Words, actor: User, old: Tuning | None) -> Tuning:
+    # Replaced as a whole under its own key, so that the page and REST cannot leave halves of two edits.
     tuning = Tuning(pk=old.pk) if old else Tuning()
     for name, value in _key(target).items():
         setattr(tuning, name, value)

@@ -9,7 +9,7 @@ from catalog.protocols.signature import Signature
 from catalog.rules import diff
 from designer import pending_work
 from designer.models import Agent, Pin
-from designer.signatures.effective import Misfit, merged, misfits
+from designer.signatures.effective import merged, misfits
 from designer.tunings import words_of
 
 
@@ -34,7 +34,7 @@ class Upgrade:
 
 
 def of(agent: Agent) -> list[Upgrade]:
-    """One for each pin of the agent that is behind, by name. Nothing moves by itself."""
+    """One for each pin of the agent that is behind, by name."""
     return [to(pin, pin.tool.current) for pin in behind(agent) if pin.tool.current is not None]
 
 
@@ -53,16 +53,13 @@ def to(pin: Pin, version: ToolVersion) -> Upgrade:
 
 
 def lost(pin: Pin, signature: Signature) -> list[LostWords]:
-    """Of the agent's own words, and of those for all agents beneath them."""
+    # Of the agent's own words, and of those for all agents beneath them.
     own = words_of(getattr(pin, "tuning", None))
     found = misfits(signature, merged(words_of(getattr(pin.tool, "tuning", None)), own))
-    return [
-        LostWords(_told(misfit, is_own=misfit.parameter in own.parameters), misfit.exposes)
-        for misfit in found
-    ]
-
-
-def _told(misfit: Misfit, *, is_own: bool) -> str:
-    whose = "This agent's words" if is_own else "The tool's words for all agents"
-    ends = " Publishing is refused until they fit." if misfit.exposes else ""
-    return f"{misfit.message} {whose} about it do not fit.{ends}"
+    told = []
+    for misfit in found:
+        is_own = misfit.parameter in own.parameters
+        whose = "This agent's words" if is_own else "The tool's words for all agents"
+        ends = " Publishing is refused until they fit." if misfit.exposes else ""
+        told.append(LostWords(f"{misfit.message} {whose} about it do not fit.{ends}", misfit.exposes))
+    return told

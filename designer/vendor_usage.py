@@ -63,7 +63,7 @@ def use_of(endpoints: Iterable[Endpoint]) -> VendorUse:
 
 
 def used_by_others(tool: Tool, user: User) -> int:
-    """How many agents pin the tool that the user may not see: of those, only their number is told."""
+    # How many agents pin the tool that the user may not see: of those, only their number is told.
     if user.can_administer:
         return 0
     return Pin.objects.live().filter(tool=tool).exclude(agent__in=Agent.objects.visible_to(user)).count()

@@ -13,5 +13,6 @@ FOLDER = Path(__file__).parent
 
 @cache
 def world(slug: str) -> dict[str, Any]:
+    """The vendor's file, read once. What its members mean stands in demo/signatures.py."""
     read: dict[str, Any] = json.loads((FOLDER / f"{slug}.json").read_text(encoding="utf-8"))
     return read

@@ -109,7 +109,7 @@ def call_document(call: Call, tool: ReleasedTool, agent: Agent, request: Request
 
 
 def refused_document(error: ArgumentsError, tool: ReleasedTool, release: int) -> dict[str, Any]:
-    """Nothing was sent, so there is no call; the answer looks as it would after one."""
+    # Nothing was sent, so there is no call; the answer looks as it would after one.
     return {
         "call": None,
         "status": CallStatus.FINISHED,
@@ -169,7 +169,9 @@ class ReleaseInvoke(GenericAPIView[Release]):
             if tool is None:
                 raise Http404
         except Http404:
-            self._note_refusal(request, slug, name)
+            key = key_of(request)
+            if key and Scope.INVOKE in key.scopes:
+                calls.note_refusal(key, actor=person(request), agent=slug, tool=name)
             raise
         try:
             call = calls.call(
@@ -187,17 +189,11 @@ class ReleaseInvoke(GenericAPIView[Release]):
             return Response(refused_document(error, tool, release.number))
         return _answered(call, tool, agent, request)
 
-    def _note_refusal(self, request: Request, slug: str, name: str) -> None:
-        key = key_of(request)
-        if key and Scope.INVOKE in key.scopes:
-            calls.note_refusal(key, actor=person(request), agent=slug, tool=name)
-
 
 def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
-    """With the release that it was made through. A key of a runtime finds what it called itself; who designs
-    the agent finds all of its calls."""
     agent, key = chosen_agent(request, slug), key_of(request)
     rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(agent=agent.pk)
+    # A key of a runtime finds what it called itself; a user who designs the agent finds all of its calls.
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(token=key)
     call = get_object_or_404(rows, pk=pk)

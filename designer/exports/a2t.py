@@ -46,7 +46,10 @@ def write(release: ReleaseDocument) -> object:
 
 def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     signature = tool.signature
-    version = _version(tool)
+    # The vendor's number; where the vendor has none, ours.
+    label = tool.version.label
+    is_numbered = label.isascii() and label.isdigit() and int(label) > 0
+    version = int(label) if is_numbered else tool.version.ordinal
     written: dict[str, Any] = {
         "toolId": _identity(tool, is_shared=is_shared),
         "name": signature.name,
@@ -54,7 +57,8 @@ def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
         "version": version,
         "currentVersion": version,
         "input_parameters": [
-            _input(shown.parameter) | {"required": shown.is_required} for shown in signature.inputs
+            _parameter(shown.parameter, is_input=True) | {"required": shown.is_required}
+            for shown in signature.inputs
         ],
         "output_parameters": _outputs(signature),
     }
@@ -73,12 +77,6 @@ def _identity(tool: ReleasedTool, *, is_shared: bool) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{address}#{tool.id}" if is_shared else address))
 
 
-def _version(tool: ReleasedTool) -> int:
-    """The vendor's number; where the vendor has none, ours."""
-    label = tool.version.label
-    return int(label) if label.isascii() and label.isdigit() and int(label) > 0 else tool.version.ordinal
-
-
 def _outputs(signature: Effective) -> list[dict[str, Any]]:
     if not signature.outputs:
         description = "What the tool answers. Its vendor declares no outputs."
@@ -92,14 +90,10 @@ def wire(tool: Effective) -> Wire:
     return names if tool.outputs else structs.replace(names, whole_output=RESULT)
 
 
-def _input(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: Parameter, *, is_input: bool = False) -> dict[str, Any]:
     # An enum that lists nothing is any text; only an output may be one.
-    is_empty = parameter.type == "enum" and not parameter.allowed_values
-    return _told_in_words(parameter) if is_empty else _parameter(parameter)
-
-
-def _parameter(parameter: Parameter) -> dict[str, Any]:
-    if not lists_values(parameter, LIMITS):
+    is_any_text = is_input and parameter.type == "enum" and not parameter.allowed_values
+    if is_any_text or not lists_values(parameter, LIMITS):
         return _told_in_words(parameter)
     written: dict[str, Any] = {
         "id": parameter.id,
@@ -115,7 +109,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _limits(parameter: Parameter) -> dict[str, int]:
-    """Only what the vendor sent: a maximum by default stays a default."""
+    # Only what the vendor sent: a maximum by default stays a default.
     if parameter.type == "string" and parameter.max_length is not None:
         return {"max-length": parameter.max_length}
     if parameter.type != "int":
@@ -125,7 +119,7 @@ def _limits(parameter: Parameter) -> dict[str, int]:
 
 
 def _told_in_words(parameter: Parameter) -> dict[str, Any]:
-    """Renaming a value would break the call, so the type is text and the description lists the values."""
+    # Renaming a value would break the call, so the type is text and the description lists the values.
     values = [
         f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in parameter.allowed_values
     ]

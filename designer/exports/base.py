@@ -121,7 +121,7 @@ class Carried:
 
     @property
     def is_partial(self) -> bool:
-        """Some tools have to be left out, and some can be carried."""
+        # Some tools have to be left out, and some can be carried.
         return bool(self.left_out and self.fitting.tools)
 
     @property

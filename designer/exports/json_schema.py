@@ -44,7 +44,8 @@ def _tool(tool: ReleasedTool) -> dict[str, Any]:
             "name": signature.wire_name,
             "inputs": names.inputs,
             "outputs": names.outputs,
-            "presets": _presets(signature),
+            # What every call sends for inputs that the model does not see, by the vendor's name.
+            "presets": {h.parameter.name: h.preset for h in signature.hidden if h.preset is not UNSET},
         },
     }
     if names.whole:
@@ -65,11 +66,6 @@ def _tool(tool: ReleasedTool) -> dict[str, Any]:
 def wire(signature: Effective) -> Wire:
     below = schema.of_outputs_as_an_object(signature, wraps_all=True)[1]
     return structs.replace(by_alias(signature), whole_output=below)
-
-
-def _presets(signature: Effective) -> dict[str, Any]:
-    """What every call sends for inputs that the model does not see, by the vendor's name."""
-    return {h.parameter.name: h.preset for h in signature.hidden if h.preset is not UNSET}
 
 
 def _hints(signature: Effective) -> dict[str, bool]:

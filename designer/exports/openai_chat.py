@@ -21,24 +21,22 @@ STRICT_LONG_ENUM = (250, 15_000)
 
 
 def write(release: ReleaseDocument) -> object:
-    return [{"type": "function", "function": _function(tool.signature)} for tool in release.tools]
+    return [_tool(tool.signature) for tool in release.tools]
 
 
-def _function(tool: Effective) -> dict[str, Any]:
+def _tool(tool: Effective) -> dict[str, Any]:
     # The strict subset asks for the list of required keys even when it is empty.
     parameters = {"required": []} | schema.of_inputs_without_root_rules(tool)[0]
     function: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
     if tool.description:
         function["description"] = tool.description
-    return function
+    return {"type": "function", "function": function}
 
 
 def is_strict(tool: Effective) -> bool:
-    """Whether the schema is within the strict subset as it stands.
-
-    Widening an optional input to "required or null" would qualify more tools, but then the model
-    sends nulls that the vendor never asked for. So a tool with an optional input is not strict.
-    """
+    """Whether the schema is within the strict subset without a change."""
+    # Widening an optional input to "required or null" would qualify more tools, but then the model
+    # sends nulls that the vendor never asked for. So a tool with an optional input is not strict.
     return (
         not schema.is_open(tool)
         and all(

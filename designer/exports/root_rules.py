@@ -63,7 +63,9 @@ def _merged(schema: dict[str, Any], part: Any) -> dict[str, Any] | None:
         return None
     mine, theirs = schema.get("properties", {}), part.get("properties", {})
     required = [schema.get("required", []), part.get("required", [])]
-    if not all(isinstance(each, dict) for each in (mine, theirs)) or not all(map(_is_texts, required)):
+    if not all(isinstance(each, dict) for each in (mine, theirs)):
+        return None
+    if not all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in required):
         return None
     # A closed object would not know the names that come in; and a model may be shown legal ones alone.
     if not theirs.keys() <= mine.keys() and (
@@ -81,7 +83,3 @@ def _joined(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tupl
         # Not every client takes true and false for schemas.
         each = {} if schema is True else {"not": {}} if schema is False else schema
         yield name, each if mine.get(name, each) == each else {"allOf": [mine[name], each]}
-
-
-def _is_texts(listed: object) -> bool:
-    return isinstance(listed, list) and all(isinstance(each, str) for each in listed)

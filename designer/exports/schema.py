@@ -187,7 +187,7 @@ def _rules(rest: Mapping[str, Any], *, is_renamed: bool) -> dict[str, Any]:
 def _required(
     rest: Mapping[str, Any], required: list[str], known: set[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """In the vendor's own order, with the names that are required of no property."""
+    # In the vendor's own order, with the names that are required of no property.
     listed = rest.get("required")
     if isinstance(listed, list):
         wanted = [name for name in listed if isinstance(name, str)]
@@ -197,7 +197,7 @@ def _required(
 
 
 def _as_it_is(shown: Input) -> dict[str, Any] | None:
-    """An input that stands for the whole and is an object all the same, such as one with blank names."""
+    # An input that stands for the whole and is an object all the same, such as one with blank names.
     schema = of_input(shown)
     properties = schema.get("properties", {})
     is_fit = isinstance(properties, dict) and all(isinstance(each, dict) for each in properties.values())
@@ -205,7 +205,7 @@ def _as_it_is(shown: Input) -> dict[str, Any] | None:
 
 
 def _wrapped(shown: Input) -> dict[str, Any]:
-    """Every target wants an object. An input that stands for the whole becomes its only property."""
+    # Every target wants an object. An input that stands for the whole becomes its only property.
     required = {"required": [shown.alias]} if shown.is_required else {}
     return below(shown.alias, of_input(shown)) | required | {"additionalProperties": False}
 
@@ -316,7 +316,7 @@ def _bounds(parameter: Parameter) -> dict[str, float]:
 
 
 def described(parameter: Parameter) -> str:
-    """The description, followed by what each allowed value means: JSON Schema has no place for that."""
+    # The description, followed by what each allowed value means: JSON Schema has no place for that.
     meanings = [
         f"- {value.name}: {value.description}" for value in parameter.allowed_values if value.description
     ]

@@ -124,7 +124,7 @@ def outputs_for_the_caller(
 ) -> dict[str, Any]:
     """What came back, by the format's names. What the vendor does not declare stays as it came.
 
-    `is_parsed`: these are readings of texts, which stand where their texts do.
+    `is_parsed`: these were parsed out of texts, and stand where their texts do.
     """
     whole = output_of_all(tool)
     called = {theirs: name for name, theirs in wire.outputs.items()}
@@ -142,7 +142,7 @@ def outputs_for_the_caller(
 
 
 def _names(wires: Sequence[Wire]) -> dict[str, str]:
-    """Those of all the formats; the first one wins, though no two mean different inputs by one name."""
+    # The first one wins, though no two formats mean different inputs by one name.
     names: dict[str, str] = {}
     for wire in wires:
         names |= {shown: theirs for shown, theirs in wire.inputs.items() if shown not in names}

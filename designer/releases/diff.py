@@ -39,23 +39,23 @@ def between(before: ReleaseDocument, after: ReleaseDocument) -> list[ToolChange]
     new = {tool.id: tool for tool in after.tools}
     gone = [ToolChange("removed", pk, tool.signature.name) for pk, tool in old.items() if pk not in new]
     came = [ToolChange("added", pk, tool.signature.name) for pk, tool in new.items() if pk not in old]
-    kept = [_changed(old[pk], new[pk]) for pk in new if pk in old and old[pk] != new[pk]]
-    return [*gone, *came, *kept]
+    changed = []
+    for pk, tool in new.items():
+        if pk in old and old[pk] != tool:
+            members = list(_members("", as_document(old[pk].signature), as_document(tool.signature)))
+            sentences = list(_sentences(old[pk], tool, members))
+            changed.append(ToolChange("changed", pk, tool.signature.name, sentences, members))
+    return [*gone, *came, *changed]
 
 
 def about_agent(before: ReleaseDocument, after: ReleaseDocument) -> list[Member]:
-    """The agent's own name, address and description."""
+    # The agent's own name, address and description.
     old, new = before.agent, after.agent
     return [
         Member(name, getattr(old, name), getattr(new, name))
         for name in ("name", "slug", "description")
         if getattr(old, name) != getattr(new, name)
     ]
-
-
-def _changed(old: ReleasedTool, new: ReleasedTool) -> ToolChange:
-    members = list(_members("", as_document(old.signature), as_document(new.signature)))
-    return ToolChange("changed", new.id, new.signature.name, list(_sentences(old, new, members)), members)
 
 
 def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> Iterator[str]:

@@ -36,7 +36,7 @@ def of_export(key: bytes, *, release: int, format_: str, body: bytes) -> str:
 
 
 def _proof(key: bytes, *facts: object) -> str:
-    """The trigger pegboard_check_proof writes the same lines."""
+    # The trigger pegboard_check_proof writes the same lines.
     return hmac.new(key, "\n".join(map(str, facts)).encode(), hashlib.sha256).hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db import connection
 
@@ -113,14 +112,13 @@ def received(agent: Agent, *, at: datetime, number: int | None = None) -> Receiv
         return None
     published = _approval(rows[0][2:6])
     assert published is not None  # noqa: S101 - the query joins it
-    return ReceivedRelease(rows[0][0], rows[0][1], published, [_received(row[6:]) for row in rows])
-
-
-def _received(row: tuple[Any, ...]) -> ReceivedTool:
-    label, (rewrite, seen) = row[4], row[6:8]
-    name = version_name(label, rewrite, seen) if seen else label
-    told = (_approval(row[start : start + 4]) for start in (8, 12, 16))
-    return ReceivedTool(*row[:6], name, *told)  # type: ignore[call-arg]
+    tools = []
+    for row in (row[6:] for row in rows):
+        label, (rewrite, seen) = row[4], row[6:8]
+        name = version_name(label, rewrite, seen) if seen else label
+        told = (_approval(row[start : start + 4]) for start in (8, 12, 16))
+        tools.append(ReceivedTool(*row[:6], name, *told))  # type: ignore[call-arg]
+    return ReceivedRelease(rows[0][0], rows[0][1], published, tools)
 
 
 def _approval(row: tuple[object, ...]) -> Approval | None:

@@ -89,7 +89,12 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
         note=note,
         created_by=actor,
     )
-    Export.objects.bulk_create(_all_written(release, document, key))
+    # One for each format that can carry some of the release; its page tells the designer what is left out.
+    Export.objects.bulk_create(
+        _written(release, format_, judged, key)
+        for format_, judged in carried_by_format(document)
+        if judged.fitting.tools
+    )
     agent_addresses.hold(agent)
     facts = {"number": release.number, "digest": release.digest, "note": note}
     audit.record(actor, "publish", release, after=facts, why=note, agent=agent.pk)
@@ -128,10 +133,12 @@ def named(text: str) -> dict[str, str | int] | None:
 
 
 def is_named_by(tag: str, if_none_match: str) -> bool:
-    """RFC 9110, 13.1.2: a list or `*`, compared weakly, because proxies may weaken a tag."""
+    """Whether If-None-Match names the tag: RFC 9110, 13.1.2."""
     etag = f'"{tag}"'
+    # What nearly every runtime sends costs no parsing.
     if if_none_match == etag:
         return True
+    # A list or `*`, compared weakly, because proxies may weaken a tag.
     given = parse_etags(if_none_match)
     return given == ["*"] or etag in (tag.removeprefix("W/") for tag in given)
 
@@ -142,10 +149,9 @@ def find(
     """The release that `name` means, with its digest, in `written` those of `formats` that are kept of it,
     and nothing else read; None when there is none, or for an agent that `reader` may not see with this key,
     as `AgentQuerySet.visible_to` has it.
-
-    Runtimes ask this all day to hear that nothing is new. The text of the query is constant, because
-    putting it together again each time took longer than running it.
     """
+    # Runtimes ask this all day to hear that nothing is new. The text of the query is constant, because
+    # putting it together again each time took longer than running it.
     which = named(name)
     if which is None:
         return None
@@ -160,7 +166,7 @@ def find(
 
 
 def before(release: Release) -> Release | None:
-    """The agent's release before this one."""
+    # The agent's release before this one.
     earlier = Release.objects.filter(agent=release.agent_id, number__lt=release.number)
     return earlier.order_by("-number").first()
 
@@ -174,14 +180,14 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
     """The release in one format and the name it is kept under: the same bytes each time, written when it was
     published. `is_partial`: without the tools that the format cannot carry, if there are any.
 
-    A format that was added later is written on first request and kept. Raises DomainError for a
-    format that is not there, or that cannot carry what is asked for.
+    Raises DomainError for a format that is not there, or that cannot carry what is asked for.
     """
     format_ = find_format(name)
     names = kept_as(name, is_partial=is_partial)
     rows = dict(release.exports.filter(format__in=names).values_list("format", "body"))
     if found := next((each for each in names if each in rows), ""):
         return bytes(rows[found]), found
+    # The format was added after the release was published: it is written now and kept.
     judged = carried(release_document.decode(release.document), format_.limits)
     if not judged.is_whole and not (is_partial and judged.is_partial):
         raise DomainError("format_cannot_carry", _refusal(name, judged), status=409)
@@ -194,7 +200,7 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
 
 
 def _refusal(name: str, judged: Carried) -> str:
-    """The first reasons, because a list of hundreds helps no reader, and what to do."""
+    # The first reasons, because a list of hundreds helps no reader, and what to do.
     reasons = [remark.message for remark in judged.blocking]
     said = " ".join(reasons[:REASONS_SHOWN])
     if len(reasons) > REASONS_SHOWN:
@@ -324,14 +330,8 @@ def _released_tool(pin: Pin) -> ReleasedTool:
 
 
 def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
-    """Apart from the number."""
+    # The number is not compared: it differs between any two.
     return canonical([one.agent, one.tools]) == canonical([other.agent, other.tools])
-
-
-def _all_written(release: Release, document: ReleaseDocument, key: bytes) -> list[Export]:
-    """One for each format that can carry the release or some of it; `carried` tells the designer the rest."""
-    judged = carried_by_format(document)
-    return [_written(release, format_, each, key) for format_, each in judged if each.fitting.tools]
 
 
 def _written(release: Release, format_: Format, judged: Carried, key: bytes) -> Export:

@@ -47,30 +47,27 @@ def propose(wanted: str, taken: Iterable[str], *, vendor: str) -> str:
 
 
 def aliases(names: Iterable[str]) -> dict[str, str]:
-    """Property keys by parameter name, one to one.
-
-    Depends on the set of names and not on their order, so a vendor that lists the same parameters
-    the other way round changes nothing. A key without a tail is the name itself or claimed by it
-    alone; names that claim the same key ("Due date", "due-date") all get a tail.
-    """
+    """Property keys by parameter name, one to one. Depends on the set of names and not on their order."""
     given = list(names)
-    wanted = {name: _property(name) for name in sorted(given)}
+    # Sorted, so that a vendor that lists the same parameters the other way round changes nothing.
+    wanted = {
+        name: name if is_property(name) else _squeezed(name, r"[^A-Za-z0-9_]+", "parameter")
+        for name in sorted(given)
+    }
     claims = Counter(key.lower() for key in wanted.values())
     taken: set[str] = set()
     keys: dict[str, str] = {}
+    # A key without a tail is the name itself, or claimed by it alone.
     for name, key in wanted.items():
         if claims[key.lower()] == 1 or (key == name and key.lower() not in taken):
             keys[name] = key
             taken.add(key.lower())
+    # Names that claim the same key ("Due date", "due-date") all get a tail.
     for name, key in wanted.items():
         if name not in keys:
             keys[name] = _free(key, name, taken | {key.lower()})
             taken.add(keys[name].lower())
     return {name: keys[name] for name in given}
-
-
-def _property(name: str) -> str:
-    return name if is_property(name) else _squeezed(name, r"[^A-Za-z0-9_]+", "parameter")
 
 
 def _squeezed(name: str, illegal: str, fallback: str) -> str:

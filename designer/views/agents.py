@@ -95,9 +95,9 @@ def _line(pin: "PinWithNewer", review: pending_work.Review | None) -> dict[str, 
 
 
 def _budget(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the tools cost a model in each request: the biggest parts of the bar, and the rest as one."""
     sizes = sorted(((line["tokens"], line["pin"].name) for line in lines), reverse=True)
     total = sum(tokens for tokens, _ in sizes)
+    # The biggest parts of the bar each, and the rest as one.
     shown, rest = sizes[:PARTS_SHOWN], sizes[PARTS_SHOWN:]
     if rest:
         shown.append((sum(tokens for tokens, _ in rest), f"{len(rest)} smaller ones"))

@@ -51,7 +51,7 @@ def _needing_action() -> CompiledQuery[Endpoint]:
 
 @cache
 def _waiting() -> CompiledQuery[Finding]:
-    """The heaviest first."""
+    # The heaviest first.
     waiting = Finding.objects.filter(state=FindingState.OPEN).decisions().weighed()
     shown = ("message", "raised_at", "severity", "tool__name", "endpoint__vendor__name")
     return CompiledQuery(waiting.select_related("tool", "endpoint__vendor").only(*shown)[:SHOWN])
@@ -76,7 +76,7 @@ def _gone(role: Role) -> CompiledQuery[Pin]:
 
 @cache
 def _moved() -> CompiledQuery[Run]:
-    """Most runs find nothing new, so the search for those that did stops after the latest ones."""
+    # Most runs find nothing new, so the search for those that did stops after the latest ones.
     latest = Run.objects.order_by("-pk").values("pk")[:RUNS_SEARCHED]
     moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
     endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name")
@@ -87,7 +87,7 @@ def _moved() -> CompiledQuery[Run]:
 @requires(write=Role.VIEWER)
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
-    """The choice of light or dark, for browsers without the script that does this in place."""
+    # The choice of light or dark, for browsers without the script that does this in place.
     chosen = request.POST.get("theme", "")
     back = request.POST.get("next", "/")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())

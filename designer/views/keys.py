@@ -15,7 +15,7 @@ from designer.forms import KeyForm
 from designer.models import Agent
 from designer.views.agents import tree
 from people import api_keys
-from people.models import MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Role
+from people.models import MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, Role
 from people.permissions import person, requires
 
 PAGE_SIZE = 50
@@ -32,7 +32,6 @@ def key_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @requires(write=Role.VIEWER)
 def key_new(request: HttpRequest) -> HttpResponse:
-    """Answers the POST itself, without a redirect: the key must not be kept between two requests."""
     owner = person(request)
     rows = tree(list(Agent.objects.live().visible_to(owner).order_by("name", "id")))
     start = {"agents": request.GET.getlist("agent")}
@@ -45,17 +44,14 @@ def key_new(request: HttpRequest) -> HttpResponse:
             form.refuse(error)
         else:
             context = {"key": key, "plain": plain, "agents": facts["agents"]}
-            context["example"] = public_url(_example(key, facts["agents"]), request)
+            # The address of something that the key may read.
+            slug = facts["agents"][0].slug if facts["agents"] else "AGENT"
+            live = f"/api/v1/agents/{slug}/releases/live/tools/?format={FORMATS[0].name}"
+            example = live if set(key.scopes) <= RUNTIME_SCOPES else reverse("api-key-list")
+            context["example"] = public_url(example, request)
+            # The POST is answered without a redirect: the key must not be kept between two requests.
             return render(request, "designer/key_made.html", context)
     return render(request, "designer/key_new.html", {"form": form})
-
-
-def _example(key: ApiToken, named: list[Agent]) -> str:
-    """The address of something that the key may read."""
-    if not set(key.scopes) <= RUNTIME_SCOPES:
-        return reverse("api-key-list")
-    slug = named[0].slug if named else "AGENT"
-    return f"/api/v1/agents/{slug}/releases/live/tools/?format={FORMATS[0].name}"
 
 
 @requires(write=Role.VIEWER)

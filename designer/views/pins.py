@@ -129,7 +129,7 @@ def _refused(
 
 @requires(Role.VIEWER)
 def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """Says while a name is typed whether it can be used, and proposes one that can."""
+    # Says while a name is typed whether it can be used, and proposes one that can.
     row = _pin(request, slug, pk)
     alias = request.GET.get("alias", "").strip()
     wanted = alias or model_names.derive(row.version.decoded().name)

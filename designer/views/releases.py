@@ -43,6 +43,8 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
     pins = list(publishing.pinned([agent]).select_related("tool__stopped"))
+    reviews = pending_work.reviews(pins)
+    reviewed = [(pin, reviews[pin.pk]) for pin in pins if pin.pk in reviews]
     draft, last = publishing.draft(agent), agent.releases.order_by("-number").first()
     published = release_document.decode(last.document) if last else None
     context = {
@@ -56,7 +58,8 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
         "changed_agent": diff.about_agent(published, draft) if published else [],
         "remarks": _remarks(draft),
         "refusals": _refusals(pins),
-        "reviews": _reviews(pins),
+        # What stops publishing first.
+        "reviews": sorted(reviewed, key=lambda each: each[1].tone),
         "gone": pending_work.gone_from(agent),
     }
     return render(request, "designer/releases.html", context)
@@ -72,20 +75,13 @@ def _remarks(draft: ReleaseDocument) -> list[tuple[str, list[Remark]]]:
 
 
 def _refusals(pins: list[Pin]) -> list[tuple[Pin, str]]:
-    """The words for which publishing would be refused now."""
+    # The words for which publishing would be refused now.
     return [
         (pin, lost.message)
         for pin in pins
         for lost in upgrades.lost(pin, pin.version.decoded())
         if lost.refuses
     ]
-
-
-def _reviews(pins: list[Pin]) -> list[tuple[Pin, pending_work.Review]]:
-    """What review says of the pinned versions, what stops publishing first."""
-    found = pending_work.reviews(pins)
-    listed = [(pin, found[pin.pk]) for pin in pins if pin.pk in found]
-    return sorted(listed, key=lambda each: each[1].tone)
 
 
 @requires(Role.VIEWER)
@@ -96,7 +92,8 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
     )
     newest = max([number, *(other.number for other in others[:1])])
-    before = _against(agent, row, request.GET.get("against", ""))
+    asked = request.GET.get("against", "")
+    before = agent.releases.filter(number=number_in(asked)).first() if asked else publishing.before(row)
     document = release_document.decode(row.document)
     fetches = _fetches(document)
     old = release_document.decode(before.document) if before else None
@@ -144,15 +141,8 @@ def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _vendors(tools: list[int]) -> dict[int, str]:
-    """Names of the vendors of these tools. A release holds the short name, which is for addresses."""
+    # Names of the vendors of these tools. A release holds the short name, which is for addresses.
     return dict(Tool.objects.filter(pk__in=tools).values_list("pk", "endpoint__vendor__name"))
-
-
-def _against(agent: Agent, row: Release, asked: str) -> Release | None:
-    """The release to compare with: the one that was asked for, else the one before."""
-    if asked:
-        return agent.releases.filter(number=number_in(asked)).first()
-    return publishing.before(row)
 
 
 @dataclass(frozen=True)
@@ -176,8 +166,8 @@ def _fetches(document: ReleaseDocument) -> list[Fetch]:
 
 
 def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, Any]:
-    """The document that is looked at, and the one to fetch by a program: the same, or the first one."""
     chosen = next((each for each in fetches if each.format.name == name and each.query), None)
+    # Where none is chosen, the first that carries something is offered to fetch.
     offered = chosen or next((each for each in fetches if each.query), None)
     if chosen is None:
         return {"offered": offered}

@@ -1,7 +1,5 @@
 """Before a vendor or an endpoint goes: who uses it, what stays, and what stops."""
 
-from typing import Any
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -39,7 +37,12 @@ def _remove(
     form = RemovalForm(request.POST if request.method == "POST" else None, name=str(row), use=use)
     if form.is_valid():
         try:
-            _perform(request, row, form.cleaned_data)
+            given, actor = form.cleaned_data, person(request)
+            how = {"actor": actor, "why": given["why"], "with_credentials": given["with_credentials"]}
+            if isinstance(row, Vendor):
+                vendor_operations.remove_vendor(row, **how)
+            else:
+                vendor_operations.remove_endpoint(row, **how)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -55,11 +58,3 @@ def _remove(
         "back": back,
     }
     return render(request, "designer/removal.html", context)
-
-
-def _perform(request: HttpRequest, row: Vendor | Endpoint, given: dict[str, Any]) -> None:
-    how = {"actor": person(request), "why": given["why"], "with_credentials": given["with_credentials"]}
-    if isinstance(row, Vendor):
-        vendor_operations.remove_vendor(row, **how)
-    else:
-        vendor_operations.remove_endpoint(row, **how)

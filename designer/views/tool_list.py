@@ -56,7 +56,9 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "problem": problem,
         "rows": _shown(page.rows, agent),
-        "count_says": _count_says(page),
+        "count_says": f"More than {page.count:,} tools"
+        if page.is_more
+        else f"{page.count:,} tool{'' if page.count == 1 else 's'}",
         "is_filtered": any(asked.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list") + (f"?agent={agent.slug}" if agent else ""),
     }
@@ -64,16 +66,17 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         response = render(request, "designer/_tools.html", context)
         response["HX-Replace-Url"] = _address(asked)
         return response
+    endpoints = Endpoint.objects.filter(pk=number(asked.get("endpoint", "")))
     around = {
         "filters": _filters(asked),
-        "endpoint": _endpoint(asked),
+        "endpoint": endpoints.first() if asked.get("endpoint") else None,
         "agents": [] if agent else seen.only("slug", "name"),
     }
     return render(request, "designer/tools.html", context | around)
 
 
 def _chosen_agent(request: HttpRequest, slug: str) -> Agent:
-    """By its address, or by one that it had when this page was opened."""
+    # By its address, or by one that it had when this page was opened.
     if agent := agent_addresses.agent_at(slug, person(request)):
         return agent
     raise Http404
@@ -91,16 +94,17 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
         pins.PinRequest(tool, alias=request.POST.get(f"alias-{tool.pk}", "").strip()) for tool in ticked
     ]
     answers = pins.pin_several(agent, actor=person(request), wanted=wanted)
-    refused = [answer for answer in answers if isinstance(answer, DomainError)]
-    asked = [_name_asked(each, answer) for each, answer in zip(wanted, answers, strict=True)]
-    for error in refused:
-        if "alias" not in error.fields:
-            messages.error(request, error.message)
-    if done := len(answers) - len(refused):
+    asked = []
+    for each, answer in zip(wanted, answers, strict=True):
+        if isinstance(answer, DomainError) and "alias" in answer.fields:
+            proposal = answer.proposal if isinstance(answer, NameTakenError) else ""
+            asked.append(NameAsked(each.tool, each.alias or proposal, answer.message))
+        elif isinstance(answer, DomainError):
+            messages.error(request, answer.message)
+    if done := sum(isinstance(answer, Pin) for answer in answers):
         messages.success(request, f"{done} tool{'s are' if done > 1 else ' is'} pinned to {agent}.")
-    if any(asked):
-        context = {"agent": agent, "asked": [each for each in asked if each]}
-        return render(request, "designer/pin_names.html", context)
+    if asked:
+        return render(request, "designer/pin_names.html", {"agent": agent, "asked": asked})
     return redirect("agent", agent.slug)
 
 
@@ -113,18 +117,11 @@ class NameAsked:
     message: str
 
 
-def _name_asked(wanted: pins.PinRequest, answer: Pin | DomainError) -> NameAsked | None:
-    if not isinstance(answer, DomainError) or "alias" not in answer.fields:
-        return None
-    proposal = answer.proposal if isinstance(answer, NameTakenError) else ""
-    return NameAsked(wanted.tool, wanted.alias or proposal, answer.message)
-
-
 def _found(asked: QueryDict) -> tuple[ResultPage, str]:
-    """What an old address asks for may be gone; then nothing is found, and a sentence says why."""
     try:
         return search.search(_query(asked)), ""
     except DomainError as error:
+        # What an old address asks for may be gone; then nothing is found, and a sentence says why.
         return ResultPage([], None, None, 0, False), next(iter(error.fields.values()), error.message)
 
 
@@ -143,7 +140,7 @@ def _query(asked: QueryDict) -> Query:
 
 
 def _shown(rows: list[dict[str, Any]], agent: Agent | None) -> list[dict[str, Any]]:
-    """Each row with how many agents use the tool, and the number of this agent's pin if it is among them."""
+    # Each row with how many agents use the tool, and the number of this agent's pin if it is among them.
     counted = _use().rows(tools=[row["id"] for row in rows], agent=agent and agent.pk)
     use = {tool: {"used_by": agents, "pinned": pin} for tool, agents, pin in counted}
     # Fifty reversals take more than a millisecond.
@@ -168,12 +165,6 @@ def _use() -> CompiledQuery[tuple[Any, int, int | None]]:
     return CompiledQuery(counted.values_list("tool", "used_by", "pinned"))
 
 
-def _count_says(page: ResultPage) -> str:
-    if page.is_more:
-        return f"More than {page.count:,} tools"
-    return "1 tool" if page.count == 1 else f"{page.count:,} tools"
-
-
 def _filters(asked: QueryDict) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
     offered = search.choices()
     filters = [
@@ -188,21 +179,15 @@ def _filters(asked: QueryDict) -> list[tuple[str, str, list[tuple[str, str, bool
 
 
 def _options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:
-    """What is chosen stays on offer, however rare it is."""
+    # What is chosen stays on offer, however rare it is.
     offered = list(choices)
     if chosen and chosen not in dict(offered):
         offered.append((chosen, chosen))
     return [(value, label, value == chosen) for value, label in offered]
 
 
-def _endpoint(asked: QueryDict) -> Endpoint | None:
-    if not asked.get("endpoint"):
-        return None
-    return Endpoint.objects.filter(pk=number(asked.get("endpoint", ""))).first()
-
-
 def _address(asked: QueryDict) -> str:
-    """Without what was left empty, so that the address can be passed on."""
+    # Without what was left empty, so that the address can be passed on.
     kept = QueryDict(mutable=True)
     for name in (*FILTER_PARAMETERS, "sort", "agent"):
         kept.setlist(name, [value for value in asked.getlist(name) if value])

@@ -30,11 +30,10 @@ FINDINGS_SHOWN = 50
 @requires(Role.VIEWER)
 def tool(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    return _overview(
-        request,
-        row,
-        PinForm(tool=row, actor=person(request), initial={"agent": _only_agent(person(request))}),
-    )
+    # Where there is one agent, it is the one that is meant.
+    seen = list(Agent.objects.live().visible_to(person(request)).values_list("slug", flat=True)[:2])
+    initial = {"agent": seen[0] if len(seen) == 1 else None}
+    return _overview(request, row, PinForm(tool=row, actor=person(request), initial=initial))
 
 
 def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
@@ -50,12 +49,6 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         **header(row),
     }
     return render(request, "designer/tool.html", context)
-
-
-def _only_agent(user: User) -> str | None:
-    """Where there is one agent, it is the one that is meant."""
-    slugs = list(Agent.objects.live().visible_to(user).values_list("slug", flat=True)[:2])
-    return slugs[0] if len(slugs) == 1 else None
 
 
 @requires(Role.DESIGNER)
@@ -75,7 +68,9 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     if pin is None:
         return _overview(request, row, form)
     messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.")
-    return _back(request, pin)
+    back = request.POST.get("next", "")
+    safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
+    return redirect(back) if safe and back.startswith("/") else redirect("agent", pin.agent.slug)
 
 
 @transaction.atomic
@@ -83,14 +78,6 @@ def _pin(form: PinForm, row: Tool, actor: User) -> Pin:
     given = form.cleaned_data
     agent = given["agent"] or agents.create_agent(actor=actor, name=given["agent_name"])
     return pins.pin_tool(agent, actor=actor, tool=row, ordinal=given["ordinal"], alias=given["alias"])
-
-
-def _back(request: HttpRequest, pin: Pin) -> HttpResponse:
-    back = request.POST.get("next", "")
-    safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
-    if safe and back.startswith("/"):
-        return redirect(back)
-    return redirect("agent", pin.agent.slug)
 
 
 @requires(Role.VIEWER)
@@ -169,7 +156,7 @@ def pretty(document: str) -> str:
 
 @requires(write=Role.DESIGNER)
 def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
-    """Our words for a tool wherever it is pinned."""
+    # Our words for a tool wherever it is pinned.
     row = find_tool(pk)
     if row.current is None:
         return redirect("tool", row.pk)
@@ -210,7 +197,7 @@ def find_tool(pk: int) -> Tool:
 
 
 def header(row: Tool) -> dict[str, Any]:
-    """What the head of each of the tool's pages shows."""
+    # What the head of each of the tool's pages shows.
     return {
         "tool": row,
         "is_offered": row.endpoint.is_live,

@@ -20,8 +20,6 @@ from catalog.calls import examples, invocation, queue, results
 from catalog.credentials import circuit_breaker
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
-from catalog.protocols.base import Note
-from catalog.protocols.signature import Signature
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
@@ -95,12 +93,13 @@ def _page(
 ) -> HttpResponse:
     # Before the history: the page asks for neither again once the call shows as over.
     told = _told(call) if call else {}
+    protocol = protocols.get(row.endpoint.protocol)
     context = {
         "version": version,
         "versions": version_choices(row),
         "form": form,
         "signature": form.signature if form else None,
-        "why_not_run": _why_not_run(row, form.signature) if form else None,
+        "why_not_run": protocol(row.endpoint.settings).why_not_run(form.signature) if form else None,
         "must_confirm": queue.why_confirm(version) if version else "",
         "unavailable_until": circuit_breaker.unavailable_until(row),
         "is_safe": form is not None and invocation.is_safe(form.signature),
@@ -116,14 +115,9 @@ def _page(
     return render(request, "designer/tool_try.html", context)
 
 
-def _why_not_run(row: Tool, signature: Signature) -> Note | None:
-    endpoint = row.endpoint
-    return protocols.get(endpoint.protocol)(endpoint.settings).why_not_run(signature)
-
-
 @requires(Role.VIEWER)
 def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
-    """What has become of a call: the part of the page that asks again until it is over."""
+    # What has become of a call: the part of the page that asks again until it is over.
     row = find_tool(pk)
     found = get_object_or_404(_calls(row, person(request)), pk=call)
     if not request.headers.get("HX-Request"):
@@ -167,7 +161,7 @@ def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpResponse:
-    """One press: the same arguments against the version that is shown."""
+    # One press: the same arguments against the version that is shown.
     row = find_tool(pk)
     kept = get_object_or_404(row.examples, pk=example)
     version = _version(row, request.POST.get("ordinal", ""), None)
@@ -179,16 +173,11 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
             queue.request_call(version, actor=person(request), arguments=kept.arguments, key=_key(request))
         )
     except DomainError as error:
-        messages.error(request, _in_full(error))
+        # There is no form yet to say at its inputs what is wrong with them.
+        fields = list(error.fields.items())[:3] if isinstance(error, queue.ArgumentsError) else []
+        faults = [f"“{printable(name, 60)}” {why}." for name, why in fields]
+        messages.error(request, " ".join([error.message, *faults]))
         return redirect(f"{filled}&version={version.ordinal}")
-
-
-def _in_full(error: DomainError) -> str:
-    """With what is wrong by input, where there is no form yet to say it at."""
-    if not isinstance(error, queue.ArgumentsError):
-        return error.message
-    faults = [f"“{printable(name, 60)}” {why}." for name, why in list(error.fields.items())[:3]]
-    return " ".join([error.message, *faults])
 
 
 @requires(Role.DESIGNER)
