@@ -103,7 +103,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     if found is None or not api_keys.is_well_formed(key):
         return None
     slug, name, kind = found.groups()
-    which, query = publishing.named(name), request.META.get("QUERY_STRING", "")
+    which, query = publishing.release_conditions(name), request.META.get("QUERY_STRING", "")
     chosen = _FORMAT.fullmatch(query)
     is_export = kind == "tools" and chosen is not None and chosen[1] in _formats()
     if which is None or not (is_export or (kind == "bundle" and not query)):
@@ -114,7 +114,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     if row is None:
         return None
     key, owner, digest = row
-    if not publishing.is_named_by(digest, asked) or not is_within_limit("read", owner, key, time.time()):
+    if not publishing.etag_matches(digest, asked) or not is_within_limit("read", owner, key, time.time()):
         return None
     request.resolver_match = _match(kind)
     request.user = SimpleNamespace(pk=owner)  # type: ignore[assignment]

@@ -76,14 +76,14 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     duration_ms = serializers.IntegerField(allow_null=True)
 
 
-def spoken(request: Request) -> str:
+def asked_format(request: Request) -> str:
     """The export format by whose names the caller goes; "" where it does not say."""
     name = request.query_params.get("format")
     return publishing.find_format(name).name if name is not None else ""
 
 
 def call_document(call: Call, tool: ReleasedTool, agent: Agent, request: Request) -> dict[str, Any]:
-    result, format_ = call.decoded(), spoken(request)
+    result, format_ = call.decoded(), asked_format(request)
     names = exports.wires(tool.signature, format_)[0]
     resume = reverse("api-agent-call-resume", kwargs={"slug": agent.slug, "call": call.pk}, request=request)
     if format_:
@@ -161,7 +161,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
     def post(self, request: Request, slug: str, number: str, name: str) -> Response:
         given = RuntimeCallInput(data=request.data)
         given.is_valid(raise_exception=True)
-        asked, format_ = given.validated_data, spoken(request)
+        asked, format_ = given.validated_data, asked_format(request)
         try:
             agent = chosen_agent(request, slug)
             release = chosen_release(agent.releases.select_related("agent"), number)
@@ -241,7 +241,7 @@ class AgentCallResume(GenericAPIView[Call]):
     def post(self, request: Request, slug: str, call: int) -> Response:
         given = ResumeInput(data=request.data)
         given.is_valid(raise_exception=True)
-        spoken(request)  # refused before anything is sent
+        asked_format(request)  # refused before anything is sent
         found, release, tool = found_call(request, slug, call)
         answers = given.validated_data.get("answers", {})
         try:

@@ -126,7 +126,7 @@ def releases_at(request: Request, slug: str) -> QuerySet[Release]:
 
 def chosen_release(found: QuerySet[Release], name: str) -> Release:
     """Of these, the one that is named. Raises Http404."""
-    which = publishing.named(name)
+    which = publishing.release_conditions(name)
     release = None if which is None else found.filter(**which).order_by("-number").first()
     if release is None:
         raise Http404
@@ -223,7 +223,7 @@ class ReleaseDiff(GenericAPIView[Release]):
         found = releases_at(request, slug)
         release = chosen_release(found, number)
         asked = given.validated_data.get("against")
-        other = chosen_release(found, asked) if asked else publishing.before(release)
+        other = chosen_release(found, asked) if asked else publishing.previous_release(release)
         if other is None:
             message = "There is no release before this one. Name another."
             raise DomainError("nothing_to_compare", message, fields={"against": message})
@@ -265,7 +265,7 @@ class ReleaseBytesView(GenericAPIView[Release]):
 
     def answer(self, request: Request, tag: str, body: Callable[[], bytes]) -> HttpResponseBase:
         response: HttpResponse
-        if publishing.is_named_by(tag, request.headers.get("If-None-Match", "")):
+        if publishing.etag_matches(tag, request.headers.get("If-None-Match", "")):
             response = HttpResponseNotModified()
         else:
             response = HttpResponse(body(), content_type="application/json")
@@ -306,7 +306,7 @@ class ReleaseTools(ReleaseBytesView):
             message = "Give 1 to leave out the tools that the format cannot carry, or 0."
             raise DomainError("invalid", message, fields={"partial": message})
         name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
-        wanted = publishing.kept_as(name, is_partial=leaves_out)
+        wanted = publishing.export_names(name, is_partial=leaves_out)
         release = self.found(request, slug, number, wanted)
         # Only of what is kept may be said that it is unchanged: anything else may have to be refused.
         kept, body = next((each for each in wanted if each in release.written), ""), None

@@ -120,7 +120,7 @@ def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
     return [(format_, carried(release, format_.limits)) for format_ in exports.FORMATS]
 
 
-def named(text: str) -> dict[str, str | int] | None:
+def release_conditions(text: str) -> dict[str, str | int] | None:
     """Which release is meant, as conditions on its columns: `live` is the newest, any other one goes by its
     number or by `sha256:DIGEST`. None for what names no release."""
     if text == LIVE:
@@ -132,7 +132,7 @@ def named(text: str) -> dict[str, str | int] | None:
     return None
 
 
-def is_named_by(tag: str, if_none_match: str) -> bool:
+def etag_matches(tag: str, if_none_match: str) -> bool:
     """Whether If-None-Match names the tag: RFC 9110, 13.1.2."""
     etag = f'"{tag}"'
     # What nearly every runtime sends costs no parsing.
@@ -152,7 +152,7 @@ def find(
     """
     # Runtimes ask this all day to hear that nothing is new. The text of the query is constant, because
     # putting it together again each time took longer than running it.
-    which = named(name)
+    which = release_conditions(name)
     if which is None:
         return None
     asked: list[tuple[str, str | int | None]] = [
@@ -165,13 +165,13 @@ def find(
     return next(iter(Release.objects.raw(_FIND.format(conditions), parameters)), None)
 
 
-def before(release: Release) -> Release | None:
+def previous_release(release: Release) -> Release | None:
     # The agent's release before this one.
     earlier = Release.objects.filter(agent=release.agent_id, number__lt=release.number)
     return earlier.order_by("-number").first()
 
 
-def kept_as(name: str, *, is_partial: bool) -> list[str]:
+def export_names(name: str, *, is_partial: bool) -> list[str]:
     """The names that an export may be kept under: the whole one's, and that of one without some tools."""
     return [name, f"{name}{PARTIAL}"] if is_partial else [name]
 
@@ -183,7 +183,7 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
     Raises DomainError for a format that is not there, or that cannot carry what is asked for.
     """
     format_ = find_format(name)
-    names = kept_as(name, is_partial=is_partial)
+    names = export_names(name, is_partial=is_partial)
     rows = dict(release.exports.filter(format__in=names).values_list("format", "body"))
     if found := next((each for each in names if each in rows), ""):
         return bytes(rows[found]), found

@@ -93,7 +93,9 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     )
     newest = max([number, *(other.number for other in others[:1])])
     asked = request.GET.get("against", "")
-    before = agent.releases.filter(number=number_in(asked)).first() if asked else publishing.before(row)
+    before = (
+        agent.releases.filter(number=number_in(asked)).first() if asked else publishing.previous_release(row)
+    )
     document = release_document.decode(row.document)
     fetches = _fetches(document)
     old = release_document.decode(before.document) if before else None

@@ -26,7 +26,7 @@ AGENT_EDITS = {
 
 
 @pytest.mark.parametrize("edit", PIN_EDITS)
-def test_pin_that_somebody_removed_meanwhile_is_not_edited(edit, alice, bob):
+def test_pin_that_another_user_removed_meanwhile_is_not_edited(edit, alice, bob):
     pin = make_pin()
     pins.remove_pin(pin, actor=bob)
 
@@ -37,7 +37,7 @@ def test_pin_that_somebody_removed_meanwhile_is_not_edited(edit, alice, bob):
 
 
 @pytest.mark.parametrize("edit", AGENT_EDITS)
-def test_agent_that_somebody_removed_meanwhile_is_not_edited(edit, alice, bob):
+def test_agent_that_another_user_removed_meanwhile_is_not_edited(edit, alice, bob):
     agent = make_agent()
     agents.remove_agent(agent, actor=bob)
 
@@ -128,7 +128,7 @@ def test_words_changed_meanwhile_are_shown_member_by_member(program, alice):
 
 
 @pytest.mark.parametrize(("act", "value"), [("rename", {"alias": "mine"}), ("move", {"ordinal": "1"})])
-def test_page_of_a_pin_shows_what_somebody_chose_meanwhile(alice, act, value):
+def test_page_of_a_pin_shows_what_another_user_chose_meanwhile(alice, act, value):
     pin = make_pin(make_agent(slug="desk"), name="look")
     make_version(pin.tool)
     client = signed_in(Role.ADMIN)

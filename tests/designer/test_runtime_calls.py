@@ -42,7 +42,7 @@ OUTPUTS = (make_parameter("Sky now"),)
 
 @pytest.fixture(autouse=True)
 def in_place(monkeypatch):
-    """The worker's part is done where somebody waits for it."""
+    """The worker's part is done where a test waits for it."""
 
     def wait_for(call, seconds):
         invocation.perform(call.pk, (0, 0))
@@ -169,7 +169,7 @@ UNFIT = [
 
 
 def test_forty_calls_are_judged_by_the_pinned_version_and_made_to_it(owner, vendor, desk):
-    """The vendor has moved on: its new version takes other inputs, and nobody has moved the pin."""
+    """The vendor has moved on: its new version takes other inputs, and the pin has not been moved."""
     agent, pin = desk
     make_version(pin.tool, make_signature("Sky", inputs=(make_parameter("place"),)), label="2")
     client = runtime(owner, agent)
@@ -319,7 +319,7 @@ def test_an_id_that_was_used_for_one_agent_runs_nothing_for_another(owner, vendo
     assert (refused.status_code, refused.json()["code"], len(vendor.requests)) == (409, "key_taken", 1)
 
 
-def test_an_id_that_one_person_has_used_answers_nobody_else(owner, vendor, desk):
+def test_an_id_that_one_user_has_used_answers_no_other(owner, vendor, desk):
     one, other = APIClient(), APIClient()
     one.force_login(owner)
     other.force_login(make_user(Role.ADMIN))

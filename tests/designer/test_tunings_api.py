@@ -248,11 +248,11 @@ def test_history_holds_words_alone_and_those_of_its_own_target(api, tool):
     url, tool_url = f"/api/v1/agents/desk/pins/{pin.pk}/tuning/", f"/api/v1/tools/{tool.pk}/tuning/"
     api.patch(f"/api/v1/agents/desk/pins/{pin.pk}/", {"alias": "ours"})
     api.put(url, {"description": "The agent's"})
-    api.put(tool_url, {"description": "Everybody's"})
+    api.put(tool_url, {"description": "For all agents"})
     told = [api.get(f"{address}history/").json()["results"] for address in (url, tool_url)]
     assert [[row["after"]["description"] for row in rows] for rows in told] == [
         ["The agent's"],
-        ["Everybody's"],
+        ["For all agents"],
     ]
 
 

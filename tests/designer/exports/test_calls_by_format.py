@@ -68,7 +68,7 @@ def owner(db):
 
 @pytest.fixture
 def api(owner, monkeypatch, settings):
-    """The worker's part is done where somebody waits for it."""
+    """The worker's part is done where a test waits for it."""
     settings.WRITES_PER_MINUTE = settings.CALLS_PER_MINUTE = 1_000_000
 
     def wait_for(call, seconds):

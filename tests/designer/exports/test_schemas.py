@@ -54,7 +54,7 @@ properties = st.dictionaries(legal, schemas.schemas.filter(lambda each: isinstan
 
 @settings(max_examples=200)
 @given(schemas.objects(), properties)
-def test_what_nobody_tuned_is_exported_as_it_came(around, own):
+def test_what_was_not_tuned_is_exported_as_it_came(around, own):
     inputs = around | {"type": "object", "properties": own, "required": sorted(own)[:2]}
     if is_exact(inputs):
         shown = effective(signature_of(inputs), name="forecast")

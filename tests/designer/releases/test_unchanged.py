@@ -137,7 +137,7 @@ def test_whatever_else_there_is_to_say_the_view_says(owner, release, monkeypatch
         assert one.status_code == 200
 
 
-def test_team_that_somebody_is_not_in_stays_unseen(owner, release, monkeypatch):
+def test_team_that_a_user_is_not_in_stays_unseen(owner, release, monkeypatch):
     team = teams.create_team(actor=make_user(Role.ADMIN), name="Sales")
     agents.update_agent(release.agent, actor=make_user(Role.DESIGNER), team=team)
     plain, etag = key_of(owner), f'"{release.digest}"'
@@ -161,7 +161,7 @@ def test_only_what_reads_is_answered(owner, release):
     assert answers == [405] * 3
 
 
-def test_key_of_somebody_who_has_left_is_refused(owner, release):
+def test_key_of_a_user_who_has_left_is_refused(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
     User.objects.filter(pk=owner.pk).update(is_active=False)  # its keys are not revoked yet
     assert asked(plain, address(), etag).json()["code"] == "inactive_owner"

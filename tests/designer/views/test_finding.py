@@ -59,7 +59,7 @@ def test_words_that_no_tool_says_are_named(designer):
     assert "No tool says “qqqqxyzzy”; these match the other words." in text_of(page)
 
 
-def test_while_somebody_types_only_the_results_are_sent(designer):
+def test_while_a_question_is_typed_only_the_results_are_sent(designer):
     make_tool(name="forecast")
 
     response = designer.get("/tools/?q=&vendor=&sort=name", headers={"HX-Request": "true"})
@@ -101,7 +101,7 @@ def test_a_filter_that_is_gone_says_so_and_leads_back(designer):
 @pytest.mark.parametrize(
     "query", ["cursor=nonsense", "sort=backwards", "status=odd", "endpoint=x", "protocol=telex"]
 )
-def test_an_address_that_somebody_made_up_does_no_harm(designer, query):
+def test_an_invented_address_does_no_harm(designer, query):
     make_tool()
 
     assert designer.get(f"/tools/?{query}").status_code == 200

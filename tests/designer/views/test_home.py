@@ -207,7 +207,7 @@ def test_a_trifle_about_what_is_pinned_is_no_news_of_its_agent(admin):
     assert ["under review" in text_of(admin.get(path)).lower() for path in pages] == [True] * 3
 
 
-def test_each_designer_is_told_of_the_agents_of_their_teams_whoever_asked_before(admin):
+def test_each_designer_is_told_of_the_agents_of_their_own_teams(admin):
     """The queries are put together once for a role."""
     designers = {"Fax": make_user(Role.DESIGNER), "Mail": make_user(Role.DESIGNER)}
     for name, user in designers.items():

@@ -16,7 +16,7 @@ INPUTS = (
         "units", type="enum", required=False, allowed_values=(AllowedValue("METRIC"), AllowedValue("US"))
     ),
 )
-# What the editor sends when nobody has touched a box; a browser writes line ends as CR LF.
+# What the editor sends when no box was touched; a browser writes line ends as CR LF.
 UNTOUCHED = {
     "version": "1",
     "description": "Tomorrow's weather\r\nfor a city",
@@ -101,7 +101,7 @@ def test_words_typed_against_another_version_are_not_saved(designer, pin):
     assert not Tuning.objects.exists()
 
 
-def test_a_second_editor_is_told_that_somebody_saved_meanwhile(designer, pin):
+def test_a_second_editor_is_told_that_another_saved_meanwhile(designer, pin):
     opened = designer.get(page_of(pin)).context["form"].expected
     tunings.tune(pin, actor=make_user(Role.DESIGNER, name="Ada Berger"), description="Theirs")
 
