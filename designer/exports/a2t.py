@@ -33,6 +33,12 @@ LIMITS = Limits(
 )
 # The output of a tool that declares none.
 RESULT = "result"
+NO_OUTPUTS = {
+    "id": RESULT,
+    "name": RESULT,
+    "type": "json",
+    "description": "What the tool answers. Its vendor declares no outputs.",
+}
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
@@ -60,7 +66,7 @@ def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
             _parameter(shown.parameter, is_input=True) | {"required": shown.is_required}
             for shown in signature.inputs
         ],
-        "output_parameters": _outputs(signature),
+        "output_parameters": [_parameter(output.parameter) for output in signature.outputs] or [NO_OUTPUTS],
     }
     if schema.is_web_address(signature.img):
         written["img"] = signature.img
@@ -75,13 +81,6 @@ def _identity(tool: ReleasedTool, *, is_shared: bool) -> str:
         return tool.tool_id
     address = f"{tool.endpoint.rstrip('/')}/tools/{tool.tool_id}"
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{address}#{tool.id}" if is_shared else address))
-
-
-def _outputs(signature: Effective) -> list[dict[str, Any]]:
-    if not signature.outputs:
-        description = "What the tool answers. Its vendor declares no outputs."
-        return [{"id": RESULT, "name": RESULT, "type": "json", "description": description}]
-    return [_parameter(output.parameter) for output in signature.outputs]
 
 
 def wire(tool: Effective) -> Wire:

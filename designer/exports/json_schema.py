@@ -58,7 +58,7 @@ def _tool(tool: ReleasedTool) -> dict[str, Any]:
         written["img"] = signature.img
     if signature.tags:
         written["tags"] = list(signature.tags)
-    if hints := _hints(signature):
+    if hints := schema.hints(signature):
         written["annotations"] = hints
     return written
 
@@ -66,17 +66,6 @@ def _tool(tool: ReleasedTool) -> dict[str, Any]:
 def wire(signature: Effective) -> Wire:
     below = schema.of_outputs_as_an_object(signature, wraps_all=True)[1]
     return structs.replace(by_alias(signature), whole_output=below)
-
-
-def _hints(signature: Effective) -> dict[str, bool]:
-    said = signature.annotations
-    hints = {
-        "readOnly": said.read_only,
-        "destructive": said.destructive,
-        "idempotent": said.idempotent,
-        "openWorld": said.open_world,
-    }
-    return {hint: value for hint, value in hints.items() if value is not None}
 
 
 FORMAT = Format(name="json-schema", label="JSON Schema", limits=LIMITS, write=write, wire=wire)

@@ -39,7 +39,7 @@ def _tool(tool: Effective) -> dict[str, Any]:
         written["description"] = tool.description
     if tool.outputs or tool.outputs_rest is not None:
         written["outputSchema"] = schema.of_outputs_as_an_object(tool)[0]
-    if annotations := _annotations(tool):
+    if annotations := schema.hints(tool, "Hint"):
         written["annotations"] = annotations
     if schema.is_web_address(tool.img):
         written["icons"] = [{"src": tool.img}]
@@ -56,17 +56,6 @@ def wire(tool: Effective) -> Wire:
     if output_of_all(tool) and not below:
         names = structs.replace(names, outputs={})
     return structs.replace(names, whole_output=below)
-
-
-def _annotations(tool: Effective) -> dict[str, bool]:
-    said = tool.annotations
-    hints = {
-        "readOnlyHint": said.read_only,
-        "destructiveHint": said.destructive,
-        "idempotentHint": said.idempotent,
-        "openWorldHint": said.open_world,
-    }
-    return {hint: value for hint, value in hints.items() if value is not None}
 
 
 FORMAT = Format(name="mcp", label="Model Context Protocol", limits=LIMITS, write=write, wire=wire)

@@ -17,6 +17,7 @@ LIMITS = Limits(
     advised_tools=128,
 )
 STRICT_ENUM_VALUES = 1000
+# An enum of more values than the first may have names of so many characters together.
 STRICT_LONG_ENUM = (250, 15_000)
 
 
@@ -37,6 +38,8 @@ def is_strict(tool: Effective) -> bool:
     """Whether the schema is within the strict subset without a change."""
     # Widening an optional input to "required or null" would qualify more tools, but then the model
     # sends nulls that the vendor never asked for. So a tool with an optional input is not strict.
+    enums = [[value.name for value in shown.parameter.allowed_values] for shown in tool.inputs]
+    many, longest = STRICT_LONG_ENUM
     return (
         not schema.is_open(tool)
         and all(
@@ -48,15 +51,8 @@ def is_strict(tool: Effective) -> bool:
             and "default" not in schema.of_input(shown)
             for shown in tool.inputs
         )
-        and _enums_fit(tool)
-    )
-
-
-def _enums_fit(tool: Effective) -> bool:
-    enums = [[value.name for value in shown.parameter.allowed_values] for shown in tool.inputs]
-    many, longest = STRICT_LONG_ENUM
-    return sum(map(len, enums)) <= STRICT_ENUM_VALUES and all(
-        len(enum) <= many or sum(map(len, enum)) <= longest for enum in enums
+        and sum(map(len, enums)) <= STRICT_ENUM_VALUES
+        and all(len(enum) <= many or sum(map(len, enum)) <= longest for enum in enums)
     )
 
 

@@ -138,6 +138,18 @@ def leaves_rules_out(tool: Effective) -> bool:
     return has_rules(tool) and _is_renamed(tool)
 
 
+def hints(tool: Effective, suffix: str = "") -> dict[str, bool]:
+    """What the vendor says of the tool's effects, under MCP's names with this suffix."""
+    said = tool.annotations
+    named = {
+        "readOnly": said.read_only,
+        "destructive": said.destructive,
+        "idempotent": said.idempotent,
+        "openWorld": said.open_world,
+    }
+    return {f"{name}{suffix}": value for name, value in named.items() if value is not None}
+
+
 def parameters(tool: Effective) -> list[Parameter]:
     """What is shown of a tool, going in and coming out."""
     return [*(shown.parameter for shown in tool.inputs), *(output.parameter for output in tool.outputs)]
@@ -244,16 +256,15 @@ def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
         reference = each.get("$ref")
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
             return each
-        parts = tuple(_unescaped(part) for part in reference.split("/")[1:])
+        # RFC 6901: a pointer in a URI is percent-encoded, and `~1` and `~0` stand for `/` and `~`.
+        parts = tuple(
+            unquote(part).replace("~1", "/").replace("~0", "~") for part in reference.split("/")[1:]
+        )
         led = lead(parts)
         return each if led == parts else {**each, "$ref": "/".join(["#", *map(_escaped, led)])}
 
     changed: dict[str, Any] = subschemas.mapped(schema, change)
     return changed
-
-
-def _unescaped(part: str) -> str:
-    return unquote(part).replace("~1", "/").replace("~0", "~")
 
 
 def _escaped(part: str) -> str:
@@ -295,7 +306,8 @@ def of_parameter(parameter: Parameter) -> dict[str, Any]:
     if parameter.max_length is not None and parameter.type == "string":
         schema["maxLength"] = parameter.max_length
     if parameter.type in ("int", "number"):
-        schema |= _bounds(parameter)
+        bounds = {"minimum": parameter.min, "maximum": parameter.max}
+        schema |= {keyword: bound for keyword, bound in bounds.items() if bound is not None}
     return schema
 
 
@@ -308,11 +320,6 @@ def _worded(schema: Mapping[str, Any], parameter: Parameter) -> dict[str, Any]:
             worded.pop(member, None)
             worded |= {member: text} if text else {}
     return worded
-
-
-def _bounds(parameter: Parameter) -> dict[str, float]:
-    bounds = {"minimum": parameter.min, "maximum": parameter.max}
-    return {keyword: bound for keyword, bound in bounds.items() if bound is not None}
 
 
 def described(parameter: Parameter) -> str:

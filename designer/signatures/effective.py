@@ -5,7 +5,7 @@ member. The vendor's own names stay beside the aliases, so that a call finds its
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -187,30 +187,30 @@ def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] 
     if parameter.schema is not None:
         why = arguments.why_not(parameter, value, rest or {})
         return f"“{parameter.name}”: {why}." if why else ""
-    return _PRESETS[parameter.type](parameter, value)
+    if parameter.type == "enum":
+        return _why_not_listed(parameter, value)
+    if parameter.type == "json":
+        return ""
+    types, called = _TAKEN[parameter.type]
+    # To Python, true and false are whole numbers.
+    is_odd = isinstance(value, bool) != (parameter.type == "boolean")
+    if is_odd or not isinstance(value, types) or (isinstance(value, float) and not math.isfinite(value)):
+        return f"“{parameter.name}” takes {called}."
+    if isinstance(value, str):
+        is_long = parameter.max_length is not None and len(value) > parameter.max_length
+        return f"“{parameter.name}” takes at most {parameter.max_length} characters." if is_long else ""
+    return "" if isinstance(value, bool) else _why_out_of_bounds(parameter, value)
 
 
-def _string(parameter: Parameter, value: object) -> str:
-    if not isinstance(value, str):
-        return f"“{parameter.name}” takes a text."
-    if parameter.max_length is not None and len(value) > parameter.max_length:
-        return f"“{parameter.name}” takes at most {parameter.max_length} characters."
-    return ""
+_TAKEN: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "string": (str, "a text"),
+    "int": (int, "a whole number"),
+    "number": ((int, float), "a number"),
+    "boolean": (bool, "true or false"),
+}
 
 
-def _int(parameter: Parameter, value: object) -> str:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return f"“{parameter.name}” takes a whole number."
-    return _bounds(parameter, value)
-
-
-def _number(parameter: Parameter, value: object) -> str:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        return f"“{parameter.name}” takes a number."
-    return _bounds(parameter, value)
-
-
-def _bounds(parameter: Parameter, value: float) -> str:
+def _why_out_of_bounds(parameter: Parameter, value: Any) -> str:
     if parameter.min is not None and value < parameter.min:
         return f"“{parameter.name}” takes no less than {parameter.min}."
     if parameter.max is not None and value > parameter.max:
@@ -218,26 +218,8 @@ def _bounds(parameter: Parameter, value: float) -> str:
     return ""
 
 
-def _boolean(parameter: Parameter, value: object) -> str:
-    return "" if isinstance(value, bool) else f"“{parameter.name}” takes true or false."
-
-
-def _enum(parameter: Parameter, value: object) -> str:
+def _why_not_listed(parameter: Parameter, value: object) -> str:
     allowed = [allowed.name for allowed in parameter.allowed_values]
     if isinstance(value, str) and (value in allowed or not allowed):
         return ""
     return f"“{parameter.name}” takes one of: {', '.join(allowed)}." if allowed else "This takes a text."
-
-
-def _json(parameter: Parameter, value: object) -> str:
-    return ""
-
-
-_PRESETS: Mapping[str, Callable[[Parameter, object], str]] = {
-    "string": _string,
-    "int": _int,
-    "number": _number,
-    "boolean": _boolean,
-    "enum": _enum,
-    "json": _json,
-}

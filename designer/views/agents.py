@@ -123,24 +123,16 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
     form = AgentForm(request.POST or None, initial=initial, actor=person(request))
     form.edits(agents.facts(row))
     if request.method == "POST" and form.is_valid():
+        # An address or a team that is left empty stays as it is.
+        given = {k: v for k, v in form.facts().items() if v or k not in ("slug", "team")}
         try:
-            row = agents.update_agent(row, actor=person(request), expected=form.expected, **_changes(form))
+            row = agents.update_agent(row, actor=person(request), expected=form.expected, **given)
         except DomainError as error:
             form.refuse(error)
         else:
             messages.success(request, "Saved.")
             return redirect("agent", row.slug)
     return render(request, "designer/agent_edit.html", {"agent": row, "form": form}, status=form.status)
-
-
-def _changes(form: AgentForm) -> agents.Changes:
-    given = form.facts()
-    changes = agents.Changes(name=given["name"], description=given["description"], parent=given["parent"])
-    if given["slug"]:
-        changes["slug"] = given["slug"]
-    if given["team"]:
-        changes["team"] = given["team"]
-    return changes
 
 
 @requires(Role.DESIGNER)
