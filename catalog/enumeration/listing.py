@@ -447,14 +447,13 @@ class _Reading:
         offered = taken | {tool for tool, each in self.refused.items() if each.code == "VERSION_BACK"}
         known = self.current.items()
         harvest.returned = [held.pk for tool, held in known if not held.is_active and tool in offered]
-        harvest.unread = self._with_unknown_versions()
-        self._doubt_missing()
-
-    def _with_unknown_versions(self) -> list[int]:
-        """Tools of which the list shows older versions that we do not hold."""
+        # Tools of which the list shows older versions that we do not hold.
         listed = {self.current[tool].pk: each for tool, each in self.older.items() if tool in self.current}
         held = set(ToolVersion.objects.filter(tool__in=listed).values_list("tool_id", "label", "digest"))
-        return [pk for pk, older in listed.items() if any((pk, *each) not in held for each in older)]
+        harvest.unread = [
+            pk for pk, older in listed.items() if any((pk, *each) not in held for each in older)
+        ]
+        self._doubt_missing()
 
     def _is_as_remembered(self, pages: list[KnownPage]) -> bool:
         return len(pages) == self.harvest.pages == self.known.count and all(page.pk for page in pages)

@@ -317,7 +317,11 @@ def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
 def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
     """Empty after tools, or more than 30 % gone: that is more often a vendor's accident than a wish."""
     missing, before = len(harvest.missing), harvest.was_active
-    if missing * 100 <= before * MAY_LOSE_PERCENT or missing <= _may_withdraw(run):
+    if missing * 100 <= before * MAY_LOSE_PERCENT:
+        return
+    # As the row says now: a person may have confirmed while this run was under way.
+    confirmed = Run.objects.values_list("may_withdraw", flat=True).get(pk=run.pk)
+    if missing <= (confirmed or 0):
         return
     if missing == before:
         code, what = "EMPTY_HELD", "The vendor now lists none of the tools it listed before."
@@ -328,11 +332,6 @@ def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
         f"{what} Nothing was withdrawn. Confirm if these tools are really gone, or read again later.",
         harvest,
     )
-
-
-def _may_withdraw(run: Run) -> int:
-    """As the row says now: a person may have confirmed while this run was under way."""
-    return Run.objects.values_list("may_withdraw", flat=True).get(pk=run.pk) or 0
 
 
 def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
@@ -367,17 +366,13 @@ def fail(
     """The next scheduled run comes later the more often this endpoint failed in a row."""
     said = {"error_code": code, "error_message": message}
     failures = run.endpoint.failures + 1
+    wait = max(circuit_breaker.back_off(failures), circuit_breaker.retry_after_wait(retry_after))
     with transaction.atomic():
         if store.finish(run, may_resume, status=RunStatus.FAILED, **said, **progress):
             last_reply.keep(run, heard)
-            if not store.as_it_was_read(run).update(
-                failures=failures, next_due_at=Now() + _wait(failures, retry_after), **said
-            ):
+            was_read = store.as_it_was_read(run)
+            if not was_read.update(failures=failures, next_due_at=Now() + wait, **said):
                 raise EndpointMovedError
             if failures == 1:
                 outbox.broke(run.endpoint)
             worker_audit.tell_failed(run, code, message)
-
-
-def _wait(failures: int, retry_after: float | None) -> timedelta:
-    return max(circuit_breaker.back_off(failures), circuit_breaker.retry_after_wait(retry_after))

@@ -35,10 +35,8 @@ def must_give_way(run: Run, seconds: float, replies: int) -> bool:
     """Whether this run has kept a process for so long, with so few replies, that others go first."""
     if run.trigger == Trigger.COMMAND or is_slow(run):
         return False
-    return replies > 0 and seconds > max(SLOW_RUN_SECONDS, replies * SLOW_REPLY_SECONDS) and _others_wait()
-
-
-def _others_wait() -> bool:
+    if replies == 0 or seconds <= max(SLOW_RUN_SECONDS, replies * SLOW_REPLY_SECONDS):
+        return False
     told = Run.objects.filter(status=RunStatus.QUEUED, sent_at__lt=Now() - TOLD_BEFORE)
     return told.exclude(IS_SLOW).exists()
 
