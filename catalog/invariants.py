@@ -98,7 +98,7 @@ def idle_transactions(seconds: int) -> Callable[[], Iterator[str]]:
 
 
 def _altered_versions() -> Iterator[str]:
-    """Versions whose kept document is not the one that its digest names."""
+    # Versions whose kept document is not the one that its digest names.
     versions = ToolVersion.objects.order_by("pk").values_list(
         "pk", "tool__endpoint__protocol", "digest", "raw"
     )
@@ -118,7 +118,7 @@ def _digest(protocol: str, raw: str) -> str:
 
 
 def _unknown_keys() -> Iterator[str]:
-    """Encrypted secrets whose key this installation does not have."""
+    # Encrypted secrets whose key this installation does not have.
     try:
         known = set(encryption.keyring().keys)
     except encryption.KeyringError:

@@ -364,7 +364,7 @@ class CredentialDetail(GenericAPIView[Credential]):
 
 
 def _check_registered(details: dict[str, Any], client: dict[str, Any]) -> None:
-    """Registering says who we are there; what the caller says of that would be lost."""
+    # Registering says who we are there; what the caller says of that would be lost.
     if details["kind"] != CredentialKind.OAUTH_CODE:
         raise invalid(client="Only a credential that a person signs in for registers itself.")
     if "client_id" in client or details.get("secret"):
@@ -372,7 +372,7 @@ def _check_registered(details: dict[str, Any], client: dict[str, Any]) -> None:
 
 
 def _changes(row: Credential, given: dict[str, Any]) -> dict[str, Any]:
-    """As the operation takes them. Details of a client have a place of their own, where names meet others."""
+    # As the operation takes them. Details of a client have a place of their own, where names meet others.
     client = given.pop("client", None)
     is_oauth = clients.uses_oauth(row)
     if client is not None and not is_oauth:

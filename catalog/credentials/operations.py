@@ -126,7 +126,7 @@ def _columns_of(credential: Credential) -> tuple[str, ...]:
 
 
 def _with_grant(credential: Credential) -> Credential:
-    """Its OAuth side as it is now, and ours like the credential."""
+    # Its OAuth side as it is now, and ours like the credential.
     if clients.uses_oauth(credential):
         credential.grant = Grant.objects.select_for_update().get(credential=credential)
         credential.grant.credential = credential
@@ -143,7 +143,7 @@ def _check_asked(credential: Credential, changes: dict[str, Any]) -> None:
 def _change_details(
     credential: Credential, changes: dict[str, Any], *, has_new_secret: bool
 ) -> Revocation | None:
-    """What is to be said to the server whose tokens were forgotten, if they were."""
+    # What is to be said to the server whose tokens were forgotten, if they were.
     if clients.uses_oauth(credential):
         revoked = revocation.prepare(credential.grant)
         went = clients.change(credential.grant, changes, has_new_secret=has_new_secret)
@@ -255,7 +255,7 @@ def _encrypt(credential: Credential, secret: str) -> None:
 
 
 def _takes_no_secret(credential: Credential, secret: str) -> bool:
-    """A public client of OAuth has none; one that is entered all the same is refused rather than kept."""
+    # A public client of OAuth has none; one that is entered all the same is refused rather than kept.
     if not clients.uses_oauth(credential) or clients.has_secret(credential.grant):
         return False
     if secret:

@@ -184,7 +184,7 @@ class _Use:
 
 
 def _headers(credential: Credential, secret: str) -> dict[str, str]:
-    """The request headers that carry this credential."""
+    # The request headers that carry this credential.
     match credential.kind:
         case CredentialKind.BEARER:
             return {"Authorization": f"Bearer {secret}"}
@@ -201,7 +201,7 @@ def _headers(credential: Credential, secret: str) -> dict[str, str]:
 
 
 def _signed_token(credential: Credential, secret: str, now: int) -> str:
-    """A JSON Web Token under HS256: https://www.rfc-editor.org/rfc/rfc7519, rfc7515 section 3.1."""
+    # A JSON Web Token under HS256: https://www.rfc-editor.org/rfc/rfc7519, rfc7515 section 3.1.
     stated = {"iss": credential.issuer, "sub": credential.subject, "aud": credential.audience}
     claims = {name: value for name, value in stated.items() if value}
     life = credential.lifetime_seconds or USUAL_LIFE

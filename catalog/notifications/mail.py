@@ -53,7 +53,7 @@ def send(mail_id: str) -> None:
 
 
 def _hand_over(message: EmailMessage) -> None:
-    """To the server that PEGBOARD_MAIL_URL names: a deployment's choice, which no page can change."""
+    # To the server that PEGBOARD_MAIL_URL names: a deployment's choice, which no page can change.
     message.send()
 
 

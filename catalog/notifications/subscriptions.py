@@ -110,7 +110,7 @@ def forget_address(user: User) -> None:
 
 
 def _facts(row: MailAddress) -> dict[str, object]:
-    """Every user reads the audit trail: it tells addresses apart without saying them."""
+    # Every user reads the audit trail: it tells addresses apart without saying them.
     return {"address": _veiled(row.address), "pause_minutes": row.pause_minutes}
 
 

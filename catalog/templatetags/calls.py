@@ -121,7 +121,7 @@ def output_value(value: Any) -> dict[str, Any]:
 
 
 def _columns(value: Any) -> list[str]:
-    """The members of rows that are flat objects with few members; none for anything else."""
+    # The members of rows that are flat objects with few members; none for anything else.
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         return []
     if not all(_are_plain(row.values()) for row in value[:MOST_ROWS]):

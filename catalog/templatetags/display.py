@@ -77,7 +77,7 @@ def shown(text: object) -> SafeString:
 
 
 def _hidden_runs(text: str) -> list[tuple[int, int]]:
-    """Where the inspection finds hidden characters, those side by side in one."""
+    # Where the inspection finds hidden characters, those side by side in one.
     runs: list[tuple[int, int]] = []
     for _, start, stop in hidden(text):
         if runs and runs[-1][1] == start:
@@ -87,7 +87,7 @@ def _hidden_runs(text: str) -> list[tuple[int, int]]:
 
 
 def _escaped(text: str) -> SafeString:
-    """As Django escapes, without its provision for lazy texts: lists do this a hundred times."""
+    # As Django escapes, without its provision for lazy texts: lists do this a hundred times.
     return mark_safe(html.escape(text))  # noqa: S308 - it has just been escaped
 
 
@@ -101,7 +101,7 @@ def brief(text: str, hover: int = HOVER) -> SafeString:
 
 
 def _cut(text: str, length: int) -> str:
-    """At the end of a word, where there is one."""
+    # At the end of a word, where there is one.
     return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]}…"
 
 

@@ -288,7 +288,7 @@ def _check_endpoint(
 
 
 def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
-    """A user who connects an address is told of the endpoint that has it already, and decides."""
+    # A user who connects an address is told of the endpoint that has it already, and decides.
     with connection.cursor() as cursor:  # two who connect one address at once see each other
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('core.outbound.addresses'))")
     found = already_connected(endpoint)
@@ -312,7 +312,7 @@ def _check_reach(endpoint: Endpoint) -> None:
 
 
 def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """What differs from the default, so that a new class of change gets its default everywhere."""
+    # What differs from the default, so that a new class of change gets its default everywhere.
     for name, action in changes.items():
         if name not in policies.CLASSES:
             raise invalid(policy=f"There is no class of change “{name[:60]}”.")
@@ -365,5 +365,5 @@ def vendors_with_counts() -> QuerySet[Vendor]:
 
 
 def _count(grouped: QuerySet[Any, Any]) -> Coalesce:
-    """Beside each row and not in a join, where the counts would multiply each other's work."""
+    # Beside each row and not in a join, where the counts would multiply each other's work.
     return Coalesce(Subquery(grouped.order_by().annotate(n=Count("pk")).values("n")), 0)

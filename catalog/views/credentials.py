@@ -89,7 +89,7 @@ def refuse(error: DomainError, form: OperationForm, client: ClientForm | None) -
 
 
 def _with_lookup(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
-    """The page as it was filled in, with what the vendor says; nothing is saved."""
+    # The page as it was filled in, with what the vendor says; nothing is saved.
     if "HX-Request" in request.headers:
         template = "catalog/_discovery.html"
     return render(request, template, context)
@@ -140,7 +140,7 @@ def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
 
 
 def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
-    """The settings of an OAuth client."""
+    # The settings of an OAuth client.
     client = ClientChangeForm(request.POST or None, initial=_held(row))
     client.edits(sessions.facts(row))
     context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
@@ -161,7 +161,7 @@ def _held(row: Credential) -> dict[str, Any]:
 
 
 def _looked_up(request: HttpRequest, row: Credential, resource: str) -> dict[str, Any]:
-    """What the vendor says now, beside what the client of this credential was made for."""
+    # What the vendor says now, beside what the client of this credential was made for.
     signs_in = row.kind == CredentialKind.OAUTH_CODE
     return offers.look(request, resource or row.origin, may_sign_in=signs_in, registered_at=row.grant.issuer)
 
@@ -226,7 +226,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 
 def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
-    """To the reading that waited for this, if it was one."""
+    # To the reading that waited for this, if it was one.
     messages.success(request, said)
     try:
         runs = onboarding.go_on(row, actor=person(request))
@@ -237,7 +237,7 @@ def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
 
 
 def _where_it_began(row: Credential) -> str:
-    """The endpoint that waits for this, or the credential: both have the button to begin again."""
+    # The endpoint that waits for this, or the credential: both have the button to begin again.
     waiting = onboarding.waiting(row)
     if len(waiting) == 1:
         return reverse("endpoint", args=[waiting[0].pk])
@@ -276,5 +276,5 @@ def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
 
 
 def _and_there(done: str, revoked: Revocation | None) -> str:
-    """What was done here, and whether the vendor knows."""
+    # What was done here, and whether the vendor knows.
     return f"{done} {revoked.message}".strip() if revoked else done

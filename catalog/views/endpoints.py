@@ -78,7 +78,7 @@ def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list
 
 
 def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectForm, ClientForm]:
-    """As it was typed, with what a button of an offer says in its place."""
+    # As it was typed, with what a button of an offer says in its place.
     data = request.POST.copy() if request.method == "POST" else None
     if data is not None and (chosen or ENTER in data):
         data["kind"] = _kind_for(request, chosen) if chosen else request.POST.get(ENTER, "")
@@ -116,7 +116,7 @@ def _host_of(address: str) -> str:
 
 @transaction.atomic
 def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Registered | None) -> Endpoint:
-    """All of it or nothing, and the first reading once it is committed."""
+    # All of it or nothing, and the first reading once it is committed.
     given = form.cleaned_data
     vendor: Vendor = given["vendor"] or vendor_operations.create_vendor(
         actor=actor, name=given["vendor_name"]

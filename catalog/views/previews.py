@@ -47,7 +47,7 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
 
 
 def _found(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
-    """What it would bring, or what the vendor wants first."""
+    # What it would bring, or what the vendor wants first.
     found = previews.preview(draft)
     wants_somebody = found.error is not None and found.error["code"] == "AUTH"
     asked = offers.look(request, draft.credential_url, found.challenge) if wants_somebody else {}
@@ -97,7 +97,7 @@ def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
 
 
 def _refused(form: OperationForm) -> list[str]:
-    """What is wrong, each with the field that it is about."""
+    # What is wrong, each with the field that it is about.
     return [
         f"{form.fields[name].label or name}: {sentence}" if name in form.fields else str(sentence)
         for name, sentences in form.errors.items()

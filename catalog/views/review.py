@@ -123,7 +123,7 @@ def _decide(request: HttpRequest, asked: Question) -> None:
 
 
 def _asked(given: QueryDict, asked: Question) -> tuple[decisions.Decision, FindingQuerySet, bool]:
-    """One finding by its own button, all that are ticked, or everything that the list asks for."""
+    # One finding by its own button, all that are ticked, or everything that the list asks for.
     for decision in DECISIONS:
         if decision in given:
             return decision, Finding.objects.filter(pk__in=numbers(given.getlist(decision))), False
@@ -166,7 +166,7 @@ def _entries(rows: Sequence[Finding]) -> list[Entry]:
 
 
 def _worst_first(row: Finding, together: list[Finding]) -> list[Finding]:
-    """A decision is taken by the button of the worst of them, because it covers what is less severe."""
+    # A decision is taken by the button of the worst of them, because it covers what is less severe.
     together.sort(
         key=lambda each: (Severity.values.index(each.severity), each.code != HELD, each.pk), reverse=True
     )

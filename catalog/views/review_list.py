@@ -132,7 +132,7 @@ def _decided_page(asked: Question, given: QueryDict) -> Page:
 
 
 def _chosen(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | None, int | None]:
-    """What stands beside the list, and where in the list it is: what the address names, or else the first."""
+    # What stands beside the list, and where in the list it is: what the address names, or else the first.
     if is_last and page.rows:
         return page.rows[-1], len(page.rows) - 1
     for at, row in enumerate(page.rows):
@@ -179,7 +179,7 @@ def _sections(rows: Iterable[Finding], waiting: Waiting, asked: Question) -> Ite
 
 
 def _filters(asked: Question, waiting: Waiting, *, is_open: bool) -> list[Filter]:
-    """What may be asked for, with how much of it waits; decided findings are not counted."""
+    # What may be asked for, with how much of it waits; decided findings are not counted.
     known = {
         "severity": dict(reversed(Severity.choices)),
         "vendor": dict(sorted(waiting.names.items(), key=lambda item: item[1].casefold())),

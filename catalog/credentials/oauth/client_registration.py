@@ -67,7 +67,7 @@ def register_at(
 
 
 def _check_server(offer: Mapping[str, Any]) -> None:
-    """Before a client is made there: an offer may be old, and the server may have moved since."""
+    # Before a client is made there: an offer may be old, and the server may have moved since.
     server = discovery.server_as_it_is(str(offer.get("issuer", "")))
     told = (server.token_url, server.authorization_url, server.registration_url)
     offered = tuple(offer.get(name) for name in ("token_url", "authorization_url", "registration_url"))
@@ -146,7 +146,7 @@ def _client_id(document: Mapping[str, Any], host: str) -> str:
 
 
 def _way(document: Mapping[str, Any], host: str) -> str:
-    """How we shall prove who we are. The server may choose another way than we asked for."""
+    # How we shall prove who we are. The server may choose another way than we asked for.
     stated = document.get("token_endpoint_auth_method")
     if stated is None:
         has_secret = document.get("client_secret") is not None
@@ -159,7 +159,7 @@ def _way(document: Mapping[str, Any], host: str) -> str:
 
 
 def _secret(document: Mapping[str, Any], way: str, host: str) -> Secret | None:
-    """Some servers give a secret to a public client as well; it is of no use."""
+    # Some servers give a secret to a public client as well; it is of no use.
     if way == ClientAuthentication.NONE:
         return None
     value = document.get("client_secret")
@@ -183,7 +183,7 @@ def _ends(document: Mapping[str, Any], host: str) -> datetime | None:
 
 
 def _check_promises(document: Mapping[str, Any], redirect_uri: str, host: str) -> None:
-    """A client that could not do what we want of it is refused now, and not at the first sign-in."""
+    # A client that could not do what we want of it is refused now, and not at the first sign-in.
     addresses = document.get("redirect_uris", [redirect_uri])
     if not isinstance(addresses, list) or redirect_uri not in addresses:
         raise _odd("CALLBACK", host, "registered another address to come back to than Pegboard's own")

@@ -96,7 +96,7 @@ class _Search:
         return self.found
 
     def _challenge(self) -> str:
-        """What the vendor answers to a stranger."""
+        # What the vendor answers to a stranger.
         reply = self._asked(self.url, ANY_STATUS)
         challenge = reply.headers.get("www-authenticate", "") if reply else ""
         if reply:
@@ -183,7 +183,7 @@ class _Search:
 
 
 def _judged(server: Server) -> Server:
-    """Its addresses are judged like those that a person types."""
+    # Its addresses are judged like those that a person types.
     needed = {"token": server.token_url, "sign-in": server.authorization_url}
     for name, address in needed.items():
         if address and (why := clients.why_no_address(address)):
@@ -195,7 +195,7 @@ def _judged(server: Server) -> Server:
 
 
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
-    """The challenge that meets the first request of a listing, and whether it was answered instead."""
+    # The challenge that meets the first request of a listing, and whether it was answered instead.
     limits = replace(http.LOOK, session=seconds)
     with Session(url, policy=outbound_policy(), limits=limits) as session:
         try:
@@ -205,7 +205,7 @@ def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tupl
 
 
 def _why_no_issuer(issuer: str) -> str:
-    """An issuer is an address without a query or a fragment: RFC 8414 section 2."""
+    # An issuer is an address without a query or a fragment: RFC 8414 section 2.
     try:
         check_url(issuer, outbound_policy())
     except RefusedError as error:

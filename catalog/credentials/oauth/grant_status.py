@@ -114,7 +114,7 @@ def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | Non
 
 
 def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
-    """The vendor refused a request for want of a scope (RFC 6750, insufficient_scope)."""
+    # The vendor refused a request for want of a scope (RFC 6750, insufficient_scope).
     said = f"The vendor refused a request: it wants a token with the scope “{grant.wanted_scope}”."
     wanted = set(words_of(grant.wanted_scope))
     if wanted <= set(words_of(grant.granted_scope)):
@@ -132,7 +132,7 @@ def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
 
 
 def _about_secret(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
-    """It is not there, or the server gave it to us for a while only."""
+    # It is not there, or the server gave it to us for a while only.
     if grant.client_authentication != "none" and not grant.credential.sealed:
         return State.REFUSED, "Its client secret was entered for another server.", Remedy.ENTER_SECRET
     ends = grant.secret_expires_at
@@ -145,7 +145,7 @@ def _about_secret(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | No
 
 
 def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
-    """The server gave no refresh token."""
+    # The server gave no refresh token.
     if grant.expires_at is None or grant.expires_at > now + SOON:
         return None
     if grant.expires_at <= now:

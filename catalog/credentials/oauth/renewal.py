@@ -166,7 +166,7 @@ def _is_lost(grant: Grant, error: ProtocolError) -> bool:
 
 
 def _claim(grant: Grant) -> uuid.UUID | None:
-    """The lease, committed before anything is sent, if no other process has one."""
+    # The lease, committed before anything is sent, if no other process has one.
     lease = uuid.uuid4()
     free = Q(lease_until=None) | Q(lease_until__lte=Now())
     ready = Q(retry_at=None) | Q(retry_at__lte=Now())
@@ -207,7 +207,7 @@ def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
 
 
 def _write_down(grant: Grant, changes: dict[str, Any]) -> None:
-    """Writes an audit row if the renewal ends a failure or changes the scope; others change no decision."""
+    # Writes an audit row if the renewal ends a failure or changes the scope; others change no decision.
     scope = changes.get("granted_scope", grant.granted_scope)
     before = {"error": grant.error_code, "scope": grant.granted_scope}
     after = {"error": "", "scope": scope, "server": _server(grant)}
@@ -269,7 +269,7 @@ def may_try(grant: Grant) -> bool:
 
 
 def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> ProtocolError:
-    """What is to be raised. Written only while the lease is ours and the grant is as we know it."""
+    # What is to be raised. Written only while the lease is ours and the grant is as we know it.
     mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
     REQUESTS.add(error.code)
     is_over = isinstance(error, OAuthError) and error.error == "invalid_grant"

@@ -129,7 +129,7 @@ def server_of(document: Mapping[str, Any], issuer: str) -> Server:
 
 
 def _beside(document: Mapping[str, Any], member: str, *neighbours: str) -> str:
-    """An address at the origin of one of its neighbours: what we tell the server goes to no other one."""
+    # An address at the origin of one of its neighbours: what we tell the server goes to no other one.
     address = _text(document, member)
     return address if address and origin(address) in map(origin, filter(None, neighbours)) else ""
 

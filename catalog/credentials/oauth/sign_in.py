@@ -110,7 +110,7 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
 
 
 def _grant_of(credential: Credential) -> Grant:
-    """As it is now."""
+    # As it is now.
     rows = Grant.objects.filter(credential_id=credential.pk, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
     if grant is None or credential.kind != CredentialKind.OAUTH_CODE:
@@ -119,7 +119,7 @@ def _grant_of(credential: Credential) -> Grant:
 
 
 def _taken(answer: Answer, actor: User, session_key: str) -> SignIn | None:
-    """The sign-in that this answer belongs to; only one caller takes it."""
+    # The sign-in that this answer belongs to; only one caller takes it.
     mine = SignIn.objects.filter(
         state_digest=digest_of(answer.state),
         session_digest__in=[digest_of(session_key), ANY_SESSION],
@@ -134,7 +134,7 @@ def _taken(answer: Answer, actor: User, session_key: str) -> SignIn | None:
 
 
 def _check_issuer(grant: Grant, answer: Answer) -> None:
-    """Compared byte for byte, before anything else in the answer is believed: RFC 9207 section 2.4."""
+    # Compared byte for byte, before anything else in the answer is believed: RFC 9207 section 2.4.
     is_named = bool(answer.issuer)
     if (is_named and answer.issuer == grant.issuer) or not (is_named or grant.states_issuer):
         return
@@ -166,7 +166,7 @@ def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
 
 
 def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
-    """In the place of whatever was there or is being renewed, unless the client became another one."""
+    # In the place of whatever was there or is being renewed, unless the client became another one.
     changes = renewal.columns_for(grant, got, elapsed, is_sign_in=True)
     changes |= {"scope": grant.scope, "wanted_scope": ""}
     with transaction.atomic():

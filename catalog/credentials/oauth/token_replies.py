@@ -144,7 +144,7 @@ def _refresh_token(document: Mapping[str, Any], host: str) -> Secret | None:
 
 
 def _check_type(document: Mapping[str, Any], host: str) -> None:
-    """RFC 6749 section 7.1: a client must not use a token whose type it does not understand."""
+    # RFC 6749 section 7.1: a client must not use a token whose type it does not understand.
     kind = document.get("token_type")
     if kind is None:
         raise _odd("TOKEN_TYPE", host, "does not say of which type the token is")
@@ -195,7 +195,7 @@ def _kind(value: object) -> str:
 
 
 def _spellings(secret: str) -> list[str]:
-    """Every form in which a secret that was sent may come back."""
+    # Every form in which a secret that was sent may come back.
     encoded = base64.b64encode(secret.encode()).decode()
     found = [secret, quote(secret, safe=""), quote_plus(secret), encoded, encoded.rstrip("=")]
     return [form for form in dict.fromkeys(found) if len(form) >= SHORTEST_STRUCK_OUT]

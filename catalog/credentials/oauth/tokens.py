@@ -96,7 +96,7 @@ def read(credential_id: uuid.UUID) -> Grant:
 
 
 def _usable(grant: Grant, refused: int | None) -> Token | None:
-    """The stored token, if it is neither over nor the one that was refused."""
+    # The stored token, if it is neither over nor the one that was refused.
     if not grant.access_token or grant.generation == refused:
         return None
     if grant.expires_at and grant.expires_at <= grant.now:
