@@ -20,7 +20,7 @@ from catalog.tools import effective_texts
 from core import task_dispatch
 from core.failpoints import crashpoint
 
-# After that, what a reading left to do has been done by the tasks that run once a minute.
+# After that, what a run left to do has been done by the tasks that run once a minute.
 LEFT_TO_OTHERS = timedelta(minutes=2)
 
 
@@ -31,7 +31,7 @@ def enumerate_endpoint(run_id: int) -> None:
     if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
         inspector.inspect_pending(run.endpoint_id)
         search.index_pending(run.endpoint_id)
-        # Without the broker, the next reading sees to it.
+        # Without the broker, the next run sees to it.
         task_dispatch.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         crashpoint("done")
 

@@ -1,4 +1,4 @@
-"""What workers write into the audit trail: one row for a run, a reading or a rule that changed something.
+"""What workers write into the audit trail: one row for a run or a rule that changed something.
 
 Each is called in the transaction of the change; who asked for the run stands in the reason.
 """

@@ -94,7 +94,7 @@ class _Renewal:
     """The access token of one conversation, and the next one when it is worn out or refused.
 
     One 401 is met with one new token, until something has worked again. It is got on a database connection
-    of its own, because a reading keeps its own busy.
+    of its own, because an enumeration run keeps its own busy.
     """
 
     def __init__(self, credential: Credential) -> None:

@@ -1,4 +1,4 @@
-"""When to ask again: an endpoint whose readings are turned away, and a tool whose calls are."""
+"""When to ask again: an endpoint whose enumeration runs are turned away, and a tool whose calls are."""
 
 from django.db import models
 
@@ -20,7 +20,7 @@ class OpenCircuit(models.Model):
 
 
 class Circuit(OpenCircuit):
-    """Of an endpoint: what a reading met keeps back readings, and the calls of all its tools."""
+    """Of an endpoint: what a run met keeps back runs, and the calls of all its tools."""
 
     endpoint = models.OneToOneField(
         Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="circuit"

@@ -4,11 +4,11 @@ from catalog.models.vendors import Endpoint
 
 
 class KeptReply(models.Model):
-    """What a vendor replied to a reading that broke off, so that the next one need not ask again.
+    """What a vendor replied to a run that broke off, so that the next one need not ask again.
 
     No part of the catalog: catalog/enumeration alone reads and writes it, and the run that ends well
     deletes it. `reader` says who asked whom and how, `request` is the SHA-256 (hexadecimal) of what was
-    asked. All rows of an endpoint count from when the first reading that they come from began.
+    asked. All rows of an endpoint count from when the first run that they come from began.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="kept_replies")

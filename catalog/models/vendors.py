@@ -105,7 +105,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         return self.filter(removed_at=None, vendor__removed_at=None)
 
     def needing_action(self) -> "EndpointQuerySet":
-        """Those that wait for a person: the last reading failed, or is held, or they need a sign-in."""
+        """Those that wait for a person: the last run failed, or is held, or they need a sign-in."""
         awaits_sign_in = models.Q(
             credential__kind=CredentialKind.OAUTH_CODE, credential__grant__access_token=""
         )
@@ -141,7 +141,7 @@ class Endpoint(models.Model):
 
     `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`. `authorities` are
     certificates (PEM) of the authorities that vouch for it; given, they alone are trusted. `max_tools` and
-    those after it bound one reading of its list.
+    those after it bound one run over its list.
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")

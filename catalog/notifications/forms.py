@@ -9,7 +9,7 @@ from catalog.notifications.subscriptions import PAUSES
 from people.forms import OperationForm
 
 EXPLAINED = {
-    Event.BROKEN: "A reading failed, and did not succeed within a minute and a half.",
+    Event.BROKEN: "An enumeration run failed, and did not succeed within a minute and a half.",
     Event.RECOVERED: "After you were told that it cannot be read.",
     Event.HELD: "So many tools are missing that Pegboard withdraws none of them without you.",
     Event.REVIEW: "New findings, or new versions that are held.",

@@ -10,7 +10,7 @@ NEEDED_A_SIGN_IN = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TA
 
 
 def begin(endpoint: Endpoint, *, actor: User) -> Run | None:
-    """The first reading of a new endpoint; None while it waits for a sign-in."""
+    """The first enumeration run of a new endpoint; None while it waits for a sign-in."""
     if endpoint.is_paused:
         return None
     return enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
@@ -21,7 +21,7 @@ def go_on(credential: Credential, *, actor: User) -> list[Run]:
     never_read = [
         vendor_operations.update_endpoint(row, actor=actor, is_paused=False) for row in waiting(credential)
     ]
-    # The last reading of these failed for want of the sign-in that there is now.
+    # The last run of these failed for want of the sign-in that there is now.
     read_before = Endpoint.objects.live().filter(credential=credential, is_paused=False, failures__gt=0)
     refused = read_before.filter(error_code__in=NEEDED_A_SIGN_IN).select_related("vendor", "credential")
     return [

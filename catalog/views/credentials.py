@@ -107,7 +107,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "The secret was replaced. The next reading uses it.")
+            messages.success(request, "The secret was replaced. The next enumeration run uses it.")
             return redirect("credential", row.pk)
     is_oauth = clients.uses_oauth(row)
     context = {
@@ -226,7 +226,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 
 def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
-    # To the reading that waited for this, if it was one.
+    # To the enumeration run that waited for this, if it was one.
     messages.success(request, said)
     try:
         runs = onboarding.go_on(row, actor=person(request))

@@ -44,7 +44,7 @@ ENTER = "enter"  # the button for a kind of credential that is entered by hand
 @sensitive_post_parameters("secret")
 @requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
-    """Ends at the first reading, or with a sign-in at the vendor, which the first reading comes after."""
+    """Ends at the first enumeration run, or with a sign-in at the vendor, which comes before it."""
     chosen = offers.taken(request)
     form, client = _filled_in(request, chosen)
     context = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
@@ -116,7 +116,7 @@ def _host_of(address: str) -> str:
 
 @transaction.atomic
 def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Registered | None) -> Endpoint:
-    # All of it or nothing, and the first reading once it is committed.
+    # All of it or nothing, and the first run once it is committed.
     given = form.cleaned_data
     vendor: Vendor = given["vendor"] or vendor_operations.create_vendor(
         actor=actor, name=given["vendor_name"]
@@ -201,7 +201,7 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
             if error.code == "already_connected":
                 more["already"] = already(row.protocol, form["url"].value(), instead_of=row)
         else:
-            messages.success(request, "Saved. The next reading uses these settings.")
+            messages.success(request, "Saved. The next enumeration run uses these settings.")
             return redirect("endpoint", row.pk)
     context = endpoint_context(row, form, request.GET) | more
     return render(request, "catalog/endpoint.html", context, status=form.status)

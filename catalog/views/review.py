@@ -138,7 +138,7 @@ def _asked(given: QueryDict, asked: Question) -> tuple[decisions.Decision, Findi
 def _resolve(
     rows: FindingQuerySet, actor: User, decision: decisions.Decision, given: QueryDict, *, is_bulk: bool
 ) -> int:
-    # In the order in which a reading locks tools, so that neither waits for the other for ever.
+    # In the order in which a run locks tools, so that neither waits for the other for ever.
     chosen = list(rows.order_by("tool", "pk")[: inbox.AT_ONCE])
     for row in chosen:
         note = given.get("note" if is_bulk else f"note-{row.pk}", "")

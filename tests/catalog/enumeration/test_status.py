@@ -40,8 +40,10 @@ def test_a_reading_that_fails_after_a_held_one_is_told_apart_from_it(admin, held
     said = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
     home = text_of(admin.get("/"))
 
-    assert "A reading waits for your decision 3 of 4 tools are missing from the vendor's list." in said
-    assert "The last reading failed It could not be reached." in said
+    assert (
+        "An enumeration run waits for your decision 3 of 4 tools are missing from the vendor's list." in said
+    )
+    assert "The last run failed It could not be reached." in said
     assert "It could not be reached." not in home
     assert f'href="/runs/{held.pk}/">Decide</a>' in admin.get("/").content.decode()
 
@@ -51,7 +53,7 @@ def test_a_reading_that_is_held_has_not_failed_beside_that(admin, held):
     Run.objects.filter(pk=held.pk).update(**said)
     Endpoint.objects.update(failures=2, **said)
 
-    assert "readings failed" not in text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    assert "runs failed" not in text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
 
 
 def test_a_held_run_waits_for_a_decision_over_rest(admin, held):
@@ -163,4 +165,4 @@ def test_an_endpoint_without_changes_says_so():
 
     said = text_of(signed_in(Role.VIEWER).get(f"/endpoints/{endpoint.pk}/?runs=changes"))
 
-    assert "No reading changed anything" in said
+    assert "No run changed anything" in said

@@ -135,5 +135,5 @@ def test_a_failing_endpoint_says_what_happened(admin):
 
     said = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
 
-    assert "The last 3 readings failed The vendor did not answer. TIMEOUT" in said
+    assert "The last 3 runs failed The vendor did not answer. TIMEOUT" in said
     assert "Try again" in said
