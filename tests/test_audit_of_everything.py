@@ -38,6 +38,7 @@ from designer.releases import publishing
 from people import api_keys, teams, users
 from people.audit import verify
 from people.models import AuditEntry, Role, User
+from people.sso import accounts
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, wear_out
 from tests.factories import PASSWORD, make_user
@@ -180,6 +181,9 @@ def people_come_and_go(ada: User) -> User:
     bob = users.add_user(actor=ada, username="bob", password=PASSWORD, role=Role.DESIGNER)
     users.update_user(bob, actor=ada, name="Bob")
     users.set_password(bob, actor=ada, password="yet another sentence")
+    identity = {"issuer": "https://login.example", "subject": "bob-1"}
+    accounts.link(bob, actor=ada, **identity)
+    accounts.unlink(bob, actor=ada, **identity)
     team = teams.create_team(actor=ada, name="Sales")
     teams.rename_team(team, actor=ada, name="Shop")
     teams.add_member(team, bob, actor=ada)
