@@ -214,10 +214,10 @@ def test_file_of_keys_that_everybody_may_open_is_refused(settings, tmp_path, mod
     ("keys", "says"),
     [
         ([], "There is no key"),
-        (["k1"], "Key 1 of PEGBOARD_KEYS is none"),
-        ([OLD, "k2:AAAA"], "Key 2 of PEGBOARD_KEYS is none"),
-        ([OLD, OLD.replace("k1:", "k/1:")], "Key 2 of PEGBOARD_KEYS is none"),
-        ([OLD.removeprefix("k1:")], "Key 1 of PEGBOARD_KEYS is none"),
+        (["k1"], "Key 1 of PEGBOARD_KEYS is not valid"),
+        ([OLD, "k2:AAAA"], "Key 2 of PEGBOARD_KEYS is not valid"),
+        ([OLD, OLD.replace("k1:", "k/1:")], "Key 2 of PEGBOARD_KEYS is not valid"),
+        ([OLD.removeprefix("k1:")], "Key 1 of PEGBOARD_KEYS is not valid"),
         ([OLD, NEW.replace("k2:", "k1:")], "two keys “k1”"),
     ],
 )
