@@ -11,6 +11,7 @@ import atexit
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
@@ -77,7 +78,7 @@ send = _pending.send
 atexit.register(send)
 
 
-class Metric:
+class Metric(ABC):
     """`name` and `labels` as Prometheus takes them; `says` is its one sentence of help."""
 
     kind = ""
@@ -92,8 +93,9 @@ class Metric:
             raise TypeError(f"{self.name} takes {len(self.labels)} labels")
         return _BETWEEN.join((self.name, part, *values))
 
+    @abstractmethod
     def lines(self, found: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
-        raise NotImplementedError
+        """What /metrics says of it, from the counts found for each set of labels."""
 
 
 class Counter(Metric):

@@ -1,4 +1,4 @@
-"""Teams: their people and their agents. For administrators; everybody else is simply in some."""
+"""Teams: their people and their agents. For administrators; other users only belong to them."""
 
 from typing import Any
 
