@@ -1,0 +1,20 @@
+"""What our people decided (agents, pins, tunings) and what was published (releases)."""
+
+from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, KeyAgent
+from designer.models.pins import Pin, PinQuerySet, Tuning
+from designer.models.releases import PUBLISHING_KEY, Draft, Export, PublishingKey, Release
+
+__all__ = [
+    "AGENTS_OF_KEY",
+    "PUBLISHING_KEY",
+    "Agent",
+    "AgentAddress",
+    "Draft",
+    "Export",
+    "KeyAgent",
+    "Pin",
+    "PinQuerySet",
+    "PublishingKey",
+    "Release",
+    "Tuning",
+]

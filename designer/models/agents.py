@@ -1,0 +1,96 @@
+"""Agents, their addresses and the API keys that name them."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models.expressions import RawSQL
+from django.utils import timezone
+
+from people.models import ApiToken, Team, User, everyone_pk, teams_of
+
+# The agents that are named for a key; for querysets and for queries whose text is constant.
+AGENTS_OF_KEY = "SELECT agent_id FROM designer_keyagent WHERE token_id = %s"
+
+
+class AgentQuerySet(models.QuerySet["Agent"]):
+    def live(self) -> "AgentQuerySet":
+        return self.filter(removed_at=None)
+
+    def visible_to(self, user: User, key: ApiToken | None = None) -> "AgentQuerySet":
+        """Those of the user's teams; an administrator sees all. With a key that is narrowed, only the agents
+        named for it. Nothing else decides who sees an agent.
+        """
+        rows = self if user.can_administer else self.filter(team__in=teams_of(user))
+        if key is None or not key.is_narrowed:
+            return rows
+        return rows.filter(pk__in=RawSQL(AGENTS_OF_KEY, [key.pk]))  # noqa: S611 - constant text
+
+    def with_counts(self) -> "AgentQuerySet":
+        """Each with `pin_count`, and `last_release`: the number of its newest one, None before the first."""
+        newest = Agent.objects.filter(pk=models.OuterRef("pk")).order_by("-releases__number")
+        return self.annotate(
+            pin_count=models.Count("pins", filter=models.Q(pins__removed_at=None)),
+            last_release=models.Subquery(newest.values("releases__number")[:1]),
+        )
+
+
+class Agent(models.Model):
+    """What a designer builds. A sub-agent is an agent with a parent, and of its parent's team."""
+
+    slug = models.SlugField(max_length=60)
+    name = models.CharField(max_length=120)
+    description = models.TextField(blank=True)
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
+    )
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, default=everyone_pk, related_name="agents")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    # Whether publishing now would write something else than the newest release; set by `releases.drafts`.
+    is_changed: bool
+
+    objects = AgentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["slug"], condition=models.Q(removed_at=None), name="one_live_agent_per_slug"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AgentAddress(models.Model):
+    """An address of an agent's: for ever if something was published at it (`is_held`), else until another
+    agent takes it. `left_at` says since when it leads to another address."""
+
+    slug = models.SlugField(max_length=60, unique=True)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="addresses")
+    left_at = models.DateTimeField(null=True)
+    is_held = models.BooleanField(default=True, db_default=True)
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.slug} of {self.agent}"
+
+
+class KeyAgent(models.Model):
+    """One agent that is named for a narrowed key. It follows the agent, whatever its address becomes."""
+
+    token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="named")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["token", "agent"], name="one_naming_per_agent")]
+
+    def __str__(self) -> str:
+        return f"{self.agent} for {self.token}"

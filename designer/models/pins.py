@@ -1,0 +1,81 @@
+"""What an agent is made of: pins of tool versions, and our words for them."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils import timezone
+
+from catalog.models import Tool, ToolVersion
+from designer.models.agents import Agent
+from people.models import User
+
+
+class PinQuerySet(models.QuerySet["Pin"]):
+    def live(self) -> "PinQuerySet":
+        return self.filter(removed_at=None, agent__removed_at=None)
+
+    def visible_to(self, user: User) -> "PinQuerySet":
+        return self if user.can_administer else self.filter(agent__in=Agent.objects.visible_to(user))
+
+
+class Pin(models.Model):
+    """An agent's choice of one version of one tool. Nothing but a person moves it.
+
+    `alias` is the name the designer chose ("" = none); `name` is the one a model is shown: the
+    alias, or a legal name derived from the vendor's, unique within the agent whatever its case.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="pins")
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="pins")
+    version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="pins")
+    alias = models.CharField(max_length=64, blank=True)
+    name = models.CharField(max_length=64)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = PinQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "tool"], condition=models.Q(removed_at=None), name="one_pin_per_tool"
+            ),
+            models.UniqueConstraint(
+                "agent", Lower("name"), condition=models.Q(removed_at=None), name="one_pin_per_name"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.agent}"
+
+
+class Tuning(models.Model):
+    """Our words in place of the vendor's: for one pin, or for a tool wherever it is pinned.
+
+    `description` None keeps the vendor's. `parameters` maps the vendor's parameter name to
+    {"description"?, "hidden"?, "preset"?}. `against` is the version whose text was being replaced.
+    """
+
+    pin = models.OneToOneField(Pin, null=True, on_delete=models.PROTECT, related_name="tuning")
+    tool = models.OneToOneField(Tool, null=True, on_delete=models.PROTECT, related_name="tuning")
+    description = models.TextField(null=True)  # noqa: DJ001 - "" is a text of its own, NULL is the vendor's
+    parameters = models.JSONField(default=dict)
+    against = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="+")
+    updated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(pin=None) ^ models.Q(tool=None), name="tuning_of_a_pin_or_of_a_tool"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Tuning of {self.pin or self.tool}"

@@ -1,0 +1,82 @@
+"""What was published: releases and their exports, neither ever written again."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from core.encryption import EncryptedField, KeyIdField
+from designer.models.agents import Agent
+
+# The one row of its table.
+PUBLISHING_KEY = UUID("5ea1ed00-0000-4000-8000-000000000002")
+
+
+class Release(models.Model):
+    """A published snapshot of an agent: a trigger refuses UPDATE and DELETE.
+
+    `document` is the whole release as canonical JSON, `digest` its SHA-256 in hex. `proof` says that it was
+    published (designer/releases/proofs.py); it is empty in releases that are older than that.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="releases")
+    number = models.PositiveIntegerField()
+    digest = models.CharField(max_length=64)
+    document = models.TextField()
+    tool_count = models.PositiveIntegerField()
+    proof = models.CharField(max_length=64, blank=True, default="", db_default="")
+    note = models.TextField(blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    written: list[str]  # put there by designer.releases.publishing.find
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["agent", "number"], name="one_release_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.agent} release {self.number}"
+
+
+class Draft(models.Model):
+    """Whether an agent differs from its newest release, as found for what `made_of` is the digest of."""
+
+    agent = models.OneToOneField(Agent, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    made_of = models.CharField(max_length=32)
+    is_changed = models.BooleanField()
+
+    def __str__(self) -> str:
+        return f"Draft of {self.agent}"
+
+
+class Export(models.Model):
+    """One release in one format, as it was first written; the same bytes ever after (trigger as above)."""
+
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="exports")
+    format = models.CharField(max_length=30)
+    body = models.BinaryField()
+    proof = models.CharField(max_length=64, blank=True, default="", db_default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["release", "format"], name="one_export_per_format")]
+
+    def __str__(self) -> str:
+        return f"{self.release} as {self.format}"
+
+    def as_bytes(self) -> bytes:
+        body: Any = self.body
+        return bytes(body)
+
+
+class PublishingKey(models.Model):
+    """What publishing proves its rows with: one row, made when it is first needed. See `releases.proofs`."""
+
+    id = models.UUIDField(primary_key=True, default=PUBLISHING_KEY, editable=False)
+    sealed = EncryptedField()
+    key_id = KeyIdField("sealed")
+
+    def __str__(self) -> str:
+        return "the publishing key"
