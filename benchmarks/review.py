@@ -18,7 +18,7 @@ from catalog.protocols.signature import from_json, to_json
 from people.models import User
 
 FEW, MANY = 50, 2_000
-MOST_MS, MOST_KB = 50, 60
+MAX_MS, MAX_KB = 50, 60
 CAUSES = (
     ("OVERRIDE", "high", "The description tells the model to set its instructions aside."),
     ("ZERO_WIDTH", "high", "The description holds a character without width: U+200B."),
@@ -45,7 +45,7 @@ def main() -> Iterator[Figure]:
     raise_findings(MANY - FEW)
     for name, path in PAGES.items():
         now = pages.measure(client, path)
-        yield Figure(f"{name}, {MANY} waiting, p95", now.p95, "ms", target=MOST_MS, less_is_better=True)
+        yield Figure(f"{name}, {MANY} waiting, p95", now.p95, "ms", target=MAX_MS, less_is_better=True)
         yield Figure(
             f"{name}, p95 beside a bare page",
             now.p95,
@@ -62,7 +62,7 @@ def main() -> Iterator[Figure]:
             target=2,
             less_is_better=True,
         )
-        yield Figure(f"{name}, size", now.size, "KB", target=MOST_KB, less_is_better=True)
+        yield Figure(f"{name}, size", now.size, "KB", target=MAX_KB, less_is_better=True)
 
 
 def raise_findings(count: int, *, seed: int = 3) -> None:

@@ -30,7 +30,7 @@ from core import encryption
 EXAMPLES = 5
 # The scheduler takes up a run within seconds of its lease's end; later than this, it is not taken up.
 UNNOTICED_SECONDS = 60
-LONGEST_IDLE_SECONDS = 5
+MAX_IDLE_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +202,9 @@ CLAIMS = (
     ),
     Claim(
         "idle_transactions",
-        f"no connection sleeps inside a transaction for more than {LONGEST_IDLE_SECONDS} seconds",
+        f"no connection sleeps inside a transaction for more than {MAX_IDLE_SECONDS} seconds",
         "The database ends such a connection after half a minute; tell Pegboard's makers if it comes back.",
-        idle_transactions(LONGEST_IDLE_SECONDS),
+        idle_transactions(MAX_IDLE_SECONDS),
     ),
     Claim(
         "ended_sign_ins",

@@ -23,7 +23,7 @@ from core import redis_client
 KEY = "pegboard:metrics"
 FLUSH_SECONDS = 2.0
 # A label that grew without end would fill memory; what comes after these is not counted.
-MOST_SERIES = 20_000
+MAX_SERIES = 20_000
 _BETWEEN = "\x1f"
 _SUM = "sum"
 
@@ -45,7 +45,7 @@ class _Pending:
     def add(self, amounts: Sequence[tuple[str, int]]) -> None:
         with self.lock:
             for field, amount in amounts:
-                if field in self.counts or len(self.counts) < MOST_SERIES:
+                if field in self.counts or len(self.counts) < MAX_SERIES:
                     self.counts[field] = self.counts.get(field, 0) + amount
             if self.thread is None:
                 self.thread = threading.Thread(target=self._send_for_ever, name="counters", daemon=True)

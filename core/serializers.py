@@ -9,7 +9,7 @@ JSON_TYPES: list[tuple[type[serializers.Field[Any, Any, Any, Any]], type, str]] 
     (serializers.CharField, str, "Give a text in quotes."),
 ]
 # As many as a person reads; a body of a megabyte may hold thousands.
-MOST_REFUSALS = 20
+MAX_REFUSALS = 20
 
 
 def refusals(given: Iterable[str], known: Collection[str], kind: str) -> dict[str, str]:
@@ -17,7 +17,7 @@ def refusals(given: Iterable[str], known: Collection[str], kind: str) -> dict[st
     there_are = f"There are: {', '.join(known)}." if known else "This call takes none."
     unknown = (name for name in given if name not in known)
     sentence = f"There is no such {kind}. {there_are}"
-    return {name: sentence for name, _ in zip(unknown, range(MOST_REFUSALS), strict=False)}
+    return {name: sentence for name, _ in zip(unknown, range(MAX_REFUSALS), strict=False)}
 
 
 # A JSON body, taken as the schema says and no further: the framework alone would read 5 as "5" and "yes" as

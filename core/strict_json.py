@@ -19,10 +19,10 @@ import jiter
 from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
 
-DEEPEST = 64
-MOST_VALUES = 500_000
-MOST_CONTAINERS = 400_000  # an object of one member takes 230 bytes
-LONGEST_INTEGER = 4300  # of jiter, and of Python's own conversion
+MAX_DEPTH = 64
+MAX_VALUES = 500_000
+MAX_CONTAINERS = 400_000  # an object of one member takes 230 bytes
+MAX_INTEGER_DIGITS = 4300  # of jiter, and of Python's own conversion
 
 _BOM = b"\xef\xbb\xbf"
 _DIGITS = bytes.maketrans(b"123456789E+", b"000000000e0")
@@ -62,11 +62,10 @@ def loads(body: bytes, *, allow_unstorable: bool = False, times: int = 1) -> Any
     body = body.removeprefix(_BOM)
     # Three bytes on the wire can be eighty in memory; an honest page of 10 MB stays below. The marks are
     # counted alone, those inside texts included.
-    if len(body) > MOST_CONTAINERS and (
-        body.count(b",") > MOST_VALUES * times
-        or body.count(b"{") + body.count(b"[") > MOST_CONTAINERS * times
+    if len(body) > MAX_CONTAINERS and (
+        body.count(b",") > MAX_VALUES * times or body.count(b"{") + body.count(b"[") > MAX_CONTAINERS * times
     ):
-        message = f"The reply holds more than {MOST_VALUES * times:,} values."
+        message = f"The reply holds more than {MAX_VALUES * times:,} values."
         raise ProtocolViolationError("JSON_TOO_MANY", message)
     try:
         value = jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
@@ -100,14 +99,14 @@ def _holds_big_exponent(digits: bytes) -> bool:
 def unstorable(value: object) -> tuple[str, str] | None:
     """Code and reason when some string, number or nesting inside `value` cannot be kept."""
     level: list[object] = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         for part in level:
             if problem := _unstorable_part(part):
                 return problem
         level = [child for part in level for child in _children(part)]
         if not level:
             return None
-    return "JSON_DEPTH", f"values nested more than {DEEPEST} deep"
+    return "JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"
 
 
 def _unstorable_part(part: object) -> tuple[str, str] | None:
@@ -162,7 +161,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > LONGEST_INTEGER:
+    if len(digits) > MAX_INTEGER_DIGITS:
         message = f"The reply holds a number of {len(digits):,} digits."
         raise ProtocolViolationError("JSON_NUMBER", message)
     return int(digits)

@@ -31,7 +31,7 @@ from designer.vendor_usage import VendorUse
 from people import teams
 from people.audit.edit_conflicts import LateEditError
 from people.forms import ExplainedChoiceField, OperationForm
-from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, Scope, Team, User
+from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, Scope, Team, User
 
 KEY_LIFETIMES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
 # What one choice on the page stands for.
@@ -100,7 +100,7 @@ class AgentForm(OperationForm):
 
 
 class TeamForm(OperationForm):
-    name = forms.CharField(max_length=teams.LONGEST_NAME)
+    name = forms.CharField(max_length=teams.MAX_NAME_LENGTH)
 
 
 class MemberForm(OperationForm):
@@ -433,7 +433,7 @@ class KeyForm(OperationForm):
     agents = forms.MultipleChoiceField(required=False, label="Which agents it reaches")
     calls_at_once = forms.IntegerField(
         min_value=1,
-        max_value=MOST_CALLS_AT_ONCE,
+        max_value=MAX_CALLS_AT_ONCE,
         initial=CALLS_AT_ONCE,
         label="Calls at once",
         required=False,

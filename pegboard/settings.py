@@ -223,7 +223,7 @@ if STATIC_ROOT:
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1_000
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
-LARGEST_BODY = 12 * 1024**2  # where a document of 10 MB may be sent, which JSON makes longer
+MAX_BODY_BYTES = 12 * 1024**2  # where a document of 10 MB may be sent, which JSON makes longer
 
 # TLS ends at a proxy in front of us; it says so in this header. Set PEGBOARD_HTTPS=1 behind one.
 HTTPS = os.environ.get("PEGBOARD_HTTPS") == "1"

@@ -9,13 +9,13 @@ from core import encryption
 from core.encryption import KeyringError
 from core.outbound.policy import outbound_policy
 
-SHORTEST_SECRET_KEY = 32
+MIN_SECRET_KEY_LENGTH = 32
 WELL_KNOWN = ("unsafe-", "django-insecure-")  # the first one is our own default
 
 
 def problems() -> Iterator[str]:
     """Each with what to do about it. A database that does not answer is no problem here."""
-    if settings.SECRET_KEY.startswith(WELL_KNOWN) or len(settings.SECRET_KEY) < SHORTEST_SECRET_KEY:
+    if settings.SECRET_KEY.startswith(WELL_KNOWN) or len(settings.SECRET_KEY) < MIN_SECRET_KEY_LENGTH:
         yield (
             "PEGBOARD_SECRET_KEY is missing, too short, or a well-known one. "
             "Give it 50 random characters or more: sessions are signed with it."

@@ -14,12 +14,12 @@ from django.utils import timezone
 from core import display_names
 from core.errors import DomainError
 from people import audit
-from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Scope, User
+from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Scope, User
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 SHAPE = re.compile(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
 DEFAULT_LIFE = timedelta(days=90)
-LONGEST_LIFE = timedelta(days=366)
+MAX_LIFE = timedelta(days=366)
 
 
 def generate() -> str:
@@ -88,8 +88,8 @@ def limit_calls(key: ApiToken, *, actor: User, calls_at_once: int) -> None:
 
 
 def _check_limit(calls_at_once: int) -> None:
-    if not 1 <= calls_at_once <= MOST_CALLS_AT_ONCE:
-        why = f"Choose a number from 1 to {MOST_CALLS_AT_ONCE}."
+    if not 1 <= calls_at_once <= MAX_CALLS_AT_ONCE:
+        why = f"Choose a number from 1 to {MAX_CALLS_AT_ONCE}."
         raise DomainError("invalid", "The key cannot have this limit.", fields={"calls_at_once": why})
 
 
@@ -113,7 +113,7 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
         fields["agents"] = "Only a key with no other scopes than runtime and invoke can name agents."
     elif Scope.INVOKE in scopes and not is_narrowed:
         fields["agents"] = "A key that runs tools names the agents whose tools it runs."
-    if not now < expires_at <= now + LONGEST_LIFE:
+    if not now < expires_at <= now + MAX_LIFE:
         fields["expires_at"] = "Choose a time within the next 366 days."
     if fields:
         raise DomainError("invalid", "The key could not be made.", fields=fields)

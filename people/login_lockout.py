@@ -20,9 +20,9 @@ from django.utils import timezone
 from core.client_ip import client_address
 from people.models import FailedSignIn, User
 
-MOST = 10
-MOST_OF_AN_ADDRESS = 50
-MOST_ON_AN_ACCOUNT = 50
+MAX_FAILURES = 10
+MAX_PER_ADDRESS = 50
+MAX_PER_ACCOUNT = 50
 WINDOW = timedelta(minutes=15)
 WAIT = "Too many wrong passwords. Wait 15 minutes, then try again."
 KNOWN_BROWSER = "known_browser"
@@ -39,9 +39,9 @@ def must_wait(request: HttpRequest, username: str) -> bool:
         of_address=Count("pk", filter=address),
         on_account=Count("pk", filter=account),
     )
-    if known or counts["both"] >= MOST:
-        return counts["both"] >= MOST
-    return counts["of_address"] >= MOST_OF_AN_ADDRESS or counts["on_account"] >= MOST_ON_AN_ACCOUNT
+    if known or counts["both"] >= MAX_FAILURES:
+        return counts["both"] >= MAX_FAILURES
+    return counts["of_address"] >= MAX_PER_ADDRESS or counts["on_account"] >= MAX_PER_ACCOUNT
 
 
 def note_failure(request: HttpRequest, username: str) -> None:

@@ -233,7 +233,7 @@ class Scope(models.TextChoices):
 RUNTIME_SCOPES = frozenset({Scope.RUNTIME, Scope.INVOKE})
 
 
-CALLS_AT_ONCE, MOST_CALLS_AT_ONCE = 10, 200
+CALLS_AT_ONCE, MAX_CALLS_AT_ONCE = 10, 200
 
 
 class ApiToken(models.Model):
@@ -253,7 +253,7 @@ class ApiToken(models.Model):
     calls_at_once = models.PositiveSmallIntegerField(
         default=CALLS_AT_ONCE,
         db_default=CALLS_AT_ONCE,
-        validators=[MinValueValidator(1), MaxValueValidator(MOST_CALLS_AT_ONCE)],
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_CALLS_AT_ONCE)],
     )
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)

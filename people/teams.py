@@ -12,7 +12,7 @@ from people import audit
 from people.audit import edit_conflicts
 from people.models import Membership, Team, User, everyone
 
-LONGEST_NAME = 120
+MAX_NAME_LENGTH = 120
 
 
 @transaction.atomic
@@ -102,5 +102,5 @@ def facts(team: Team) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> None:
-    if why := display_names.why_not(name, LONGEST_NAME):
+    if why := display_names.why_not(name, MAX_NAME_LENGTH):
         raise DomainError("invalid", "A team cannot be called so.", fields={"name": why})

@@ -28,7 +28,7 @@ GOOD, MAY_DELAY = 16, 1.5
 HANGS = ("accepts and is silent", "drips its headers", "drips its body", "sends endless interim replies")
 KINDS = {"hang for the first time": "", "hang again": "IDLE"}
 PAGE_SECONDS = 0.05
-FEWEST_PAGES = 5
+MIN_PAGES = 5
 
 
 def storm(field: Field) -> None:
@@ -87,7 +87,7 @@ def _vendor(number: int) -> Vendor:
     def slowly(page: int, document: dict[str, Any]) -> None:
         time.sleep(PAGE_SECONDS)
 
-    vendor = Vendor(tools(20 * (FEWEST_PAGES + number)), page_size=20)
+    vendor = Vendor(tools(20 * (MIN_PAGES + number)), page_size=20)
     vendor.script = slowly
     return vendor
 

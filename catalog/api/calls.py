@@ -24,7 +24,7 @@ from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person
 
-LONGEST_IN_A_LIST = 200
+MAX_LISTED_LENGTH = 200
 # To the worker and back, so that the caller who waits hears from the call itself that its time is over.
 SECONDS_ON_THE_WAY = 3.0
 # Each that waits holds a thread of the web server. Beyond these a caller is told at once where to look.
@@ -38,7 +38,7 @@ class CallInput(Input):
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
-        max_value=queue.LONGEST_DEADLINE,
+        max_value=queue.MAX_DEADLINE_SECONDS,
         required=False,
         help_text="How long the tool may take; 30 unless told.",
     )
@@ -160,7 +160,7 @@ def _start_of(value: Any) -> Any:
     if not isinstance(value, str | list | dict):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= LONGEST_IN_A_LIST else f"{text[:LONGEST_IN_A_LIST]}…"
+    return value if len(text) <= MAX_LISTED_LENGTH else f"{text[:MAX_LISTED_LENGTH]}…"
 
 
 def retry_document(result: Result) -> dict[str, Any] | None:
@@ -324,7 +324,7 @@ class CallResume(GenericAPIView[Call]):
 
 class ExampleInput(Input):
     call = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Whose arguments to keep.")
-    name = serializers.CharField(max_length=examples.LONGEST_NAME)
+    name = serializers.CharField(max_length=examples.MAX_NAME_LENGTH)
 
 
 class ExampleOutput(serializers.ModelSerializer[Example]):

@@ -14,17 +14,17 @@ from catalog.tools.effective_texts import ShownInput
 from core.errors import invalid
 from people.api.generics import APIView
 
-LARGEST_KEY = 2**63 - 1
+MAX_KEY = 2**63 - 1
 TOOLS = OpenApiParameter(
     "tool",
     {
         "type": "array",
-        "items": {"type": "integer", "minimum": 1, "maximum": LARGEST_KEY},
+        "items": {"type": "integer", "minimum": 1, "maximum": MAX_KEY},
         "minItems": 1,
-        "maxItems": comparison.MOST,
+        "maxItems": comparison.MAX_TOOLS,
     },
     required=True,
-    description=f"The id of a tool; up to {comparison.MOST}.",
+    description=f"The id of a tool; up to {comparison.MAX_TOOLS}.",
 )
 
 
@@ -78,6 +78,6 @@ class ToolCompare(APIView):
     def get(self, request: Request) -> Response:
         given = request.query_params.getlist("tool")
         wanted = [int(each) for each in given if each.isdecimal() and each.isascii() and len(each) < 19]
-        if not wanted or len(wanted) != len(given) or len(given) > comparison.MOST or 0 in wanted:
-            raise invalid(tool=f"Give one to {comparison.MOST} ids of tools.")
+        if not wanted or len(wanted) != len(given) or len(given) > comparison.MAX_TOOLS or 0 in wanted:
+            raise invalid(tool=f"Give one to {comparison.MAX_TOOLS} ids of tools.")
         return Response(ComparisonOutput(comparison.compare(wanted)).data)

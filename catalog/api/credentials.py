@@ -19,7 +19,7 @@ from catalog.credentials.oauth import client_registration, clients, discovery, s
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
 from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
 from catalog.credentials.oauth.token_replies import words_of
-from catalog.credentials.sessions import LONGEST_LIFE
+from catalog.credentials.sessions import MAX_LIFE_SECONDS
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.vendors import CredentialKind
 from core.errors import invalid
@@ -55,7 +55,7 @@ class ClientInput(Input):
     )
     audience = serializers.CharField(max_length=500, required=False, allow_blank=True)
     parameters = serializers.DictField(
-        child=serializers.CharField(max_length=clients.LONGEST_PARAMETER, allow_blank=True), required=False
+        child=serializers.CharField(max_length=clients.MAX_PARAMETER_LENGTH, allow_blank=True), required=False
     )
 
 
@@ -89,7 +89,7 @@ class CredentialInput(Input):
     subject = serializers.CharField(max_length=200, required=False, allow_blank=True)
     audience = serializers.CharField(max_length=200, required=False, allow_blank=True)
     lifetime_seconds = serializers.IntegerField(
-        min_value=30, max_value=LONGEST_LIFE, required=False, help_text="600 unless told."
+        min_value=30, max_value=MAX_LIFE_SECONDS, required=False, help_text="600 unless told."
     )
 
 
@@ -111,7 +111,7 @@ class CredentialChange(Input):
     issuer = serializers.CharField(max_length=200, required=False, allow_blank=True)
     subject = serializers.CharField(max_length=200, required=False, allow_blank=True)
     audience = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    lifetime_seconds = serializers.IntegerField(min_value=30, max_value=LONGEST_LIFE, required=False)
+    lifetime_seconds = serializers.IntegerField(min_value=30, max_value=MAX_LIFE_SECONDS, required=False)
 
 
 class ClientOutput(serializers.ModelSerializer[Grant]):

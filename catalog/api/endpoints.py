@@ -27,7 +27,7 @@ from people.models import Role
 from people.permissions import person
 
 # A document of an endpoint's settings, as a text in JSON, where escapes make it longer.
-LARGEST_BODY = setting_values.LARGEST_DOCUMENT + 2 * 1024**2
+MAX_BODY_BYTES = setting_values.MAX_DOCUMENT_BYTES + 2 * 1024**2
 
 
 class ErrorOutput(serializers.Serializer[Any]):
@@ -84,15 +84,15 @@ class EndpointChange(Input):
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
     credential = serializers.UUIDField(required=False, allow_null=True)
     interval_minutes = serializers.IntegerField(
-        min_value=1, max_value=vendor_operations.LONGEST_INTERVAL, required=False
+        min_value=1, max_value=vendor_operations.MAX_INTERVAL_MINUTES, required=False
     )
     settings = serializers.DictField(required=False)
     policy = PolicyInput(required=False)
     requests_per_second = serializers.IntegerField(
-        min_value=1, max_value=vendor_operations.MOST_PER_SECOND, required=False
+        min_value=1, max_value=vendor_operations.MAX_PER_SECOND, required=False
     )
     requests_at_once = serializers.IntegerField(
-        min_value=1, max_value=vendor_operations.MOST_AT_ONCE, required=False
+        min_value=1, max_value=vendor_operations.MAX_AT_ONCE, required=False
     )
     authorities = Authorities(required=False)
     max_tools = Bounded(bounds.TOOLS)
@@ -187,7 +187,7 @@ def endpoints() -> QuerySet[Endpoint]:
 
 class EndpointList(ListAPIView[Endpoint]):
     write_role = Role.ADMIN
-    largest_body = LARGEST_BODY
+    largest_body = MAX_BODY_BYTES
     serializer_class = EndpointOutput
     ordering = ("id",)
 
@@ -277,7 +277,7 @@ class EndpointPreview(GenericAPIView[Endpoint]):
     write_role = Role.ADMIN
     serializer_class = PreviewOutput
     pagination_class = None
-    largest_body = LARGEST_BODY
+    largest_body = MAX_BODY_BYTES
 
     @extend_schema(request=PreviewInput, responses={200: PreviewOutput})
     def post(self, request: Request) -> Response:
@@ -290,7 +290,7 @@ class EndpointPreview(GenericAPIView[Endpoint]):
 
 class EndpointDetail(GenericAPIView[Endpoint]):
     write_role = Role.ADMIN
-    largest_body = LARGEST_BODY
+    largest_body = MAX_BODY_BYTES
     serializer_class = EndpointOutput
     pagination_class = None
 

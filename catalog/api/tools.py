@@ -12,7 +12,7 @@ from rest_framework.utils.urls import replace_query_param
 from catalog import protocols
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, search
-from catalog.search.listing import LONGEST_QUESTION, SORT_NAMES
+from catalog.search.listing import MAX_QUESTION_LENGTH, SORT_NAMES
 from core.errors import invalid
 from core.public_url import public_url
 from people.api.generics import APIView
@@ -59,7 +59,7 @@ class ToolRows(serializers.Serializer[Any]):
 
 SOME_TEXT = {"type": "string", "minLength": 1}
 PARAMETERS = [
-    OpenApiParameter("q", str, description=f"Words or a question, up to {LONGEST_QUESTION} characters."),
+    OpenApiParameter("q", str, description=f"Words or a question, up to {MAX_QUESTION_LENGTH} characters."),
     OpenApiParameter(
         "vendor",
         {"type": "array", "items": SOME_TEXT},

@@ -18,10 +18,10 @@ from core.errors import DomainError
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 
-LARGEST_ORDINAL = 2**31 - 1
-LONGEST_LABEL = 100
-LABEL = {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}
-ORDINAL = {"type": "integer", "minimum": 1, "maximum": LARGEST_ORDINAL}
+MAX_ORDINAL = 2**31 - 1
+MAX_LABEL_LENGTH = 100
+LABEL = {"type": "string", "minLength": 1, "maxLength": MAX_LABEL_LENGTH}
+ORDINAL = {"type": "integer", "minimum": 1, "maximum": MAX_ORDINAL}
 
 
 @extend_schema_field({"oneOf": [{"type": "string", "maxLength": 100}, {"type": "integer"}]})
@@ -31,8 +31,8 @@ class VersionLabel(serializers.Field[str, Any, str, Any]):
     def to_internal_value(self, data: Any) -> str:
         if isinstance(data, bool) or not isinstance(data, str | int):
             raise serializers.ValidationError("Give a text in quotes, as the vendor numbers the version.")
-        if len(label := str(data).strip()) > LONGEST_LABEL:
-            raise serializers.ValidationError(f"A version has up to {LONGEST_LABEL} characters.")
+        if len(label := str(data).strip()) > MAX_LABEL_LENGTH:
+            raise serializers.ValidationError(f"A version has up to {MAX_LABEL_LENGTH} characters.")
         return label
 
     def to_representation(self, value: str) -> str:
@@ -51,7 +51,7 @@ class VersionChoice(Input):
 
     version = VersionLabel(required=False, help_text=LABEL_HELP)
     ordinal = serializers.IntegerField(
-        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text=ORDINAL_HELP
+        min_value=1, max_value=MAX_ORDINAL, required=False, help_text=ORDINAL_HELP
     )
 
 
@@ -162,8 +162,8 @@ ComparisonOutput = inline_serializer("Comparison", {"class": _CLASS, "changes": 
 
 class DiffQuery(serializers.Serializer[Any]):
     to = VersionLabel(required=False)
-    from_ordinal = serializers.IntegerField(min_value=1, max_value=LARGEST_ORDINAL, required=False)
-    to_ordinal = serializers.IntegerField(min_value=1, max_value=LARGEST_ORDINAL, required=False)
+    from_ordinal = serializers.IntegerField(min_value=1, max_value=MAX_ORDINAL, required=False)
+    to_ordinal = serializers.IntegerField(min_value=1, max_value=MAX_ORDINAL, required=False)
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         # "from" is a word of Python's, so it cannot be declared above.

@@ -10,8 +10,8 @@ from core.errors import DomainError
 from people import audit
 from people.models import User
 
-LONGEST_NAME = 100
-MOST_PER_TOOL = 50
+MAX_NAME_LENGTH = 100
+MAX_PER_TOOL = 50
 
 
 def save_example(call: Call, *, actor: User, name: str) -> Example:
@@ -25,10 +25,10 @@ def keep(
 ) -> Example:
     """Raises DomainError for a name that cannot be had, and where the tool has enough examples."""
     name = name.strip()
-    if why := display_names.why_not(name, LONGEST_NAME):
+    if why := display_names.why_not(name, MAX_NAME_LENGTH):
         raise DomainError("invalid", "Give the example another name.", fields={"name": why})
-    if Example.objects.filter(tool=tool).count() >= MOST_PER_TOOL:
-        message = f"A tool has up to {MOST_PER_TOOL} examples. Remove one first."
+    if Example.objects.filter(tool=tool).count() >= MAX_PER_TOOL:
+        message = f"A tool has up to {MAX_PER_TOOL} examples. Remove one first."
         raise DomainError("too_many_examples", message, status=409)
     try:
         with transaction.atomic():

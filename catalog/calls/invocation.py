@@ -35,9 +35,9 @@ GRACE = timedelta(seconds=15)
 TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
 CANCEL_SECONDS = 5.0  # in which a call that runs too long is told to stop
 RETRY_PAUSES = (0.5, 2.0)  # seconds
-LONGEST_PAUSE = 10.0
-LARGEST_REPLY = 5 * MIB
-LARGEST_SESSION = 16 * MIB  # handshakes, repetitions and events of a stream included
+MAX_PAUSE_SECONDS = 10.0
+MAX_REPLY_BYTES = 5 * MIB
+MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream included
 
 
 def perform(call_id: int, pauses: Sequence[float] = RETRY_PAUSES) -> None:
@@ -126,7 +126,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
         for pause in pauses if is_safe(signature) else ():
             wait = pause if outcome.retry_after is None else outcome.retry_after
-            if outcome.outcome != "unavailable" or wait >= min(ends - time.monotonic(), LONGEST_PAUSE):
+            if outcome.outcome != "unavailable" or wait >= min(ends - time.monotonic(), MAX_PAUSE_SECONDS):
                 break
             time.sleep(wait)
             speak = partial(conversation.again, session, outcome)
@@ -162,7 +162,7 @@ def _limits(call: Call) -> Limits:
         request=seconds,
         is_asked_for=True,
         session=longest,
-        body=LARGEST_REPLY,
-        session_bytes=LARGEST_SESSION,
+        body=MAX_REPLY_BYTES,
+        session_bytes=MAX_SESSION_BYTES,
         backoff=(),
     )

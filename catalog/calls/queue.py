@@ -30,11 +30,11 @@ from people import audit
 from people.models import CALLS_AT_ONCE, ApiToken, User
 
 TASK = "catalog.tasks.perform_call"
-DEADLINE, LONGEST_DEADLINE = 30, 120  # seconds
+DEADLINE, MAX_DEADLINE_SECONDS = 30, 120  # seconds
 QUEUE_TIMEOUT = timedelta(seconds=30)
 RESEND_AFTER = timedelta(seconds=10)
-LARGEST_ARGUMENTS = 256 * 1024
-LONGEST_NAME = 150
+MAX_ARGUMENTS_BYTES = 256 * 1024
+MAX_NAME_LENGTH = 150
 KEPT_PER_TOOL = 500
 IDS_KEPT = timedelta(hours=25)
 
@@ -74,7 +74,7 @@ class Runtime:
     why: str
 
     def called_by(self, actor: User) -> str:
-        return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:LONGEST_NAME]
+        return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:MAX_NAME_LENGTH]
 
 
 def request_call(
@@ -177,8 +177,8 @@ def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
     refuse_removed(version.tool.endpoint)
     if FindingState.BLOCKED in _review_states(version):
         raise DomainError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
-    if len(canonical(given)) > LARGEST_ARGUMENTS:
-        raise DomainError("too_large", f"The inputs are larger than {LARGEST_ARGUMENTS // 1024} kB.")
+    if len(canonical(given)) > MAX_ARGUMENTS_BYTES:
+        raise DomainError("too_large", f"The inputs are larger than {MAX_ARGUMENTS_BYTES // 1024} kB.")
 
 
 def refuse_removed(endpoint: Endpoint) -> None:

@@ -23,17 +23,17 @@ WORKER_LOST = (
 )
 OUR_FAULT = "Pegboard itself failed here; its log says more. It is not known whether the tool ran."
 
-LARGEST_OUTPUTS = 1024 * 1024
-LARGEST_STATE = 256 * 1024
-LONGEST_CUT = 16 * 1024
-LONGEST_BODY = 16 * 1024
-LONGEST_LINE = 1000
-LONGEST_HEADER = 300
-MOST_LINES = 50
-MOST_EXCHANGES = 20
-MOST_ASKS = 10
-LONGEST_QUESTION = 4000
-LONGEST_URL = 2048
+MAX_OUTPUTS_BYTES = 1024 * 1024
+MAX_STATE_BYTES = 256 * 1024
+MAX_CUT_BYTES = 16 * 1024
+MAX_BODY_LENGTH = 16 * 1024
+MAX_LINE_LENGTH = 1000
+MAX_HEADER_LENGTH = 300
+MAX_LINES = 50
+MAX_EXCHANGES = 20
+MAX_ASKS = 10
+MAX_QUESTION_LENGTH = 4000
+MAX_URL_LENGTH = 2048
 ANSWER = "answer"
 # Headers of replies that are meant for the direct caller alone (RFC 9110, 7.6.1, 10.2.2 and 11.6.1).
 BETWEEN_TWO = {
@@ -57,16 +57,16 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False
     """The `Result` as JSON. `is_safe`: the vendor promises that running the tool twice does no harm."""
     outputs, parsed = _sound(dict(outcome.outputs)), _sound(dict(outcome.parsed))
     written = msgspec.json.encode(outputs)
-    is_long = len(written) > LARGEST_OUTPUTS
+    is_long = len(written) > MAX_OUTPUTS_BYTES
     asks = _asks(outcome.asks)
     result = Result(
         outputs={} if is_long else outputs,
-        parsed={} if is_long or len(msgspec.json.encode(parsed)) > LARGEST_OUTPUTS else parsed,
-        cut=written[:LONGEST_CUT].decode(errors="ignore") if is_long else "",
+        parsed={} if is_long or len(msgspec.json.encode(parsed)) > MAX_OUTPUTS_BYTES else parsed,
+        cut=written[:MAX_CUT_BYTES].decode(errors="ignore") if is_long else "",
         error=_error(outcome.error),
         retry=retry(outcome, is_safe=is_safe),
         notes=[
-            {"code": _line(note.code), "message": _line(note.message)} for note in outcome.notes[:MOST_LINES]
+            {"code": _line(note.code), "message": _line(note.message)} for note in outcome.notes[:MAX_LINES]
         ],
         asks=asks,
         resume=_state(outcome.resume) if len(asks) == len(outcome.asks) else None,
@@ -85,7 +85,7 @@ def retry(outcome: Outcome, *, is_safe: bool) -> Retry | None:
         can_retry=(is_away and is_safe) if outcome.can_retry is None else outcome.can_retry,
         after_ms=None if wait is None else round(wait * 1000),
         is_transient=is_away or wait is not None,
-        hint=_sound(outcome.hint)[:LONGEST_QUESTION],
+        hint=_sound(outcome.hint)[:MAX_QUESTION_LENGTH],
     )
 
 
@@ -104,7 +104,7 @@ def attempt(
         message=_line(str(error.get("message", ""))),
         waited_ms=round(waited * 1000),
         duration_ms=round(took * 1000),
-        exchanges=[_sent(exchange, unshown) for exchange in exchanges[:MOST_EXCHANGES]],
+        exchanges=[_sent(exchange, unshown) for exchange in exchanges[:MAX_EXCHANGES]],
     )
 
 
@@ -162,16 +162,16 @@ def _struck_out(reply: str, names: Collection[str]) -> str:
 
 
 def _head(headers: Mapping[str, str]) -> dict[str, str]:
-    lines = list(headers.items())[:MOST_LINES]
-    return {_line(name, LONGEST_HEADER): _line(value, LONGEST_HEADER) for name, value in lines}
+    lines = list(headers.items())[:MAX_LINES]
+    return {_line(name, MAX_HEADER_LENGTH): _line(value, MAX_HEADER_LENGTH) for name, value in lines}
 
 
 def _body(text: str) -> str:
     text = _sound(text)
-    return text if len(text) <= LONGEST_BODY else text[:LONGEST_BODY] + " …"
+    return text if len(text) <= MAX_BODY_LENGTH else text[:MAX_BODY_LENGTH] + " …"
 
 
-def _line(text: str, longest: int = LONGEST_LINE) -> str:
+def _line(text: str, longest: int = MAX_LINE_LENGTH) -> str:
     text = _sound(text)
     return text if len(text) <= longest else text[:longest] + "…"
 
@@ -182,20 +182,18 @@ def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     told: dict[str, Any] = {
         _line(name): _line(value) if isinstance(value, str) else value
-        for name, value in list(error.items())[:MOST_LINES]
+        for name, value in list(error.items())[:MAX_LINES]
         if isinstance(value, str | bool | int | float)
     }
     if fields := error.get("fields"):
-        told["fields"] = {
-            _line(str(name)): _line(str(why)) for name, why in list(fields.items())[:MOST_LINES]
-        }
+        told["fields"] = {_line(str(name)): _line(str(why)) for name, why in list(fields.items())[:MAX_LINES]}
     return told
 
 
 def _asks(asks: Sequence[Ask]) -> list[Asked]:
     return [
-        Asked(_line(ask.id), _sound(ask.message)[:LONGEST_QUESTION], _schema(ask), _address(ask.url))
-        for ask in asks[:MOST_ASKS]
+        Asked(_line(ask.id), _sound(ask.message)[:MAX_QUESTION_LENGTH], _schema(ask), _address(ask.url))
+        for ask in asks[:MAX_ASKS]
     ]
 
 
@@ -203,12 +201,12 @@ def _schema(ask: Ask) -> dict[str, Any] | None:
     if ask.schema is None:
         return None
     schema = _sound(dict(ask.schema))
-    return schema if len(canonical(schema)) <= LARGEST_STATE else {}
+    return schema if len(canonical(schema)) <= MAX_STATE_BYTES else {}
 
 
 def _address(url: str) -> str:
     """Only what a person may open in a browser; it is shown as text and never followed from here."""
-    is_link = url.lower().startswith(("https://", "http://")) and len(url) <= LONGEST_URL
+    is_link = url.lower().startswith(("https://", "http://")) and len(url) <= MAX_URL_LENGTH
     return url if is_link and url.isprintable() else ""
 
 
@@ -216,7 +214,7 @@ def _state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """A state is handed back as it came or not at all: half of one would mean something else."""
     if state is None or _sound(dict(state)) != state:
         return None
-    return dict(state) if len(canonical(state)) <= LARGEST_STATE else None
+    return dict(state) if len(canonical(state)) <= MAX_STATE_BYTES else None
 
 
 def _sound(value: Any) -> Any:

@@ -240,8 +240,8 @@ def _check_token(credential: Credential) -> None:
         value = getattr(credential, name)
         if len(value) > 200 or not value.isprintable():
             raise invalid(**{name: "Give up to 200 characters on one line."})
-    life = credential.lifetime_seconds or sessions.USUAL_LIFE
-    if not 30 <= life <= sessions.LONGEST_LIFE:
+    life = credential.lifetime_seconds or sessions.DEFAULT_LIFE_SECONDS
+    if not 30 <= life <= sessions.MAX_LIFE_SECONDS:
         raise invalid(lifetime_seconds="A token lives from 30 seconds to 15 minutes (900).")
     credential.lifetime_seconds = life
 

@@ -22,7 +22,7 @@ from people import audit
 logger = logging.getLogger(__name__)
 
 BATCH = 200
-PATIENCE = 10.0  # seconds to wait for rows that other transactions lock
+LOCK_WAIT_SECONDS = 10.0  # seconds to wait for rows that other transactions lock
 FIRST = UUID(int=0)
 LOST = "The key of its secret is lost: manage.py rotate_keys --forget."
 
@@ -41,7 +41,7 @@ def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
     """
     ring = encryption.keyring()
     progress = Progress()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
     old = ring.keys.keys() - {ring.first}
     while True:
         progress.undecryptable = 0

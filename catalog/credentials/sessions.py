@@ -33,8 +33,8 @@ from core.outbound.policy import origin_of, outbound_policy
 from core.outbound.session import Carried, Session
 from people import audit
 
-LONGEST_LIFE = 900  # seconds that a signed token may live
-USUAL_LIFE = 600  # longer than the longest conversation with a vendor
+MAX_LIFE_SECONDS = 900  # seconds that a signed token may live
+DEFAULT_LIFE_SECONDS = 600  # longer than the longest conversation with a vendor
 NOTE_USE_EVERY = timedelta(minutes=10)
 FIELD = "catalog.credential.sealed"
 # What an administrator enters beside the secret, for each kind.
@@ -204,7 +204,7 @@ def _signed_token(credential: Credential, secret: str, now: int) -> str:
     # A JSON Web Token under HS256: https://www.rfc-editor.org/rfc/rfc7519, rfc7515 section 3.1.
     stated = {"iss": credential.issuer, "sub": credential.subject, "aud": credential.audience}
     claims = {name: value for name, value in stated.items() if value}
-    life = credential.lifetime_seconds or USUAL_LIFE
+    life = credential.lifetime_seconds or DEFAULT_LIFE_SECONDS
     parts = ({"alg": "HS256", "typ": "JWT"}, claims | {"iat": now, "exp": now + life})
     signed = ".".join(_in_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
     return f"{signed}.{_in_base64url(hmac.digest(secret.encode(), signed.encode(), 'sha256'))}"

@@ -10,7 +10,7 @@ from django.template.defaultfilters import filesizeformat
 from catalog import protocols
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import clients
-from catalog.credentials.sessions import LONGEST_LIFE, USUAL_LIFE
+from catalog.credentials.sessions import DEFAULT_LIFE_SECONDS, MAX_LIFE_SECONDS
 from catalog.forms.policy_fields import PREFIX
 from catalog.forms.reach_fields import ReachForm
 from catalog.forms.setting_fields import DocumentField, setting_field
@@ -154,8 +154,8 @@ class CredentialDetailsForm(OperationForm):
     lifetime_seconds = forms.IntegerField(
         required=False,
         min_value=30,
-        max_value=LONGEST_LIFE,
-        initial=USUAL_LIFE,
+        max_value=MAX_LIFE_SECONDS,
+        initial=DEFAULT_LIFE_SECONDS,
         label="Seconds a token lives",
         help_text="A new one is signed with the secret for each conversation.",
     )

@@ -8,7 +8,7 @@ from django.forms import BoundField
 from catalog import bounds
 from catalog.forms.policy_fields import PolicyForm
 from catalog.models import Endpoint
-from catalog.vendors.operations import MOST_AT_ONCE, MOST_PER_SECOND, REACH
+from catalog.vendors.operations import MAX_AT_ONCE, MAX_PER_SECOND, REACH
 
 
 def _bounded(bound: bounds.Bound) -> forms.IntegerField:
@@ -22,13 +22,13 @@ class ReachForm(PolicyForm):
 
     requests_per_second = forms.IntegerField(
         min_value=1,
-        max_value=MOST_PER_SECOND,
+        max_value=MAX_PER_SECOND,
         required=False,
         label="Requests a second, at most",
         help_text="Over all workers together. The vendor's own limit, if it names one.",
     )
     requests_at_once = forms.IntegerField(
-        min_value=1, max_value=MOST_AT_ONCE, required=False, label="Requests at once, at most"
+        min_value=1, max_value=MAX_AT_ONCE, required=False, label="Requests at once, at most"
     )
     authorities = forms.CharField(
         required=False,

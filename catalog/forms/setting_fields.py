@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from catalog.protocols.base import Setting
-from catalog.vendors.setting_values import LARGEST_DOCUMENT
+from catalog.vendors.setting_values import MAX_DOCUMENT_BYTES
 
 
 class LinesField(forms.CharField):
@@ -56,8 +56,8 @@ class DocumentField(forms.MultiValueField):
 
 
 def _text_of(file: Any) -> str:
-    if file.size > LARGEST_DOCUMENT:
-        raise forms.ValidationError(f"The file is larger than {LARGEST_DOCUMENT // 1024**2} MB.")
+    if file.size > MAX_DOCUMENT_BYTES:
+        raise forms.ValidationError(f"The file is larger than {MAX_DOCUMENT_BYTES // 1024**2} MB.")
     try:
         text: str = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as exc:

@@ -222,7 +222,7 @@ def _answer(row: Webhook) -> Response:
 class ReportInput(Input):
     key = serializers.CharField(max_length=200, help_text="The whole key, as it was found.")
     place = serializers.CharField(
-        max_length=reports.LONGEST_PLACE, required=False, allow_blank=True, help_text="Where it was found."
+        max_length=reports.MAX_PLACE_LENGTH, required=False, allow_blank=True, help_text="Where it was found."
     )
 
 

@@ -10,7 +10,7 @@ from catalog.notifications.models import TEST, Event, Notice, Webhook
 from core.outbound.errors import printable
 from people.models import ApiToken
 
-LONGEST_SENTENCE = 500
+MAX_SENTENCE_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def tell_sign_in(subject: str) -> Told | None:
         return None
     name = printable(credential.name)
     facts = {"credential": {"id": str(credential.pk), "name": name, "origin": credential.origin}}
-    says = printable(credential.grant.error_message, LONGEST_SENTENCE)
+    says = printable(credential.grant.error_message, MAX_SENTENCE_LENGTH)
     return Told(f"“{name}” needs a sign-in", says, f"/credentials/{credential.pk}/", facts)
 
 
@@ -78,7 +78,7 @@ def tell_webhook_paused(subject: str) -> Told | None:
         return None
     name = printable(webhook.name)
     facts = {"webhook": {"id": str(webhook.pk), "name": name}}
-    says = printable(webhook.paused_why, LONGEST_SENTENCE)
+    says = printable(webhook.paused_why, MAX_SENTENCE_LENGTH)
     return Told(f"The webhook “{name}” was paused", says, f"/notifications/webhooks/{webhook.pk}/", facts)
 
 
@@ -122,7 +122,7 @@ def _about(endpoint: Endpoint, what: str, says: str, *, with_error: bool = False
         "endpoint": {"id": endpoint.pk, "name": name, "protocol": endpoint.protocol},
         "vendor": {"slug": endpoint.vendor.slug, "name": vendor},
     }
-    says = printable(says, LONGEST_SENTENCE)
+    says = printable(says, MAX_SENTENCE_LENGTH)
     if with_error:
         facts["error"] = {"code": endpoint.error_code, "message": says}
     return Told(f"“{name}” of {vendor} {what}", says, f"/endpoints/{endpoint.pk}/", facts)

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 LEASE = timedelta(minutes=2)
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 120, 240))
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 SALT = "catalog.notifications.mail"
 SENT = Counter("pegboard_notifications_total", "Attempts to deliver a notification.", ("channel", "outcome"))
 SIGNATURE = "You get this because you asked for it. What you hear of, and how often: {url}"
@@ -87,12 +87,12 @@ def _message(mail: Mail, to: str, subject: str, lines: Sequence[str]) -> EmailMe
 def _digest(mail: Mail, to: str) -> EmailMessage:
     notices = list(mail.notices.order_by("told_at", "pk"))
     lines = []
-    for notice in notices[:MOST_SHOWN]:
+    for notice in notices[:MAX_SHOWN]:
         at = f"{notice.told_at:%d %b %H:%M} UTC" if notice.told_at else ""
         says = [f"  {notice.says}"] if notice.says else []
         lines += [f"{at}  {notice.title}", *says, f"  {public_url(notice.path)}", ""]
-    if len(notices) > MOST_SHOWN:
-        lines += [f"… and {len(notices) - MOST_SHOWN:,} more.", ""]
+    if len(notices) > MAX_SHOWN:
+        lines += [f"… and {len(notices) - MAX_SHOWN:,} more.", ""]
     page = public_url(reverse("notifications"))
     return _message(mail, to, _subject(notices), [*lines, "-- ", SIGNATURE.format(url=page)])
 

@@ -11,7 +11,7 @@ from core.outbound.errors import printable
 from people import api_keys
 from people.models import ApiToken
 
-LONGEST_PLACE = 300
+MAX_PLACE_LENGTH = 300
 
 
 def report(plain: str, *, place: str = "") -> None:
@@ -23,7 +23,7 @@ def report(plain: str, *, place: str = "") -> None:
         key = rows.filter(digest=ApiToken.digest_of(plain), revoked_at=None).first()
         if key is None:
             return
-        found = printable(api_keys.SHAPE.sub("pgb_…", place.strip()), LONGEST_PLACE)
+        found = printable(api_keys.SHAPE.sub("pgb_…", place.strip()), MAX_PLACE_LENGTH)
         where = f" It was found at {found}" if found else ""
         api_keys.revoke(
             key, actor=None, why=f"Reported as leaked, by a caller who had the key itself.{where}"

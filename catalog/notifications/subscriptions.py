@@ -16,7 +16,7 @@ from people.models import User
 
 PAUSES = {5: "At once, at most every 5 minutes", 60: "Once an hour", 1_440: "Once a day"}
 # A user who types the address of another person must not fill that person's mailbox.
-MOST_QUESTIONS = 5
+MAX_QUESTIONS = 5
 WITHIN = timedelta(hours=1)
 
 
@@ -78,9 +78,9 @@ def ask_to_confirm(user: User) -> None:
     if row is None:
         return
     asked = Mail.objects.filter(user=user, created_at__gt=Now() - WITHIN).exclude(confirms="")
-    if asked.count() >= MOST_QUESTIONS:
+    if asked.count() >= MAX_QUESTIONS:
         says = (
-            f"{MOST_QUESTIONS} such mails went out within an hour. Look for one of them, or try again later."
+            f"{MAX_QUESTIONS} such mails went out within an hour. Look for one of them, or try again later."
         )
         raise DomainError("too_many_mails", says, status=429)
     Mail.objects.create(user=user, confirms=row.address)

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 FIELD = "notifications.webhook.sealed"
 URL_FIELD = "notifications.webhook.sealed_url"
-MOST_WEBHOOKS = 50
+MAX_WEBHOOKS = 50
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=30.0, body=64 * 1024, backoff=())
 # One sender works on a webhook for so long, and another process that finds it dead waits as long.
 LEASE = timedelta(seconds=90)
@@ -64,8 +64,8 @@ def live() -> QuerySet[Webhook]:
 @transaction.atomic
 def create(*, actor: User | None, name: str, url: str, events: Iterable[str]) -> tuple[Webhook, Secret]:
     """With the secret that signs its deliveries, which is shown this once."""
-    if live().count() >= MOST_WEBHOOKS:
-        raise DomainError("too_many_webhooks", f"There are {MOST_WEBHOOKS} webhooks. Remove one first.")
+    if live().count() >= MAX_WEBHOOKS:
+        raise DomainError("too_many_webhooks", f"There are {MAX_WEBHOOKS} webhooks. Remove one first.")
     webhook = Webhook(name=name.strip(), events=_in_order(events))
     _check(webhook, url.strip())
     _encrypt(webhook, url.strip())

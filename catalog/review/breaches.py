@@ -12,7 +12,7 @@ from catalog.models.tools import ToolStatus
 from catalog.rules import promises
 from catalog.rules.promises import Breach
 
-MOST_TOLD = 1_000
+MAX_FINDINGS = 1_000
 
 SAME_NAME = """
 SELECT max(id), name, (array_agg(tool_id ORDER BY id))[1:3], count(*) FROM catalog_tool
@@ -53,7 +53,7 @@ def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Findi
     promised = protocols.get(run.endpoint.protocol).promises
     if "unique_names" in promised and (has_new or has_moved):
         with connection.cursor() as cursor:
-            cursor.execute(SAME_NAME, {"endpoint": run.endpoint_id, "most": MOST_TOLD})
+            cursor.execute(SAME_NAME, {"endpoint": run.endpoint_id, "most": MAX_FINDINGS})
             for pk, name, tool_ids, count in cursor.fetchall():
                 yield finding(run, pk, promises.same_name(name, tool_ids, count))
     if "stable_ids" in promised and has_new:
@@ -68,5 +68,5 @@ def _come_back(run: Run) -> Iterable[Finding]:
         return
     new = tools.filter(status=ToolStatus.ACTIVE, versions__run=run, versions__ordinal=1)
     back = (tool for tool in new.values_list("pk", "name", "tool_id").order_by("pk") if tool[1] in gone)
-    for pk, name, tool_id in islice(back, MOST_TOLD):
+    for pk, name, tool_id in islice(back, MAX_FINDINGS):
         yield finding(run, pk, promises.new_tool_id(name, gone[name], tool_id))

@@ -17,7 +17,7 @@ from people import audit
 from people.models import User
 
 Decision = Literal["accept", "block"]
-LONGEST_NOTE = 2_000
+MAX_NOTE_LENGTH = 2_000
 STATES = {"accept": FindingState.ACCEPTED, "block": FindingState.BLOCKED}
 INDEX = "catalog.tasks.index_pending"
 
@@ -31,8 +31,8 @@ def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = ""
     """
     if decision not in STATES:
         raise _invalid("decision", "Say “accept” or “block”.")
-    if len(note) > LONGEST_NOTE:
-        raise _invalid("note", f"A note has up to {LONGEST_NOTE:,} characters.")
+    if len(note) > MAX_NOTE_LENGTH:
+        raise _invalid("note", f"A note has up to {MAX_NOTE_LENGTH:,} characters.")
     # The tool first, as the recording of a run locks it.
     tool = Tool.objects.select_for_update(no_key=True).get(pk=finding.tool_id)
     finding = (

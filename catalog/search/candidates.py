@@ -21,7 +21,7 @@ from catalog.search.words import tag_word
 # when a filter then drops most of them.
 BUDGET, SHORT_BUDGET, WASTEFUL_BUDGET = 16_000, 4_000, 48_000
 # The first pages rank so many tools, exactly; the pages after them and other orders go deeper, less exactly.
-EXACT, MOST = 200, 1_000
+EXACT, MAX_CANDIDATES = 200, 1_000
 # Of each word at most so many segments, the ones with the strongest postings.
 SEGMENTS = 400
 NAMESAKES, NAMES_BEGINNING = 200, 50
@@ -44,7 +44,7 @@ class Ranking:
     repaired: dict[str, str]
 
 
-def rank(text: str, scope: Scope, most: int = MOST) -> Ranking:
+def rank(text: str, scope: Scope, most: int = MAX_CANDIDATES) -> Ranking:
     asked = question.read(text)
     known, extent = vocabulary.look_up(asked.words, scope)
     strange = question.unknown(asked, known)

@@ -10,7 +10,7 @@ from catalog.search import words
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
 
-MOST, MOST_WORDS, SHORTEST = 200, 12, 3
+MAX_TOOLS, MAX_WORDS, MIN_WORD_LENGTH = 200, 12, 3
 # About what a word in the name, and one in the description, are worth in the index.
 IN_NAME, IN_TEXT = 5.0, 2.0
 
@@ -45,13 +45,13 @@ SELECT id, name, score FROM scored WHERE score > 0 ORDER BY score DESC, id LIMIT
 
 
 def hits(text: str, scope: Scope) -> list[Hit]:
-    asked = {word for word in words.words(text) if len(word) >= SHORTEST and word not in words.ASKING}
+    asked = {word for word in words.words(text) if len(word) >= MIN_WORD_LENGTH and word not in words.ASKING}
     values = {
         **scope.values(),
-        "words": sorted(asked, key=len, reverse=True)[:MOST_WORDS],
+        "words": sorted(asked, key=len, reverse=True)[:MAX_WORDS],
         "in_name": IN_NAME,
         "in_text": IN_TEXT,
-        "most": MOST,
+        "most": MAX_TOOLS,
     }
     key = words.name_key(text)
     with connection.cursor() as cursor:

@@ -1,8 +1,8 @@
 """The tools that a user or a program asked for, a page at a time: the one function behind the page and REST.
 
-With words the ranking decides, and at most `candidates.MOST` tools are in it; without words the list is
-sorted in the database. Both go on from a row and never by an offset, so the last page costs what the
-first one costs.
+With words the ranking decides, and at most `candidates.MAX_CANDIDATES` tools are in it; without words the
+list is sorted in the database. Both go on from a row and never by an offset, so the last page costs what
+the first one costs.
 """
 
 from bisect import bisect_left, bisect_right
@@ -30,7 +30,7 @@ RELEVANCE = "relevance"
 SORT_NAMES = (RELEVANCE, *orders.SORTS)
 # Counting stops here; with words, where the exact ranking ends.
 COUNTED = 1_000
-LONGEST_QUESTION = question.LONGEST
+MAX_QUESTION_LENGTH = question.MAX_LENGTH
 TAGS_OFFERED = 40
 
 COLUMNS = {
@@ -103,7 +103,7 @@ def _search(query: Query) -> ResultPage:
     scope = Scope(_endpoints(query), query.tag, ToolStatus(query.status) if query.status else None)
     if not query.q.strip():
         return _sorted(query, scope)
-    text = query.q[:LONGEST_QUESTION]
+    text = query.q[:MAX_QUESTION_LENGTH]
     place = _read(query)
     ranking = candidates.rank(text, scope, _depth(query, place))
     waiting = fresh.hits(text, scope)
@@ -125,9 +125,9 @@ def _once(hits: Sequence[Hit]) -> list[Hit]:
 
 def _depth(query: Query, place: _Place | None) -> int:
     if query.order != RELEVANCE:
-        return candidates.MOST
+        return candidates.MAX_CANDIDATES
     shown = place.key[-1] if place else 0
-    return candidates.EXACT if shown + query.limit < candidates.EXACT else candidates.MOST
+    return candidates.EXACT if shown + query.limit < candidates.EXACT else candidates.MAX_CANDIDATES
 
 
 def _check(query: Query) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from catalog.search import spelling, words
 from catalog.search.vocabulary import Known, Spelling
 
-LONGEST = 1_000
-_MOST_RUNS = 250
+MAX_LENGTH = 1_000
+_MAX_RUNS = 250
 _LONG = 5
-_MOST_BEGINNINGS = 5
-_SHORTEST_TYPED, _SHORTEST_BEGINNING = 2, 4
+_MAX_BEGINNINGS = 5
+_MIN_TYPED_LENGTH, _MIN_BEGINNING_LENGTH = 2, 4
 _RARITY = 10
 # How much a word counts that only asks, that is another verb for one in the question, that only begins so
 # or that was put in for a misspelt one. In a long question, or if the mistake is an odd one, that is more
@@ -60,9 +60,9 @@ class Terms:
 
 
 def read(text: str) -> Question:
-    text = text[:LONGEST]
+    text = text[:MAX_LENGTH]
     return Question(
-        tuple(words.runs(text)[:_MOST_RUNS]), words.name_key(text), frozenset(words.acronyms(text))
+        tuple(words.runs(text)[:_MAX_RUNS]), words.name_key(text), frozenset(words.acronyms(text))
     )
 
 
@@ -128,9 +128,9 @@ def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Q
     """
     begins = [each for each in spellings if each.distance is None]
     is_last = word == question.last
-    if len(word) < (_SHORTEST_TYPED if is_last else _SHORTEST_BEGINNING):
+    if len(word) < (_MIN_TYPED_LENGTH if is_last else _MIN_BEGINNING_LENGTH):
         begins = []
-    for each in sorted(begins, key=lambda each: -each.found_in)[:_MOST_BEGINNINGS]:
+    for each in sorted(begins, key=lambda each: -each.found_in)[:_MAX_BEGINNINGS]:
         terms.is_typing |= is_last
         terms.add(each.lexeme, each.found_in, _BEGINNING)
     common = _RARITY * max((each.found_in for each in begins), default=0)

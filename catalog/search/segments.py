@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from catalog.search import ranking
 
 # Segments of about one size are merged when there are so many, up to a size where it stops to pay.
-FAN, LARGEST = 8, 5_000
+FAN, MAX_TOOLS = 8, 5_000
 # A rewrite holds the lock, so only so many half-empty ones at a time.
 _AT_ONCE = 4
 # What postings call home when documents of many endpoints share it.
@@ -166,7 +166,7 @@ def choose_worn(segments: Collection[Segment]) -> list[int]:
         return half_gone[:_AT_ONCE]
     sizes: defaultdict[int, list[int]] = defaultdict(list)
     for each in segments:
-        if each.live < LARGEST:
+        if each.live < MAX_TOOLS:
             sizes[int(math.log(each.live, FAN))].append(each.id)
     return next((same for same in sizes.values() if len(same) >= FAN), [])
 

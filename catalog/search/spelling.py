@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from enum import StrEnum
 
-SHORTEST_REPAIRED, SHORTEST_REPAIRED_TWICE = 4, 7
+MIN_REPAIRED_LENGTH, MIN_TWICE_REPAIRED_LENGTH = 4, 7
 # In words up to this length a wrong vowel makes another word as easily as a mistake: "paris" is not "parts".
 # A wrong consonant mostly makes what cannot be pronounced: "spkce".
 _SHORT = 5
@@ -72,9 +72,9 @@ _EDIT, _FIRST_LETTER, _FREQUENCY = 6.0, 2.0, 0.5
 
 
 def edits_allowed(word: str) -> int:
-    if len(word) < SHORTEST_REPAIRED or not word.isalpha():
+    if len(word) < MIN_REPAIRED_LENGTH or not word.isalpha():
         return 0
-    return 1 if len(word) < SHORTEST_REPAIRED_TWICE else 2
+    return 1 if len(word) < MIN_TWICE_REPAIRED_LENGTH else 2
 
 
 def may_mean(typed: str, word: str, edits: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 # Longer runs are keys and encoded data; their beginning is enough.
-LONGEST, _LONGEST_TAG = 50, 200
+MAX_WORD_LENGTH, _MAX_TAG_LENGTH = 50, 200
 # No word of a text ever starts with it.
 TAG_MARK = "#"
 _RUN = re.compile(r"[^\W_]+")
@@ -22,7 +22,7 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 _UNSPACED = re.compile("[\u2e80-\u312f\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
 # What is left of "I'd", "I'm", "we'll"; the stemmer knows "s" and "t" itself.
 _CLITICS = frozenset(("d", "m", "ll", "re", "ve"))
-_SHORTEST_ACRONYM = 2
+_MIN_ACRONYM_LENGTH = 2
 
 # Words that ask without saying what for. A catalog hardly ever writes them, which would make them look rare
 # and therefore telling.
@@ -116,13 +116,13 @@ def parts(run: str) -> tuple[str, ...]:
     if run in _CLITICS:
         return ()
     if not run.isascii():
-        return tuple(part[:LONGEST] for part in _unspaced(run.lower()))
+        return tuple(part[:MAX_WORD_LENGTH] for part in _unspaced(run.lower()))
     found = [run] if run.islower() and run.isalpha() else _PART.findall(run)
     if not _is_worth_splitting(found):
         found = [run]
     # A letter that is left over, as of `OAuth`, says nothing; the identifier in one piece still holds it.
     kept = [part for part in found if len(part) > 1 or part.isdigit()]
-    return tuple(part.lower()[:LONGEST] for part in (kept if len(found) > 1 else found))
+    return tuple(part.lower()[:MAX_WORD_LENGTH] for part in (kept if len(found) > 1 else found))
 
 
 def _is_worth_splitting(found: list[str]) -> bool:
@@ -149,7 +149,7 @@ def words(text: str) -> list[str]:
 def with_compound(run: str) -> tuple[str, ...]:
     """Also the identifier in one piece, for who types `github` where a vendor wrote `GitHub`."""
     found = parts(run)
-    return (*found, run.lower()[:LONGEST]) if len(found) > 1 and run.isascii() else found
+    return (*found, run.lower()[:MAX_WORD_LENGTH]) if len(found) > 1 and run.isascii() else found
 
 
 def name_key(name: str) -> str:
@@ -159,14 +159,14 @@ def name_key(name: str) -> str:
 
 def tag_word(tag: str) -> str:
     """A tag as the index holds it."""
-    return f"{TAG_MARK}{tag[:_LONGEST_TAG]}"
+    return f"{TAG_MARK}{tag[:_MAX_TAG_LENGTH]}"
 
 
 def acronyms(text: str) -> set[str]:
     """Words in capitals amid others that are not; in such a question "IT" is not "it"."""
     if text.isupper():
         return set()
-    return {run.lower() for run in runs(text) if run.isupper() and len(run) >= _SHORTEST_ACRONYM}
+    return {run.lower() for run in runs(text) if run.isupper() and len(run) >= _MIN_ACRONYM_LENGTH}
 
 
 def typo_distance(a: str, b: str, limit: int) -> int:

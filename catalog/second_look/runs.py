@@ -58,7 +58,7 @@ EXTEND_EVERY = 10.0
 MAX_TRIES = 3
 AT_ONCE = 2
 MAX_SECONDS = 200.0  # a task has six minutes, and the last page of each client may take one more
-MOST_TOLD = 100
+MAX_FINDINGS = 100
 TASK = "catalog.tasks.look_again"
 # What many small programs send. A vendor has no reason to treat it in a special way.
 OTHER_AGENT = "python-httpx/0.28.1"
@@ -248,7 +248,7 @@ class _Looking:
         told = self.told | self.seen
         fresh = {tool: item for tool, item in differing.items() if subjects[tool] not in told}
         every = list(self._compared(client, fresh, sight))
-        suspects = every[:MOST_TOLD]
+        suspects = every[:MAX_FINDINGS]
         sight.left = len(every) - len(suspects)
         steady = self._steady(client, suspects)
         sight.fresh += len(steady)

@@ -37,9 +37,9 @@ NEXT_STEPS = {
     "needs_authorization": "A person has to let the tool act, then it can go on.",
     "needs_input": "Answer below, and the call goes on where it stopped.",
 }
-LONGEST_TEXT = 4_000
-LONGEST_DOCUMENT = 20_000
-MOST_ROWS, MOST_COLUMNS = 50, 8
+MAX_TEXT_LENGTH = 4_000
+MAX_DOCUMENT_LENGTH = 20_000
+MAX_ROWS, MAX_COLUMNS = 50, 8
 
 
 @register.filter
@@ -103,7 +103,7 @@ def output_value(value: Any) -> dict[str, Any]:
     """A value as a person reads it: text, a table where rows are alike, else JSON."""
     match value:
         case str():
-            return {"text": shown(_cut(value, LONGEST_TEXT))} if value else {"plain": "empty text"}
+            return {"text": shown(_cut(value, MAX_TEXT_LENGTH))} if value else {"plain": "empty text"}
         case None:
             return {"plain": "nothing"}
         case bool():
@@ -112,10 +112,10 @@ def output_value(value: Any) -> dict[str, Any]:
             return {"plain": str(value)}
     if not value:
         return {"plain": "empty"}
-    if isinstance(value, list) and len(value) <= MOST_ROWS and _are_plain(value):
+    if isinstance(value, list) and len(value) <= MAX_ROWS and _are_plain(value):
         return {"items": [_cell(each) for each in value]}
     if columns := _columns(value):
-        rows = [[_cell(row.get(column)) for column in columns] for row in value[:MOST_ROWS]]
+        rows = [[_cell(row.get(column)) for column in columns] for row in value[:MAX_ROWS]]
         return {"columns": [shown(c) for c in columns], "rows": rows, "more": len(value) - len(rows)}
     return {"document": document(value)}
 
@@ -124,10 +124,10 @@ def _columns(value: Any) -> list[str]:
     # The members of rows that are flat objects with few members; none for anything else.
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         return []
-    if not all(_are_plain(row.values()) for row in value[:MOST_ROWS]):
+    if not all(_are_plain(row.values()) for row in value[:MAX_ROWS]):
         return []
-    columns = list(dict.fromkeys(name for row in value[:MOST_ROWS] for name in row))
-    return columns if len(columns) <= MOST_COLUMNS else []
+    columns = list(dict.fromkeys(name for row in value[:MAX_ROWS] for name in row))
+    return columns if len(columns) <= MAX_COLUMNS else []
 
 
 def _are_plain(values: Iterable[Any]) -> bool:
@@ -141,7 +141,7 @@ def _cell(value: Any) -> SafeString:
 @register.filter
 def document(value: Any) -> SafeString:
     """JSON with line breaks, as far as a page should hold it."""
-    return shown(_cut(json.dumps(value, ensure_ascii=False, indent=2), LONGEST_DOCUMENT))
+    return shown(_cut(json.dumps(value, ensure_ascii=False, indent=2), MAX_DOCUMENT_LENGTH))
 
 
 @register.filter
@@ -157,7 +157,7 @@ def reply_text(sent: Sent) -> SafeString:
 
 def _message(first: str, headers: dict[str, str], body: str) -> str:
     head = "\n".join([first, *(f"{name}: {value}" for name, value in headers.items())])
-    return f"{head}\n\n{_cut(_pretty(body), LONGEST_TEXT)}" if body else head
+    return f"{head}\n\n{_cut(_pretty(body), MAX_TEXT_LENGTH)}" if body else head
 
 
 def _pretty(body: str) -> str:

@@ -15,7 +15,7 @@ register = template.Library()
 
 WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 ALIKE = 0.4  # less than this in common, and marks on single words only distract
-LONGEST = 4_000  # beyond this a word-by-word comparison costs more than it helps
+MAX_COMPARED_LENGTH = 4_000  # beyond this a word-by-word comparison costs more than it helps
 
 # What a change does, its colour, and what that means.
 EFFECTS = {
@@ -68,7 +68,7 @@ def verdict(comparison: Comparison) -> dict[str, str]:
 @register.inclusion_tag("_diff_sides.html")
 def diff_sides(before: object, after: object) -> dict[str, SafeString | None]:
     """None on a side means that there was nothing."""
-    if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) <= LONGEST:
+    if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) <= MAX_COMPARED_LENGTH:
         sides = _marked(before, after)
         return {"old": sides[0], "new": sides[1]}
     return {"old": _whole(before), "new": _whole(after)}

@@ -10,8 +10,8 @@ from core.invisible_characters import HIDDEN, decoded_tags, name_of
 
 register = template.Library()
 
-LONGEST = 20_000
-MOST_CHIPS = 12
+MAX_LENGTH = 20_000
+MAX_CHIPS = 12
 # Two spaces or more, one at the end of a line, tabs and line ends; the rest is as it looks.
 BLANKS = re.compile(r" {2,}| +(?=\r?\n|\Z)|[\t\r\n]")
 DRAWN = {"\t": "⇥\t", "\r": "␍", "\n": "↵\n"}
@@ -21,9 +21,9 @@ PIECES = re.compile(f"(?P<hidden>{HIDDEN.pattern})|(?P<blank>{BLANKS.pattern})")
 @register.filter
 def exactly(text: str) -> SafeString:
     """For a block that keeps white space."""
-    more = len(text) - LONGEST
+    more = len(text) - MAX_LENGTH
     drawn, end = [], 0
-    for piece in PIECES.finditer(text := text[:LONGEST]):
+    for piece in PIECES.finditer(text := text[:MAX_LENGTH]):
         drawn += [escape(text[end : piece.start()]), _drawn(piece)]
         end = piece.end()
     drawn.append(escape(text[end:]))
@@ -41,10 +41,10 @@ def _drawn(piece: re.Match[str]) -> SafeString:
 
 def _chips(run: str) -> SafeString:
     chips = format_html_join(
-        "", '<span class="hidden-char">{}</span>', ((name_of(c),) for c in run[:MOST_CHIPS])
+        "", '<span class="hidden-char">{}</span>', ((name_of(c),) for c in run[:MAX_CHIPS])
     )
     said = decoded_tags(run)
     spelling = format_html('<span class="hidden-char">spells “{}”</span>', said) if said else ""
-    more = len(run) - MOST_CHIPS
+    more = len(run) - MAX_CHIPS
     rest = format_html('<span class="hidden-char">and {} more</span>', f"{more:,}") if more > 0 else ""
     return format_html("{}{}{}", chips, rest, spelling)

@@ -8,7 +8,7 @@ from catalog.protocols.signature import Signature
 from catalog.tools import effective_texts
 from catalog.tools.effective_texts import ShownInput
 
-MOST = 4
+MAX_TOOLS = 4
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Comparison:
 
 def compare(wanted: Sequence[int]) -> Comparison:
     """The first four of the tools with these primary keys, in this order; what is not there is left out."""
-    wanted = list(dict.fromkeys(wanted))[:MOST]
+    wanted = list(dict.fromkeys(wanted))[:MAX_TOOLS]
     found = (
         Tool.objects.filter(current__isnull=False)
         .select_related("current", "endpoint__vendor")

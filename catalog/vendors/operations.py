@@ -36,14 +36,14 @@ from people import audit
 from people.audit import edit_conflicts
 from people.models import User
 
-LONGEST_INTERVAL = 7 * 24 * 60
+MAX_INTERVAL_MINUTES = 7 * 24 * 60
 HOW_IT_IS_READ = (
     *("url", "credential_id", "interval_minutes", "settings", "authorities"),
     *("max_tools", "max_minutes", "max_megabytes", "max_reply_megabytes"),
 )
 # How fast an endpoint may be asked, who vouches for it (certificates in PEM), and how long its list may be.
 REACH = ("requests_per_second", "requests_at_once", "authorities", *bounds.FIELDS)
-MOST_PER_SECOND, MOST_AT_ONCE = 1_000, 100
+MAX_PER_SECOND, MAX_AT_ONCE = 1_000, 100
 
 
 @transaction.atomic
@@ -277,7 +277,7 @@ def _check_endpoint(
     origin_of(endpoint.url)
     if endpoint.name:
         check_name(endpoint.name, 120)
-    if not 1 <= endpoint.interval_minutes <= LONGEST_INTERVAL:
+    if not 1 <= endpoint.interval_minutes <= MAX_INTERVAL_MINUTES:
         raise invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     _check_reach(endpoint)
     asked = protocols.get(endpoint.protocol).settings
@@ -299,10 +299,10 @@ def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
 
 
 def _check_reach(endpoint: Endpoint) -> None:
-    if not 1 <= endpoint.requests_per_second <= MOST_PER_SECOND:
-        raise invalid(requests_per_second=f"Choose a number from 1 to {MOST_PER_SECOND:,}.")
-    if not 1 <= endpoint.requests_at_once <= MOST_AT_ONCE:
-        raise invalid(requests_at_once=f"Choose a number from 1 to {MOST_AT_ONCE}.")
+    if not 1 <= endpoint.requests_per_second <= MAX_PER_SECOND:
+        raise invalid(requests_per_second=f"Choose a number from 1 to {MAX_PER_SECOND:,}.")
+    if not 1 <= endpoint.requests_at_once <= MAX_AT_ONCE:
+        raise invalid(requests_at_once=f"Choose a number from 1 to {MAX_AT_ONCE}.")
     for bound in bounds.BOUNDS:
         if not 1 <= getattr(endpoint, bound.field) <= bound.most:
             raise invalid(**{bound.field: f"Choose a number from 1 to {bound.most:,}."})

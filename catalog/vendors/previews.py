@@ -13,8 +13,8 @@ from catalog.token_estimate import tokens_of
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
 
-MOST_TOOLS = 5_000
-MOST_PAGES = 100
+MAX_TOOLS = 5_000
+MAX_PAGES = 100
 SECONDS = 20.0
 NAMES_SHOWN = 50
 GROUPS_SHOWN = 100
@@ -90,7 +90,7 @@ class _Gathering:
     def bounded(self, pages: Iterator[Page]) -> Iterator[Page]:
         for number, page in enumerate(pages, start=1):
             yield page
-            is_long = number >= MOST_PAGES or self.preview.tools >= MOST_TOOLS
+            is_long = number >= MAX_PAGES or self.preview.tools >= MAX_TOOLS
             if page.next is not None and (is_long or time.monotonic() > self.ends):
                 self.preview.is_complete = False
                 return

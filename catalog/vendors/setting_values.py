@@ -13,9 +13,9 @@ KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
     "lines": (list, "a list of texts"),
     "document": (str, "the text of a document"),
 }
-LARGEST_DOCUMENT = 10 * 1024 * 1024
-MOST_LINES = 500
-LONGEST_LINE = 500
+MAX_DOCUMENT_BYTES = 10 * 1024 * 1024
+MAX_LINES = 500
+MAX_LINE_LENGTH = 500
 
 
 def checked(known: tuple[Setting, ...], given: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,11 +45,11 @@ def _checked(setting: Setting, value: Any) -> Any:
     match setting.kind:
         case "lines":
             value = [line.strip() if isinstance(line, str) else "" for line in value]
-            if len(value) > MOST_LINES or not all(0 < len(line) <= LONGEST_LINE for line in value):
-                limits = f"up to {MOST_LINES} texts of up to {LONGEST_LINE} characters, none of them empty"
+            if len(value) > MAX_LINES or not all(0 < len(line) <= MAX_LINE_LENGTH for line in value):
+                limits = f"up to {MAX_LINES} texts of up to {MAX_LINE_LENGTH} characters, none of them empty"
                 raise invalid(settings=f"“{setting.label}” takes {limits}.")
         case "document":
-            if "\0" in value or len(value.encode(errors="replace")) > LARGEST_DOCUMENT:
-                limit = LARGEST_DOCUMENT // 1024**2
+            if "\0" in value or len(value.encode(errors="replace")) > MAX_DOCUMENT_BYTES:
+                limit = MAX_DOCUMENT_BYTES // 1024**2
                 raise invalid(settings=f"“{setting.label}” takes a text file of up to {limit} MB.")
     return value

@@ -1,11 +1,11 @@
 """Numbers in an address, as a user may have typed them."""
 
-LONGEST = 18  # digits that a bigint holds whatever they are
+MAX_DIGITS = 18  # digits that a bigint holds whatever they are
 
 
 def number(text: str) -> int:
     """0, which is no row's id and no version's ordinal, for everything that is not a number."""
-    return int(text) if text.isdecimal() and len(text) <= LONGEST else 0
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
 
 
 def numbers(texts: list[str]) -> list[int]:

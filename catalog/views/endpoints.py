@@ -42,7 +42,7 @@ ENTER = "enter"  # the button for a kind of credential that is entered by hand
 
 
 @sensitive_post_parameters("secret")
-@requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
+@requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
     """Ends at the first enumeration run, or with a sign-in at the vendor, which comes before it."""
     chosen = offers.taken(request)
@@ -184,7 +184,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
     }
 
 
-@requires(write=Role.ADMIN, largest_body=settings.LARGEST_BODY)
+@requires(write=Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     row = live_endpoint(pk)
     form = EndpointForm(request.POST or None, request.FILES or None, endpoint=row)

@@ -29,7 +29,7 @@ from people.permissions import requires
 
 
 @sensitive_post_parameters("secret")
-@requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
+@requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 @require_POST
 def endpoint_preview(request: HttpRequest) -> HttpResponse:
     """Beside the form that it was asked from, or the whole page around it."""
@@ -55,7 +55,7 @@ def _found(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
     return {"preview": found, "wants_somebody": wants_somebody, **known, **asked}
 
 
-@requires(Role.ADMIN, largest_body=settings.LARGEST_BODY)
+@requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 @require_POST
 def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
     """What an endpoint would bring after a change that is not saved yet."""

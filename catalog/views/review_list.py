@@ -16,7 +16,7 @@ from catalog.review.inbox import PAGE_SIZE, Question, Waiting
 from catalog.rules import causes
 from catalog.views.asked import number
 
-MOST_PAGES = 10_000  # of decided findings, which are not counted
+MAX_PAGES = 10_000  # of decided findings, which are not counted
 EVERY = {"severity": "Any severity", "vendor": "All vendors", "cause": "Any cause"}
 
 
@@ -126,7 +126,7 @@ def _waiting_page(keys: list[int], item: int, given: QueryDict) -> Page:
 
 
 def _decided_page(asked: Question, given: QueryDict) -> Page:
-    chosen = max(1, min(number(given.get("page", "")), MOST_PAGES))
+    chosen = max(1, min(number(given.get("page", "")), MAX_PAGES))
     keys = inbox.decided(asked, (chosen - 1) * PAGE_SIZE, PAGE_SIZE + 1)
     return Page(inbox.rows(keys[:PAGE_SIZE]), chosen, len(keys) > PAGE_SIZE)
 

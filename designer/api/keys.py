@@ -12,14 +12,14 @@ from core.serializers import Input
 from designer import agent_keys
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
-from people.models import CALLS_AT_ONCE, MOST_CALLS_AT_ONCE, ApiToken, Role, Scope
+from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, ApiToken, Role, Scope
 from people.permissions import person
 
 
 class KeyLimit(Input):
     calls_at_once = serializers.IntegerField(
         min_value=1,
-        max_value=MOST_CALLS_AT_ONCE,
+        max_value=MAX_CALLS_AT_ONCE,
         help_text="How many calls of tools may be under way with it; one more is a 429 `too_many_calls`.",
     )
 
@@ -42,7 +42,7 @@ class KeyInput(Input):
     )
     calls_at_once = serializers.IntegerField(
         min_value=1,
-        max_value=MOST_CALLS_AT_ONCE,
+        max_value=MAX_CALLS_AT_ONCE,
         required=False,
         help_text=f"How many calls of tools may be under way with the key; {CALLS_AT_ONCE} unless told.",
     )

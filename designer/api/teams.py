@@ -23,11 +23,11 @@ from people.permissions import person
 
 
 class TeamChange(Input):
-    name = serializers.CharField(max_length=teams.LONGEST_NAME, required=False)
+    name = serializers.CharField(max_length=teams.MAX_NAME_LENGTH, required=False)
 
 
 class TeamInput(Input):
-    name = serializers.CharField(max_length=teams.LONGEST_NAME)
+    name = serializers.CharField(max_length=teams.MAX_NAME_LENGTH)
     slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
 
 

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.api.versions import (
     LABEL_HELP,
-    LARGEST_ORDINAL,
+    MAX_ORDINAL,
     ORDINAL_HELP,
     ChangeOutput,
     VersionLabel,
@@ -74,7 +74,7 @@ class VersionQuery(serializers.Serializer[Any]):
 
     version = VersionLabel(required=False, help_text=LABEL_HELP)
     ordinal = serializers.IntegerField(
-        min_value=1, max_value=LARGEST_ORDINAL, required=False, help_text=ORDINAL_HELP
+        min_value=1, max_value=MAX_ORDINAL, required=False, help_text=ORDINAL_HELP
     )
 
 

@@ -15,7 +15,7 @@ from designer.forms import KeyForm
 from designer.models import Agent
 from designer.views.agents import tree
 from people import api_keys
-from people.models import MOST_CALLS_AT_ONCE, RUNTIME_SCOPES, Role
+from people.models import MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, Role
 from people.permissions import person, requires
 
 PAGE_SIZE = 50
@@ -25,7 +25,7 @@ PAGE_SIZE = 50
 def key_list(request: HttpRequest) -> HttpResponse:
     page = Keyset(agent_keys.visible_to(person(request)), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     rows = [(key, agent_keys.agents_of(key)) for key in page.rows]
-    context = {"page": page, "keys": rows, "most_calls_at_once": MOST_CALLS_AT_ONCE}
+    context = {"page": page, "keys": rows, "most_calls_at_once": MAX_CALLS_AT_ONCE}
     return render(request, "designer/keys.html", context)
 
 

@@ -10,7 +10,7 @@ from rest_framework.permissions import SAFE_METHODS, AllowAny
 from core.serializers import Input
 from people.permissions import needed_role
 
-LARGEST_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 ERRORS = {
     "400": "Something in the request cannot be taken, or is no member or parameter of this call.",
     "401": "No API key or session, or one that is not valid here.",
@@ -81,7 +81,7 @@ class Schema(AutoSchema):
         parameters: list[Any] = super()._resolve_path_parameters(variables)  # type: ignore[no-untyped-call]
         for parameter in parameters:
             if parameter["schema"].get("type") == "integer":
-                parameter["schema"] = {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}
+                parameter["schema"] = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
         return parameters
 
     def _possible_errors(self) -> list[str]:

@@ -32,7 +32,7 @@ from pegboard.local.processes import Service, StartError, how_it_ended, spawn
 from pegboard.local.rootless import become, enter_user_namespace, unprivileged_account, user_namespaces_work
 
 # A socket's whole path must fit into 107 bytes, with what PostgreSQL appends to the directory.
-LONGEST_RUN_DIRECTORY = 80
+MAX_RUN_DIRECTORY_BYTES = 80
 SUPERUSER = "postgres"
 DATABASE = "pegboard"
 SOCKET = "valkey.sock"
@@ -93,7 +93,7 @@ def run_directory(data: Path) -> Path:
     if os.geteuid() == 0:
         return Path("/run") / f"pegboard-{_tag(data)}"
     beside = data / "run"
-    if len(os.fsencode(beside)) <= LONGEST_RUN_DIRECTORY and re.fullmatch(
+    if len(os.fsencode(beside)) <= MAX_RUN_DIRECTORY_BYTES and re.fullmatch(
         r"[\w./+-]+", str(beside), re.ASCII
     ):
         return beside

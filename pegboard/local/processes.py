@@ -97,7 +97,7 @@ class Service:
     crashes: int = 0
 
     STABLE_AFTER = 60.0
-    LONGEST_PAUSE = 30.0
+    MAX_PAUSE_SECONDS = 30.0
 
     def begin(self) -> None:
         self.process = self.start()
@@ -110,7 +110,7 @@ class Service:
         """Plan the next start; the pause doubles while it keeps crashing. Returns the pause."""
         now = time.monotonic()
         self.crashes = 1 if now - self.started_at > self.STABLE_AFTER else self.crashes + 1
-        pause = 0.0 if self.crashes == 1 else min(2.0 ** (self.crashes - 2), self.LONGEST_PAUSE)
+        pause = 0.0 if self.crashes == 1 else min(2.0 ** (self.crashes - 2), self.MAX_PAUSE_SECONDS)
         self.process, self.start_again_at = None, now + pause
         return pause
 

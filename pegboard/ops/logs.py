@@ -18,18 +18,18 @@ from core.invisible_characters import escaped
 
 OURS = ("pegboard", "people", "catalog", "designer", "django.request", "celery")
 HEADER = "pegboard_trace"
-LONGEST_MESSAGE = 8_000
-LONGEST_EXCEPTION = 30_000
+MAX_MESSAGE_LENGTH = 8_000
+MAX_EXCEPTION_LENGTH = 30_000
 _TRACES: dict[str, Any] = {}
 
 
 def _message(record: logging.LogRecord) -> str:
-    return escaped(record.getMessage()[:LONGEST_MESSAGE])
+    return escaped(record.getMessage()[:MAX_MESSAGE_LENGTH])
 
 
 def _exception(record: logging.LogRecord, formatter: logging.Formatter) -> str:
     text = formatter.formatException(record.exc_info) if record.exc_info else ""
-    return escaped(text[-LONGEST_EXCEPTION:], keep="\n")
+    return escaped(text[-MAX_EXCEPTION_LENGTH:], keep="\n")
 
 
 class LineFormatter(logging.Formatter):

@@ -9,7 +9,7 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 
-DEEPEST = 4
+MAX_DEPTH = 4
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -106,14 +106,14 @@ class Shapes:
 
     def members(self, schema: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[Member]:
         schema = self.follow(schema)
-        if "items" in schema and depth < DEEPEST:
+        if "items" in schema and depth < MAX_DEPTH:
             yield from self.members(schema["items"], f"{prefix}[]", depth + 1)
         required = schema.get("required", ())
         for name, below in schema.get("properties", {}).items():
             full = f"{prefix}.{name}" if prefix else name
             shape = self.follow(below)
             yield Member(full, self.words(shape), name in required, shape.get("description", ""))
-            if depth < DEEPEST:
+            if depth < MAX_DEPTH:
                 yield from self.members(below, full, depth + 1)
 
     def words(self, schema: dict[str, Any]) -> str:

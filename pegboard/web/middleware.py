@@ -18,8 +18,8 @@ from pegboard.web.headers import ON_EVERY_REPLY
 logger = logging.getLogger(__name__)
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-LONGEST_ADDRESS = 8_000  # bytes of path and query; the web server itself takes 8,190
-MOST_HEADERS = 100
+MAX_ADDRESS_LENGTH = 8_000  # bytes of path and query; the web server itself takes 8,190
+MAX_HEADERS = 100
 
 
 class SecurityHeadersMiddleware:
@@ -45,16 +45,16 @@ class BoundsMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if len(request.META.get("QUERY_STRING", "")) + len(request.path_info) > LONGEST_ADDRESS:
+        if len(request.META.get("QUERY_STRING", "")) + len(request.path_info) > MAX_ADDRESS_LENGTH:
             return views.problem(
-                request, 414, "address_too_long", f"The address is longer than {LONGEST_ADDRESS:,} bytes."
+                request, 414, "address_too_long", f"The address is longer than {MAX_ADDRESS_LENGTH:,} bytes."
             )
-        if sum(name.startswith("HTTP_") for name in request.META) > MOST_HEADERS:
+        if sum(name.startswith("HTTP_") for name in request.META) > MAX_HEADERS:
             return views.problem(
-                request, 431, "too_many_headers", f"The request has more than {MOST_HEADERS} headers."
+                request, 431, "too_many_headers", f"The request has more than {MAX_HEADERS} headers."
             )
-        if _declared_size(request) > settings.LARGEST_BODY:
-            return views.too_large(request, settings.LARGEST_BODY)
+        if _declared_size(request) > settings.MAX_BODY_BYTES:
+            return views.too_large(request, settings.MAX_BODY_BYTES)
         return self.get_response(request)
 
     def process_view(

@@ -19,7 +19,7 @@ from core.errors import DomainError
 from people.models import AuditEntry
 
 ANY_STATE = "*"
-FARTHEST_BACK = 100  # changes; an editor who started before those is not told the values of then
+MAX_CHANGES = 100  # changes; an editor who started before those is not told the values of then
 Facts = Mapping[str, Any]
 
 
@@ -61,7 +61,7 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
     if expected in (ANY_STATE, state):
         return
     rows = AuditEntry.objects.filter(kind=target._meta.model_name, object_id=str(target.pk)).order_by("-pk")
-    changes = [row for row in islice(rows, FARTHEST_BACK) if row.before and row.before.keys() <= now.keys()]
+    changes = [row for row in islice(rows, MAX_CHANGES) if row.before and row.before.keys() <= now.keys()]
     before = _state_named(expected, now, changes)
     last = changes[0] if changes else None
     raise LateEditError(

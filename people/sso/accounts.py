@@ -21,7 +21,7 @@ from people.sso.errors import SignInError
 from people.sso.provider import Provider
 
 logger = logging.getLogger(__name__)
-LONGEST_NAME = 150
+MAX_NAME_LENGTH = 150
 NOT_IN_A_USERNAME = re.compile(r"[^\w.@+-]")
 WHY = "single sign-on"
 
@@ -135,7 +135,7 @@ def _username(claims: Mapping[str, Any]) -> str:
     # The name at the provider, for people to read; the identity says who the user is.
     for claim in ("preferred_username", "email", "sub"):
         if isinstance(value := claims.get(claim), str):
-            name = NOT_IN_A_USERNAME.sub("", unicodedata.normalize("NFKC", value))[:LONGEST_NAME]
+            name = NOT_IN_A_USERNAME.sub("", unicodedata.normalize("NFKC", value))[:MAX_NAME_LENGTH]
             if name:
                 return name
     raise SignInError("no_name", "The identity provider gives you no name that can be used here.", status=403)
@@ -144,5 +144,5 @@ def _username(claims: Mapping[str, Any]) -> str:
 def _name(claims: Mapping[str, Any]) -> str:
     # Shown beside the user's changes; left out when it holds what a name may not.
     value = claims.get("name")
-    is_plain = isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME
+    is_plain = isinstance(value, str) and value.isprintable() and len(value) <= MAX_NAME_LENGTH
     return str(value).strip() if is_plain else ""

@@ -15,10 +15,10 @@ from people.sso.errors import SignInError
 KINDS = {"RS256": "RSA", "ES256": "EC"}
 CURVES = {"ES256": "P-256"}
 LEEWAY = 60  # seconds that two clocks may differ
-OLDEST = 600  # seconds since it was issued; it has just been asked for
-SHORTEST_RSA = 2048
-LONGEST_TOKEN = 16_000
-LONGEST_SUBJECT = 255
+MAX_AGE_SECONDS = 600  # seconds since it was issued; it has just been asked for
+MIN_RSA_BITS = 2048
+MAX_TOKEN_LENGTH = 16_000
+MAX_SUBJECT_LENGTH = 255
 NEEDED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 
 
@@ -73,15 +73,19 @@ def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce:
     times = [claims["iat"], claims["exp"]]
     if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in times):
         raise _refused("times")
-    if now - claims["iat"] > OLDEST:
+    if now - claims["iat"] > MAX_AGE_SECONDS:
         raise _refused("age")
     subject = claims["sub"]
-    if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
+    if (
+        not isinstance(subject, str)
+        or not 0 < len(subject) <= MAX_SUBJECT_LENGTH
+        or not subject.isprintable()
+    ):
         raise _refused("subject")
 
 
 def _header(token: str) -> dict[str, Any]:
-    if len(token) > LONGEST_TOKEN:
+    if len(token) > MAX_TOKEN_LENGTH:
         raise _refused("length")
     try:
         return jwt.get_unverified_header(token)
@@ -108,7 +112,7 @@ def _key(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
         key = jwt.PyJWK(dict(fitting[0]), algorithm).key
     except jwt.PyJWTError as error:
         raise _refused("key") from error
-    if algorithm == "RS256" and key.key_size < SHORTEST_RSA:
+    if algorithm == "RS256" and key.key_size < MIN_RSA_BITS:
         raise _refused("key")
     return key
 

@@ -23,7 +23,7 @@ from people.sso.errors import SignInError
 WELL_KNOWN = "/.well-known/openid-configuration"
 KEEP_SECONDS = 600.0
 ASK_AGAIN_SECONDS = 30.0
-LONGEST_ADDRESS = 2_000
+MAX_ADDRESS_LENGTH = 2_000
 OURS_TO_MEND = "Ask an administrator to look at the settings of single sign-on."
 
 
@@ -157,7 +157,7 @@ def _address(said: Mapping[str, Any], member: str, provider: Provider) -> str:
     # A server that is asked over TLS cannot lead to an address without it.
     value = said.get(member)
     scheme = urlsplit(provider.issuer).scheme
-    if not isinstance(value, str) or len(value) > LONGEST_ADDRESS or not value.startswith(f"{scheme}://"):
+    if not isinstance(value, str) or len(value) > MAX_ADDRESS_LENGTH or not value.startswith(f"{scheme}://"):
         message = f"The identity provider states no usable “{member}”. {OURS_TO_MEND}"
         raise SignInError("provider_odd", message, status=502)
     return value

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 PENDING = "single_sign_on"
 SIGNED_IN_BY = "signed_in_by"
 LIFE = 600  # seconds that a person has at the provider
-MOST_PENDING = 5
+MAX_PENDING = 5
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
@@ -117,7 +117,7 @@ def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, use
     """Of the provider's page, with everything that ties its answer to this browser."""
     state, nonce, verifier = new_secret(), new_secret(), new_secret()
     pending: dict[str, Any] = request.session.get(PENDING, {})
-    newest = sorted(pending.items(), key=lambda each: each[1]["at"])[-(MOST_PENDING - 1) :]
+    newest = sorted(pending.items(), key=lambda each: each[1]["at"])[-(MAX_PENDING - 1) :]
     request.session[PENDING] = dict(newest) | {
         state: {
             "nonce": nonce,

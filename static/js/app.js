@@ -140,8 +140,8 @@
 
   /* Tray: what is ticked, kept while pages and searches change. Up to four can be compared. */
   const KEY = "ticked";
-  const MOST_TICKED = 20;
-  const MOST_COMPARED = 4;
+  const MAX_TICKED = 20;
+  const MAX_COMPARED = 4;
   const chosen = () => {
     try {
       return JSON.parse(window.localStorage.getItem(KEY)) || [];
@@ -154,7 +154,7 @@
     const tools = chosen();
     document.querySelectorAll("[data-compare]").forEach((box) => {
       box.checked = tools.some((tool) => tool.id === box.value);
-      box.disabled = !box.checked && tools.length >= MOST_TICKED;
+      box.disabled = !box.checked && tools.length >= MAX_TICKED;
     });
     const tray = document.getElementById("tray");
     if (!tray) return;
@@ -165,9 +165,9 @@
     );
     const link = tray.querySelector("[data-tray-go]");
     link.href = `${link.dataset.base}?${tools.map((tool) => `tool=${tool.id}`).join("&")}`;
-    link.hidden = tools.length < 2 || tools.length > MOST_COMPARED;
+    link.hidden = tools.length < 2 || tools.length > MAX_COMPARED;
     tray.querySelector("[data-tray-note]").textContent =
-      tools.length > MOST_COMPARED ? `${tools.length} tools; up to ${MOST_COMPARED} can be compared.` : "";
+      tools.length > MAX_COMPARED ? `${tools.length} tools; up to ${MAX_COMPARED} can be compared.` : "";
   };
   document.addEventListener("submit", (event) => {
     if (event.target.id === "tray") window.localStorage.removeItem(KEY);
@@ -177,7 +177,7 @@
     const box = event.target;
     const rest = chosen().filter((tool) => tool.id !== box.value);
     const tools = box.checked ? [...rest, { id: box.value, name: box.closest("tr").querySelector("[data-row]").textContent }] : rest;
-    window.localStorage.setItem(KEY, JSON.stringify(tools.slice(0, MOST_TICKED)));
+    window.localStorage.setItem(KEY, JSON.stringify(tools.slice(0, MAX_TICKED)));
     drawTray();
   });
   document.addEventListener("click", (event) => {

@@ -26,7 +26,7 @@ from tests.faults.stand import NO_LIMITS, wait_for
 from tests.faults.warm import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults]
-MOST_SECONDS = 5.0
+MAX_SECONDS = 5.0
 RELEASES = "/api/v1/agents/{}/releases/live/bundle/"
 
 
@@ -122,7 +122,7 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
     began = time.monotonic()
     refused = web.each(RELEASES.format("desk"), key)
     assert refused == [(401, "revoked_key")] * 2
-    assert time.monotonic() - began < MOST_SECONDS
+    assert time.monotonic() - began < MAX_SECONDS
 
     _, found = agent_keys.issue(owner, actor=owner, name="leaked", scopes=["runtime"], agents=[desk])
     assert web.each(RELEASES.format("desk"), found) == [(200, "")] * 2

@@ -16,7 +16,7 @@ from tests.hostile.dialects import DIALECTS
 from tests.hostile_vendor import HostileVendor, raw, reply
 
 MIB = 1024 * 1024
-MOST_GROWN, DEADLINE = 150, 20 + 1
+MAX_GROWN, DEADLINE = 150, 20 + 1
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
@@ -88,5 +88,5 @@ def read_apart(protocol, script):
 )
 def test_a_bomb_neither_fills_the_memory_nor_outlives_the_deadline(protocol, bomb):
     ended = read_apart(protocol, BOMBS[bomb]())
-    assert ended["grown"] <= MOST_GROWN, ended
+    assert ended["grown"] <= MAX_GROWN, ended
     assert ended["seconds"] <= DEADLINE, ended

@@ -342,7 +342,7 @@ def test_what_was_blocked_comes_back_by_no_way(bench, cloaked):
 
 @on("mcp")
 def test_a_hundred_are_told_at_once_and_the_others_later(bench, monkeypatch):
-    monkeypatch.setattr(second_look, "MOST_TOLD", 3)
+    monkeypatch.setattr(second_look, "MAX_FINDINGS", 3)
     mask = Mask(bench, is_stranger)
     mask.honest.tools = [bench.dialect.described(each, "Something else.") for each in bench.shop.tools[:5]]
     told = [look(bench) for _ in range(2)]

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def few(monkeypatch):
     """So that a test need not guess 50 times."""
-    monkeypatch.setattr(login_lockout, "MOST_OF_AN_ADDRESS", 15)
-    monkeypatch.setattr(login_lockout, "MOST_ON_AN_ACCOUNT", 15)
+    monkeypatch.setattr(login_lockout, "MAX_PER_ADDRESS", 15)
+    monkeypatch.setattr(login_lockout, "MAX_PER_ACCOUNT", 15)
 
 
 def sign_in(client: Client, username: str, password: str = PASSWORD, **environ):

@@ -26,8 +26,8 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, printabl
 from core.outbound.reply import Reply
 
 STATUSES = (200, 201, 400, 401, 403)
-LONGEST_ID, LONGEST_SECRET = 500, 8_000
-SHORTEST_LIFE = timedelta(minutes=1)
+MAX_ID_LENGTH, MAX_SECRET_LENGTH = 500, 8_000
+MIN_LIFE = timedelta(minutes=1)
 # RFC 7591 section 3.2.2
 SENTENCES = {
     "invalid_redirect_uri": "does not let Pegboard come back to its own address. Register it by hand there",
@@ -140,7 +140,7 @@ def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
 
 def _client_id(document: Mapping[str, Any], host: str) -> str:
     value = document.get("client_id")
-    if not isinstance(value, str) or not _PRINTABLE.fullmatch(value) or len(value) > LONGEST_ID:
+    if not isinstance(value, str) or not _PRINTABLE.fullmatch(value) or len(value) > MAX_ID_LENGTH:
         raise _odd("ID", host, "gave no client id that can be used")
     return value
 
@@ -164,7 +164,7 @@ def _secret(document: Mapping[str, Any], way: str, host: str) -> Secret | None:
         return None
     value = document.get("client_secret")
     is_fine = isinstance(value, str) and _PRINTABLE.fullmatch(value) and value.strip()
-    if not is_fine or not isinstance(value, str) or len(value) > LONGEST_SECRET:
+    if not is_fine or not isinstance(value, str) or len(value) > MAX_SECRET_LENGTH:
         raise _odd("SECRET", host, "gave no client secret that can be used")
     return Secret(value)
 
@@ -177,7 +177,7 @@ def _ends(document: Mapping[str, Any], host: str) -> datetime | None:
     if not value:
         return None
     ends = datetime.fromtimestamp(value, UTC)
-    if ends <= timezone.now() + SHORTEST_LIFE:
+    if ends <= timezone.now() + MIN_LIFE:
         raise _odd("EXPIRY", host, "gave a client secret that is over already")
     return ends
 

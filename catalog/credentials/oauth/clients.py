@@ -18,7 +18,7 @@ from catalog.credentials.oauth import grant_requests
 from catalog.credentials.oauth.errors import sign_in_again
 from catalog.credentials.oauth.renewal import NO_ERROR, NO_LEASE, NO_TOKENS
 from catalog.credentials.oauth.server_metadata import origin
-from catalog.credentials.oauth.tokens import LONGEST_SCOPE
+from catalog.credentials.oauth.tokens import MAX_SCOPE_LENGTH
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
@@ -37,8 +37,8 @@ DETAILS = (
 )
 # What only a registration says, and another client does not have.
 REGISTERED = ("registered_at", "secret_expires_at")
-MOST_PARAMETERS, LONGEST_PARAMETER = 20, 500
-LONGEST = {"issuer": 500, "client_id": 500, "audience": 500, "scope": LONGEST_SCOPE, "resource": 2_048}
+MAX_PARAMETERS, MAX_PARAMETER_LENGTH = 20, 500
+MAX_LENGTHS = {"issuer": 500, "client_id": 500, "audience": 500, "scope": MAX_SCOPE_LENGTH, "resource": 2_048}
 # A token belongs to these; with another one it would be another client's.
 WHOSE_TOKENS = ("issuer", "client_id", "token_url")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749 section 3.3
@@ -183,7 +183,7 @@ def _tidied(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _faulty_texts(grant: Grant) -> dict[str, str]:
     faults = {}
-    for name, longest in LONGEST.items():
+    for name, longest in MAX_LENGTHS.items():
         text = getattr(grant, name)
         if len(text) > longest or not _PRINTABLE.fullmatch(text):
             faults[name] = f"Give up to {longest:,} plain characters on one line."
@@ -247,15 +247,15 @@ def _faulty_choices(grant: Grant) -> dict[str, str]:
 
 
 def _faulty_parameters(parameters: object) -> str:
-    if not isinstance(parameters, dict) or len(parameters) > MOST_PARAMETERS:
-        return f"Give up to {MOST_PARAMETERS} names with their values."
+    if not isinstance(parameters, dict) or len(parameters) > MAX_PARAMETERS:
+        return f"Give up to {MAX_PARAMETERS} names with their values."
     for name, value in parameters.items():
         if not grant_requests.PARAMETER_NAME.fullmatch(name):
             return "Names are made of letters, digits and . _ ~ - (up to 64)."
         if name.lower() in grant_requests.OWNED:
             return f"“{name}” is set by Pegboard itself."
-        if not isinstance(value, str) or len(value) > LONGEST_PARAMETER or not _PRINTABLE.fullmatch(value):
-            return f"The value of “{name}” has to be up to {LONGEST_PARAMETER} plain characters."
+        if not isinstance(value, str) or len(value) > MAX_PARAMETER_LENGTH or not _PRINTABLE.fullmatch(value):
+            return f"The value of “{name}” has to be up to {MAX_PARAMETER_LENGTH} plain characters."
     return ""
 
 

@@ -42,12 +42,12 @@ LEASE = timedelta(seconds=40)  # longer than http.SECONDS
 # A reply that is lost as soon as this is asked for again at once, within one lease.
 QUICKLY, AGAIN_AFTER = 5.0, 1.0
 EARLY_SHARE, EARLY_SECONDS = 0.2, 60.0
-SHORTEST_BACK_OFF, LONGEST_BACK_OFF = 30.0, 3_600.0
-LONGEST_WAIT = 86_400.0
+MIN_BACK_OFF_SECONDS, MAX_BACK_OFF_SECONDS = 30.0, 3_600.0
+MAX_WAIT_SECONDS = 86_400.0
 STORE_AGAIN_AFTER = (0.5, 1.0, 2.0, 3.0)
 USED_LATELY = timedelta(days=1)
 LOOK_EVERY = 35.0  # seconds; the scheduler looks a little more often
-MOST_AT_ONCE = 200
+MAX_AT_ONCE = 200
 # The request has not left this machine, so nothing became of it.
 _NEVER_SENT = {
     f"TOKEN_{code}" for code in ("DNS", "CONNECT", "CONNECT_TIMEOUT", "ADDRESS", "URL", "TLS", "PATH")
@@ -104,10 +104,10 @@ def back_off(failures: int, asked: float | None, chance: Callable[[], float] = r
 
     What the server asks for (Retry-After) is waited for, up to a day.
     """
-    pause: float = min(SHORTEST_BACK_OFF * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF) * (
+    pause: float = min(MIN_BACK_OFF_SECONDS * 2 ** min(failures - 1, 10), MAX_BACK_OFF_SECONDS) * (
         0.8 + 0.4 * chance()
     )
-    return min(max(pause, asked or 0.0), LONGEST_WAIT)
+    return min(max(pause, asked or 0.0), MAX_WAIT_SECONDS)
 
 
 def renew(grant: Grant) -> Token | None:
@@ -340,7 +340,7 @@ def due() -> list[uuid.UUID]:
         refused_at=None,
         credential__removed_at=None,
     )
-    return list(rows.order_by("renew_at").values_list("credential_id", flat=True)[:MOST_AT_ONCE])
+    return list(rows.order_by("renew_at").values_list("credential_id", flat=True)[:MAX_AT_ONCE])
 
 
 def renew_early(credential_id: uuid.UUID) -> None:

@@ -14,8 +14,8 @@ from core.outbound.errors import printable
 RESOURCE = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
-MOST_SERVERS, MOST_SCOPES = 5, 100
-LONGEST_SCOPE, LONGEST_URL = 200, 2_048
+MAX_SERVERS, MAX_SCOPES = 5, 100
+MAX_SCOPE_LENGTH, MAX_URL_LENGTH = 200, 2_048
 _OURS = {"client_secret_basic": "basic", "client_secret_post": "post", "none": "none"}
 
 
@@ -87,11 +87,11 @@ def why_not_resource(document: object, url: str) -> str:
 
 
 def issuers(document: Mapping[str, Any]) -> list[str]:
-    return _texts(document, "authorization_servers", MOST_SERVERS, LONGEST_URL)
+    return _texts(document, "authorization_servers", MAX_SERVERS, MAX_URL_LENGTH)
 
 
 def scopes(document: Mapping[str, Any]) -> list[str]:
-    return _texts(document, "scopes_supported", MOST_SCOPES, LONGEST_SCOPE)
+    return _texts(document, "scopes_supported", MAX_SCOPES, MAX_SCOPE_LENGTH)
 
 
 def name_of(document: Mapping[str, Any]) -> str:
@@ -152,7 +152,7 @@ def _problem(document: Mapping[str, Any], ways: list[str]) -> str:
 
 def _text(document: Mapping[str, Any], member: str) -> str:
     value = document.get(member)
-    is_fine = isinstance(value, str) and len(value) <= LONGEST_URL and value.isprintable()
+    is_fine = isinstance(value, str) and len(value) <= MAX_URL_LENGTH and value.isprintable()
     return value if is_fine and isinstance(value, str) else ""
 
 

@@ -36,7 +36,7 @@ class SignInError(DomainError):
 
 
 LIFE = timedelta(minutes=10)
-MOST_OPEN = 20  # for one person
+MAX_OPEN = 20  # for one person
 ANY_SESSION = ""
 VERIFIER_FIELD = "catalog.signin.verifier"
 
@@ -57,7 +57,7 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
     with transaction.atomic():
         SignIn.objects.filter(created_at__lte=Now() - LIFE).delete()
         mine = SignIn.objects.filter(user=actor).order_by("-created_at", "pk")
-        SignIn.objects.filter(pk__in=list(mine.values_list("pk", flat=True)[MOST_OPEN - 1 :])).delete()
+        SignIn.objects.filter(pk__in=list(mine.values_list("pk", flat=True)[MAX_OPEN - 1 :])).delete()
         row = SignIn(
             credential=credential,
             user=actor,

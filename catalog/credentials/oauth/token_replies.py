@@ -24,11 +24,11 @@ from core.outbound.errors import (
 from core.outbound.reply import Reply
 from core.outbound.secret_echo import STRUCK_OUT, Echoes
 
-LONGEST_TOKEN = 16_000
-LONGEST_SCOPE = 4_000
-LONGEST_CODE = 4_000
-LONGEST_LIFE = 10 * 366 * 86_400  # seconds; who grants more means for ever
-SHORTEST_STRUCK_OUT = 6
+MAX_TOKEN_LENGTH = 16_000
+MAX_SCOPE_LENGTH = 4_000
+MAX_CODE_LENGTH = 4_000
+MAX_LIFE_SECONDS = 10 * 366 * 86_400  # seconds; who grants more means for ever
+MIN_STRUCK_OUT_LENGTH = 6
 _TOKEN = re.compile(
     r"[\x21-\x7e]+"
 )  # RFC 6749 appendix A.12, without the space, which ends a token in a header
@@ -131,7 +131,7 @@ def _token(document: Mapping[str, Any], member: str, host: str) -> str:
     value = document.get(member)
     if value is None:
         raise _odd("TOKEN_MISSING", host, f"sent a reply without “{member}”")
-    if not isinstance(value, str) or not _TOKEN.fullmatch(value) or len(value) > LONGEST_TOKEN:
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value) or len(value) > MAX_TOKEN_LENGTH:
         raise _odd("TOKEN_TEXT", host, f"sent a “{member}” that cannot be one")
     return value
 
@@ -162,7 +162,7 @@ def _life(document: Mapping[str, Any], host: str) -> int | None:
         value = int(value)
     if not is_number(value) or value != int(value) or value <= 0:
         raise _odd("TOKEN_LIFE", host, "says in “expires_in” no number of seconds that a token can live")
-    return min(int(value), LONGEST_LIFE)
+    return min(int(value), MAX_LIFE_SECONDS)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -174,7 +174,7 @@ def _scope(document: Mapping[str, Any], host: str) -> str | None:
     value = document.get("scope")
     if value is None:
         return None
-    if not isinstance(value, str) or not _SCOPE.fullmatch(value) or len(value) > LONGEST_SCOPE:
+    if not isinstance(value, str) or not _SCOPE.fullmatch(value) or len(value) > MAX_SCOPE_LENGTH:
         raise _odd("TOKEN_SCOPE", host, "sent a “scope” that is no list of words")
     return value
 
@@ -198,7 +198,7 @@ def _spellings(secret: str) -> list[str]:
     # Every form in which a secret that was sent may come back.
     encoded = base64.b64encode(secret.encode()).decode()
     found = [secret, quote(secret, safe=""), quote_plus(secret), encoded, encoded.rstrip("=")]
-    return [form for form in dict.fromkeys(found) if len(form) >= SHORTEST_STRUCK_OUT]
+    return [form for form in dict.fromkeys(found) if len(form) >= MIN_STRUCK_OUT_LENGTH]
 
 
 def struck_out(text: str, sent: Collection[Secret]) -> str:
@@ -231,7 +231,7 @@ def read_answer(query: Mapping[str, Sequence[str]]) -> Answer | None:
     fields = {"state": "", "code": "", "iss": "", "error": "", "error_description": ""}
     for name in fields:
         values = query.get(name) or [""]
-        if len(values) != 1 or len(values[0]) > LONGEST_CODE:
+        if len(values) != 1 or len(values[0]) > MAX_CODE_LENGTH:
             return None
         fields[name] = values[0]
     return Answer(

@@ -26,7 +26,7 @@ from people import audit
 
 MAX_WAIT = 35.0  # seconds that one waits for another's renewal
 NOTE_USE_EVERY = timedelta(minutes=10)
-LONGEST_SCOPE = 2_000
+MAX_SCOPE_LENGTH = 2_000
 NOT_TAKEN_CODE = "TOKEN_NOT_TAKEN"
 NOT_TAKEN = (
     "The vendor does not take a token that was just made for it. Look at the scope, the resource and the "
@@ -56,7 +56,7 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
             return renewed
         if token:
             # It should be renewed and cannot be just now: asked about again before long.
-            left = renewal.SHORTEST_BACK_OFF
+            left = renewal.MIN_BACK_OFF_SECONDS
             if grant.expires_at:
                 left = min(left, (grant.expires_at - grant.now).total_seconds())
             return replace(token, good_for=left)
@@ -176,7 +176,7 @@ def note_wanted_scope(credential: Credential, generation: int, scope: str) -> No
         if grant is None or not scope:
             return
         wanted = widest(grant.wanted_scope, scope)
-        if wanted == grant.wanted_scope or len(widest(grant.scope, wanted)) > LONGEST_SCOPE:
+        if wanted == grant.wanted_scope or len(widest(grant.scope, wanted)) > MAX_SCOPE_LENGTH:
             return
         rows.update(wanted_scope=wanted)
         why = "The vendor refused its token, because it wants one with this scope."

@@ -10,7 +10,7 @@ from typing import Any
 
 from catalog.protocols.json import subschemas
 
-MOST = 10_000
+MAX_MEETING = 10_000
 MAX_STEPS = 200_000
 
 
@@ -59,7 +59,7 @@ class _Count:
         self._open.add(key)
         meeting = self._counted(schema, depth)
         self._open.remove(key)
-        if max(meeting) > MOST:
+        if max(meeting) > MAX_MEETING:
             raise TooComplexError
         self._known[key] = meeting
         return meeting

@@ -26,12 +26,12 @@ from catalog.protocols.json import subschemas
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
 from core.outbound.errors import printable
 
-DEEPEST = 64
+MAX_DEPTH = 64
 MAX_NODES = 20_000
 MAX_PROPERTIES = 1_000
 MAX_VALUES = 10_000
 MAX_STEPS = 8
-LARGEST = 1024 * 1024  # bytes of canonical JSON
+MAX_BYTES = 1024 * 1024  # bytes of canonical JSON
 
 _TYPES: dict[str, ParameterType] = {
     "string": "string",
@@ -134,16 +134,16 @@ def check(schema: object, where: str) -> None:
     while level:
         nodes += len(level)
         depth += 1
-        if depth > DEEPEST:
-            reason = f"“{where}” is nested more than {DEEPEST} levels deep; that is the limit."
+        if depth > MAX_DEPTH:
+            reason = f"“{where}” is nested more than {MAX_DEPTH} levels deep; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_DEEP", reason)
         if nodes > MAX_NODES:
             reason = f"“{where}” has more than {MAX_NODES:,} parts; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
         level = [child for each in level for child in _children(each)]
     written = canonical(schema)
-    if len(written) > LARGEST:
-        reason = f"“{where}” is {len(written):,} bytes of JSON; the limit is {LARGEST:,}."
+    if len(written) > MAX_BYTES:
+        reason = f"“{where}” is {len(written):,} bytes of JSON; the limit is {MAX_BYTES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     if b'ef":"' in written and (elsewhere := _elsewhere(schema)):
         where = f"“{where}” refers to another document (“{printable(elsewhere, 80)}”)"

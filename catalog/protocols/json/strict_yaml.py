@@ -16,7 +16,7 @@ from yaml._yaml import CParser
 
 from core.outbound.errors import ProtocolViolationError, printable
 
-DEEPEST = 100
+MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
 CHARACTERS_PER_VALUE = 32  # so that a long text counts for more, each time that it is used
 MAX_INTEGER_DIGITS = 4300
@@ -119,8 +119,8 @@ class _Composer:
             raise ProtocolViolationError("YAML_SYNTAX", "The reply uses a collection as a key.")
         self._count(1)
         self._open.append(opened)
-        if len(self._open) > DEEPEST:
-            raise ProtocolViolationError("JSON_DEPTH", f"The reply is nested more than {DEEPEST} deep.")
+        if len(self._open) > MAX_DEPTH:
+            raise ProtocolViolationError("JSON_DEPTH", f"The reply is nested more than {MAX_DEPTH} deep.")
 
     def _end(self, event: yaml.Event) -> None:
         ended = self._open.pop()

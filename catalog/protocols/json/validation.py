@@ -20,7 +20,7 @@ from catalog.protocols.base import canonical
 from catalog.protocols.json import complexity, error_messages, subschemas
 from core.outbound.errors import printable
 
-DEEPEST_VALUE = 64
+MAX_VALUE_DEPTH = 64
 MAX_VALUES = 20_000
 USUAL_DEPTH = 6
 # Of schemas that meet a part of a value. To say why one does not fit takes memory for each of them.
@@ -115,7 +115,7 @@ def is_schema(schema: Any) -> bool:
 def is_too_large(value: Any) -> bool:
     """Whether a value has too many parts, or is nested too deeply, to be judged."""
     depth, size = _extent(value)
-    return depth > DEEPEST_VALUE or size > MAX_VALUES
+    return depth > MAX_VALUE_DEPTH or size > MAX_VALUES
 
 
 def faults(ready: Checked, value: Any) -> list[Fault]:
@@ -291,7 +291,7 @@ def _cut(schema: Any, path: list[str | int]) -> str:
 def _extent(value: Any) -> tuple[int, int]:
     """How deep a value is nested, and how many parts it has; both no further than the limits."""
     level, depth, size = [value], 0, 1
-    while depth <= DEEPEST_VALUE and size <= MAX_VALUES:
+    while depth <= MAX_VALUE_DEPTH and size <= MAX_VALUES:
         level = [child for each in level for child in _parts(each)]
         if not level:
             break

@@ -48,7 +48,7 @@ _ASKS_BACK = ("elicitation/create", "sampling/createMessage", "roots/list")
 _ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 429)))
 _BOTH_FORMS = f"application/json, {events.KIND}"
 _META = "io.modelcontextprotocol/"
-_LONGEST = 500
+MAX_SAID_LENGTH = 500
 
 # How often, and after how long, a stream that broke off is asked for its rest.
 MAX_RETURNS = 5
@@ -61,7 +61,7 @@ class RpcError(ProtocolViolationError):
 
     def __init__(self, number: int, said: str, data: object, status: int, host: str) -> None:
         self.number = number
-        self.said = printable(said, _LONGEST)
+        self.said = printable(said, MAX_SAID_LENGTH)
         self.data = data
         self.status = status
         super().__init__("RPC_ERROR", f"{host} answered with error {number}: {self.said or 'no words'}.")

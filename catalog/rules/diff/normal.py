@@ -13,8 +13,8 @@ from catalog.protocols.base import canonical
 
 Schema = dict[str, Any]
 
-DEEPEST = 64  # references and unions inside each other
-MOST_BRANCHES = 50  # of a union, beyond which no two are held against each other
+MAX_DEPTH = 64  # references and unions inside each other
+MAX_BRANCHES = 50  # of a union, beyond which no two are held against each other
 
 EVERY_TYPE = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
 NUMBER = frozenset({"integer", "fraction"})
@@ -105,7 +105,7 @@ class Document:
             return {"enum": []} if schema is False else {}
         if id(schema) in self._read:
             return self._read[id(schema)][1]
-        if id(schema) in self._open or len(self._open) >= DEEPEST:
+        if id(schema) in self._open or len(self._open) >= MAX_DEPTH:
             return schema  # It leads back to itself, and what it would add is being read already.
         self._open.add(id(schema))
         if _UNEVALUATED & schema.keys():
@@ -146,7 +146,7 @@ class Document:
         """Unions of plain types as a list of types; `oneOf` as `anyOf` where no value fits two branches."""
         for member in ("anyOf", "oneOf"):
             branches = schema.get(member)
-            if not isinstance(branches, list) or not 0 < len(branches) <= MOST_BRANCHES:
+            if not isinstance(branches, list) or not 0 < len(branches) <= MAX_BRANCHES:
                 continue
             if not all(is_schema(branch) for branch in branches):
                 continue

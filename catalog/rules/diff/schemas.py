@@ -15,7 +15,7 @@ from catalog.rules.diff.normal import (
     APPLIES_TO,
     CONSTRAINING,
     EVERY_TYPE,
-    MOST_BRANCHES,
+    MAX_BRANCHES,
     Document,
     Schema,
     is_constraining,
@@ -26,9 +26,9 @@ from catalog.rules.diff.normal import (
     values,
 )
 
-DEEPEST = 64
-MOST_STEPS = 4_000
-MOST_CHANGES = 200
+MAX_DEPTH = 64
+MAX_STEPS = 4_000
+MAX_CHANGES = 200
 
 Path = tuple[str, ...]
 
@@ -80,7 +80,7 @@ class Comparer:
         if pair in self._same or pair in self._open or self._is_equal(old, new):
             return []
         self._steps += 1
-        if self._steps > MOST_STEPS or len(at.inside) > 2 * DEEPEST:
+        if self._steps > MAX_STEPS or len(at.inside) > 2 * MAX_DEPTH:
             return [change(at.path(), "changed", "widens_risk", None, None)]
         self._kept.append((old, new))
         self._open.add(pair)
@@ -341,7 +341,7 @@ class Comparer:
     def _all(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
         """What could not be written into the schema around it."""
         before, after = _listed(old.get("allOf")), _listed(new.get("allOf"))
-        for part in list(before) if max(len(before), len(after)) <= MOST_BRANCHES else ():
+        for part in list(before) if max(len(before), len(after)) <= MAX_BRANCHES else ():
             same = next((each for each in after if not self.between(part, each, at.to("allOf"))), None)
             if same is not None:
                 before, after = _but(before, part), _but(after, same)
@@ -405,9 +405,9 @@ class _Place:
 
 def _gravest(found: list[Change], path: Path) -> list[Change]:
     """As many as a person reads; that there are more is said too."""
-    if len(found) <= MOST_CHANGES:
+    if len(found) <= MAX_CHANGES:
         return found
-    found = sorted(found, key=lambda each: EFFECTS.index(each.effect))[:MOST_CHANGES]
+    found = sorted(found, key=lambda each: EFFECTS.index(each.effect))[:MAX_CHANGES]
     return [*found, change(path, "changed", "widens_risk", None, None)]
 
 

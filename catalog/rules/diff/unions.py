@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from catalog.rules.diff.changes import SAFE, Change, Kind, change, on, undecided
-from catalog.rules.diff.normal import CONSTRAINING, MOST_BRANCHES, Schema, is_schema, same_json, types
+from catalog.rules.diff.normal import CONSTRAINING, MAX_BRANCHES, Schema, is_schema, same_json, types
 
 if TYPE_CHECKING:
     from catalog.rules.diff.schemas import Comparer, _Place
@@ -53,7 +53,7 @@ def between(
     comparer: "Comparer", olds: list[Any], news: list[Any], is_exact: bool, at: "_Place"
 ) -> list[Change]:
     at = at.to("oneOf" if is_exact else "anyOf")
-    if max(len(olds), len(news)) > MOST_BRANCHES:
+    if max(len(olds), len(news)) > MAX_BRANCHES:
         return [] if same_json(olds, news) else [change(at.path(), "changed", "widens_risk", None, None)]
     match = _Match(comparer, olds, news, at)
     if not is_exact:

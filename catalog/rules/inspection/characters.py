@@ -27,7 +27,7 @@ SEVERITIES: dict[Kind, Severity] = {
     characters.SPACE: "low",
 }
 
-MOST_NAMED, AROUND, LONGEST_HIT = 4, 30, 160
+MAX_NAMED, AROUND, MAX_HIT_LENGTH = 4, 30, 160
 _BLANK = re.compile(r"[ \t\r\n]+")
 
 
@@ -39,12 +39,12 @@ def spelled(text: str) -> str:
 def _spelled_run(run: str) -> str:
     if smuggled := decoded_tags(run):
         return f"[hidden: {smuggled}]"
-    names = "".join([f"[{name_of(character)}]" for character in run[:MOST_NAMED]])
-    return f"{names}[and {len(run) - MOST_NAMED} more]" if len(run) > MOST_NAMED else names
+    names = "".join([f"[{name_of(character)}]" for character in run[:MAX_NAMED]])
+    return f"{names}[and {len(run) - MAX_NAMED} more]" if len(run) > MAX_NAMED else names
 
 
 def excerpt(text: str, start: int, end: int) -> str:
     """The hit with a few words around it."""
-    left, right = max(0, start - AROUND), min(len(text), min(end, start + LONGEST_HIT) + AROUND)
+    left, right = max(0, start - AROUND), min(len(text), min(end, start + MAX_HIT_LENGTH) + AROUND)
     piece = spelled(_BLANK.sub(" ", text[left:right]))
     return f"“{'…' if left else ''}{piece}{'…' if right < len(text) else ''}”"

@@ -10,7 +10,7 @@ from catalog.rules.inspection.alarms import Alarm
 HOST = re.compile(r"https?://([A-Za-z0-9.-]{1,253})")
 # Under these, with a country's ending, names are sold to the public: example.co.uk.
 SHARED = frozenset({"ac", "co", "com", "edu", "gob", "gov", "go", "ne", "net", "or", "org"})
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def domain(host: str) -> str:
@@ -30,6 +30,6 @@ def foreign(signature: Signature, homes: Iterable[str]) -> Alarm | None:
     others = sorted(said - own)
     if not own or not others:
         return None
-    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
-    named = ", ".join(others[:MOST_NAMED])
+    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+    named = ", ".join(others[:MAX_NAMED])
     return Alarm("FOREIGN_LINK", "low", f"It links to {named}{more}, outside of {', '.join(sorted(own))}.")

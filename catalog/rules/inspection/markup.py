@@ -42,7 +42,7 @@ RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])")
 ALIGNED = re.compile(r"(?s)(?:.{24})*?[A-Za-z0-9+/_-]{24}")
 BLOB = re.compile(r"(?:[A-Za-z0-9+/]{48,}|[A-Za-z0-9_-]{48,})={0,2}")
 LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{48,}={0,2}")
-LONGEST_BLOB = 20_000
+MAX_BLOB_LENGTH = 20_000
 
 
 def _first(pattern: re.Pattern[str], text: str) -> Hit | None:
@@ -148,7 +148,7 @@ def _decoded(blob: str) -> str:
         if HEX.fullmatch(blob):
             data = bytes.fromhex(blob.removeprefix("0x"))
         else:
-            whole = blob.rstrip("=")[:LONGEST_BLOB]
+            whole = blob.rstrip("=")[:MAX_BLOB_LENGTH]
             data = base64.b64decode(
                 whole + "=" * (-len(whole) % 4), altchars=b"-_" if {*"-_"} & {*whole} else None
             )

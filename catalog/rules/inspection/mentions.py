@@ -4,8 +4,8 @@ import re
 
 from catalog.protocols.signature import Signature
 
-SHORTEST = 6
-MOST = 200
+MIN_NAME_LENGTH = 6
+MAX_NAMES = 200
 # An identifier with a separator: single words are words before they are names.
 NAME = re.compile(r"(?<![\w./:@-])[A-Za-z][A-Za-z0-9]{0,40}(?:[_-][A-Za-z0-9]{1,40}){1,12}(?![\w/:@-])")
 
@@ -17,7 +17,7 @@ def mentioned(signature: Signature) -> set[str]:
     found: set[str] = set()
     for text in texts:
         if "_" in text or "-" in text:
-            found.update(name for name in NAME.findall(text) if len(name) >= SHORTEST)
-        if len(found) > MOST:
+            found.update(name for name in NAME.findall(text) if len(name) >= MIN_NAME_LENGTH)
+        if len(found) > MAX_NAMES:
             break
     return found - own

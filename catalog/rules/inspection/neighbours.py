@@ -7,7 +7,7 @@ from itertools import islice
 from catalog.rules.inspection.letters import spelling
 
 # Below this, words that mean different things are one letter apart: get and set, in and on.
-SHORTEST, LONGEST = 5, 128
+MIN_LENGTH, MAX_LENGTH = 5, 128
 
 
 def near(names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -49,6 +49,6 @@ def _plain(name: str) -> str:
 
 def _pieces(written: str) -> Iterator[str]:
     """The name, and the name without any one of its letters: names one slip apart share one of these."""
-    if SHORTEST <= len(written) <= LONGEST:
+    if MIN_LENGTH <= len(written) <= MAX_LENGTH:
         yield written
         yield from (written[:at] + written[at + 1 :] for at in range(len(written)))

@@ -8,11 +8,11 @@ from catalog.rules.inspection.alarms import Hit, Severity, signature_rule, text_
 from catalog.rules.inspection.characters import spelled
 
 # From the drafts and from what the providers of models take.
-MODEL_NAME, LONGEST_NAME = 64, 254
-LONGEST_DESCRIPTION, LONG_DESCRIPTION, HUGE_DESCRIPTION = 1_999, 4_000, 16_000
-LONGEST_PARAMETER = 64
+MODEL_NAME, MAX_NAME_LENGTH = 64, 254
+MAX_DESCRIPTION_LENGTH, LONG_DESCRIPTION, HUGE_DESCRIPTION = 1_999, 4_000, 16_000
+MAX_PARAMETER_LENGTH = 64
 PROSE_WORDS = 6
-DEEPEST_SCHEMA, LARGEST_SCHEMA = 32, 2_000
+MAX_SCHEMA_DEPTH, MAX_SCHEMA_MEMBERS = 32, 2_000
 
 BLANK_LINES = re.compile(r"\n(?:[ \t]{0,40}\r?\n){11}")
 BLANKS = re.compile(r"[ \t]{80}")
@@ -50,8 +50,8 @@ def padding(text: str) -> Hit | None:
 @signature_rule("LONG_NAME")
 def long_name(signature: Signature) -> Verdict:
     length = len(signature.name)
-    if length > LONGEST_NAME:
-        return "medium", f"The name has {length:,} characters; the protocols allow {LONGEST_NAME}."
+    if length > MAX_NAME_LENGTH:
+        return "medium", f"The name has {length:,} characters; the protocols allow {MAX_NAME_LENGTH}."
     if length > MODEL_NAME:
         return "low", f"The name has {length} characters; most models take {MODEL_NAME}, so it is shortened."
     return None
@@ -60,12 +60,15 @@ def long_name(signature: Signature) -> Verdict:
 @signature_rule("LONG_DESCRIPTION")
 def long_description(signature: Signature) -> Verdict:
     length = len(signature.description)
-    if length <= LONGEST_DESCRIPTION:
+    if length <= MAX_DESCRIPTION_LENGTH:
         return None
     severity: Severity = "low"
     if length > LONG_DESCRIPTION:
         severity = "high" if length > HUGE_DESCRIPTION else "medium"
-    return severity, f"The description has {length:,} characters; {LONGEST_DESCRIPTION:,} are usual at most."
+    return (
+        severity,
+        f"The description has {length:,} characters; {MAX_DESCRIPTION_LENGTH:,} are usual at most.",
+    )
 
 
 @signature_rule("NO_DESCRIPTION")
@@ -98,7 +101,7 @@ def prose_name(signature: Signature) -> Verdict:
     """Some vendors write “Temperature in Fahrenheit” where others write temperature_f; that is legal."""
     for parameter in (*signature.inputs, *signature.outputs):
         words = len(parameter.name.split())
-        if (len(parameter.name) > LONGEST_PARAMETER and words > 1) or words > PROSE_WORDS:
+        if (len(parameter.name) > MAX_PARAMETER_LENGTH and words > 1) or words > PROSE_WORDS:
             return "high", f"A parameter's name is a sentence: {_quoted(parameter.name)}."
     return None
 
@@ -137,7 +140,7 @@ def large_schema(signature: Signature) -> Verdict:
     deepest = count = 0
     for depth, _, _ in _members(signature):
         deepest, count = max(deepest, depth), count + 1
-    if deepest > DEEPEST_SCHEMA or count > LARGEST_SCHEMA:
+    if deepest > MAX_SCHEMA_DEPTH or count > MAX_SCHEMA_MEMBERS:
         return "medium", f"Its schemas are {deepest} levels deep with {count:,} members."
     return None
 

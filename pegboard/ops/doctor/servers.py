@@ -13,7 +13,7 @@ from django.utils import timezone
 from core import encryption, redis_client
 from pegboard.ops.doctor.frame import Limits, Trouble, check
 
-OLDEST_POSTGRES = 150_000
+MIN_POSTGRES = 150_000
 EXTENSIONS = ("pg_trgm",)
 KEEPS_EVERYTHING = "noeviction"
 NEARLY_FULL = 0.9
@@ -35,7 +35,7 @@ def database(limits: Limits) -> Iterator[Trouble]:
 @check("postgres_version", "PostgreSQL is new enough", after=("database",))
 def postgres_version(limits: Limits) -> Iterator[Trouble]:
     version = connection.cursor().connection.info.server_version
-    if version < OLDEST_POSTGRES:
+    if version < MIN_POSTGRES:
         yield Trouble(
             f"PostgreSQL is of version {version // 10_000}.",
             "Pegboard uses what came with version 15.",

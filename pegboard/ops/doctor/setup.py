@@ -20,7 +20,7 @@ LOOPBACK_NAMES = {"127.0.0.1", "localhost", "::1", "[::1]"}
 @check("secret_key", "sessions are signed with a key of this installation's own")
 def secret_key(limits: Limits) -> Iterator[Trouble]:
     key = settings.SECRET_KEY
-    if key.startswith(startup_checks.WELL_KNOWN) or len(key) < startup_checks.SHORTEST_SECRET_KEY:
+    if key.startswith(startup_checks.WELL_KNOWN) or len(key) < startup_checks.MIN_SECRET_KEY_LENGTH:
         yield Trouble(
             "PEGBOARD_SECRET_KEY is missing, too short, or a well-known one.",
             "Anyone who knows it can sign in as any user.",

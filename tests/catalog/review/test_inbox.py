@@ -17,7 +17,7 @@ from tests.factories import make_endpoint, make_signature, make_tool, make_vendo
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
-MOST_BYTES = 60_000
+MAX_BYTES = 60_000
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_the_page_is_small_and_costs_the_same_however_much_waits(
         response = admin.get("/review/")
 
     assert len(listed(response)) == inbox.PAGE_SIZE
-    assert len(response.content) < MOST_BYTES
+    assert len(response.content) < MAX_BYTES
 
 
 def test_every_code_belongs_to_a_cause():

@@ -95,7 +95,7 @@ def test_only_telling_words_are_looked_for_in_other_spellings():
 
 
 def test_a_very_long_question_is_cut():
-    assert len(question.read("word " * 1000).runs) == question.LONGEST // 5
+    assert len(question.read("word " * 1000).runs) == question.MAX_LENGTH // 5
 
 
 def test_every_verb_knows_the_others_of_its_action():

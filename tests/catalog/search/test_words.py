@@ -66,7 +66,7 @@ def test_counting_edits_stops_beyond_the_limit():
 @given(st.text())
 def test_any_text_gives_words_of_bounded_length_without_space_or_mark(text):
     for word in words.words(text):
-        assert 0 < len(word) <= words.LONGEST
+        assert 0 < len(word) <= words.MAX_WORD_LENGTH
         assert not word.startswith(words.TAG_MARK)
         assert word == "".join(word.split())
 

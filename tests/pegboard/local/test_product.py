@@ -28,7 +28,7 @@ pytestmark = pytest.mark.faults
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "PEGBOARD_", "MAKE")
-PATIENCE = 120
+WAIT_SECONDS = 120
 # It may read what root may, for the interpreter may lie in root's home; in all else it is an ordinary user.
 AS_NOBODY = [
     *("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"),
@@ -117,7 +117,7 @@ class Product:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        output, _ = self.process.communicate(timeout=PATIENCE)
+        output, _ = self.process.communicate(timeout=WAIT_SECONDS)
         self.said += output
         return self.process.returncode
 
@@ -134,11 +134,11 @@ def product(tmp_path):
     for each in started:
         if each.process.poll() is None:
             each.process.terminate()
-        each.process.communicate(timeout=PATIENCE)
+        each.process.communicate(timeout=WAIT_SECONDS)
 
 
 def eventually(claim) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_SECONDS
     while not claim():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -174,7 +174,7 @@ def test_ready_is_said_once_a_worker_and_the_scheduler_work_and_all_is_well(prod
         env=clean_environment() | running.variables(),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
     )
     assert looked.stdout.startswith("All is well"), looked.stdout + looked.stderr
     assert looked.returncode == 0
@@ -228,7 +228,7 @@ def test_what_runs_heals_and_ends_together(product):
         assert (running.data / name).stat().st_mode & 0o777 == 0o600
 
     second = product()
-    output, _ = second.process.communicate(timeout=PATIENCE)
+    output, _ = second.process.communicate(timeout=WAIT_SECONDS)
     assert second.process.returncode == 1
     assert "already runs" in output
 
@@ -258,7 +258,7 @@ def refusal(**variables: str) -> str:
         env=clean_environment() | variables,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 1

@@ -228,7 +228,7 @@ def test_a_broker_that_is_nearly_full_is_found(own_broker):
 
 def test_an_old_database_is_found(monkeypatch):
     """No such server is at hand; the figure that the driver reports is the edge."""
-    monkeypatch.setattr("pegboard.ops.doctor.servers.OLDEST_POSTGRES", 990_000)
+    monkeypatch.setattr("pegboard.ops.doctor.servers.MIN_POSTGRES", 990_000)
     assert found() == ["postgres_version"]
 
 

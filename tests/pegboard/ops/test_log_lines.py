@@ -22,7 +22,7 @@ from tests.factories import PASSWORD, make_endpoint, make_user
 from tests.vendor import Vendor, serving, tools
 
 NASTY = "ok\n2026-01-01 INFO catalog forged\x1b[2J\x00\u202eevil\x85\u2028x"
-PATIENCE = 60
+WAIT_SECONDS = 60
 
 
 def event(message: str, *args: object, **extra: object) -> logging.LogRecord:
@@ -172,7 +172,7 @@ def test_workers_lines_carry_the_number_of_the_request(process_environment, tmp_
         )
         assert answer.status_code in (201, 202), answer.content
         run = Run.objects.get(endpoint=good)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         while "enumeration ended" not in log.read_text():
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)

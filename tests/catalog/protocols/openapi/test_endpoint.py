@@ -318,7 +318,7 @@ def test_page_with_a_bad_operation_is_read_again_without_losing_the_rest(api):
 @pytest.mark.django_db(transaction=True)
 def test_a_document_of_very_many_values_is_read_once_the_endpoint_lets_in_more(api, monkeypatch):
     """Such as Microsoft Graph, with more than eleven thousand operations."""
-    monkeypatch.setattr(strict_json, "MOST_CONTAINERS", 40)
+    monkeypatch.setattr(strict_json, "MAX_CONTAINERS", 40)
     api.document = document(many(20))
     endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json")
     refused = run(endpoint)

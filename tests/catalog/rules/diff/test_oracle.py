@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from catalog.rules.diff.schemas import Comparer
 
 SAFE = {"compatible", "text", "cosmetic"}
-MOST = 150  # ten times as many find rarer mistakes
+MAX_EXAMPLES = 150  # ten times as many find rarer mistakes
 NAMES = ["a", "b", "c"]
 TEXTS = ["", "a", "b", "abc", "abcdef"]
 NUMBERS = [-1, 0, 1, 2, 3, 6, 0.5, 2.5, 1.0]
@@ -167,7 +167,7 @@ def is_safe(found):
 PAIRS = DOCUMENTS.flatmap(lambda old: st.tuples(st.just(old), mutations(old) | DOCUMENTS))
 
 
-@settings(max_examples=MOST)
+@settings(max_examples=MAX_EXAMPLES)
 @given(PAIRS)
 def test_what_is_called_safe_is_safe(pair):
     """Callers send what they sent before; readers know what came before; nothing to say changes nothing."""
