@@ -18,7 +18,7 @@ from catalog.review import inspector
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
 from core import task_dispatch
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 
 # After that, what a run left to do has been done by the tasks that run once a minute.
 LEFT_TO_OTHERS = timedelta(minutes=2)
@@ -33,7 +33,7 @@ def enumerate_endpoint(run_id: int) -> None:
         search.index_pending(run.endpoint_id)
         # Without the broker, the next run sees to it.
         task_dispatch.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
-        crashpoint("done")
+        failpoint("done")
 
 
 def _has_just_ended(run: Run) -> bool:

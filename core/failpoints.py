@@ -2,7 +2,7 @@
 
 `CRASHPOINT=name` together with `DEBUG_CRASH=1` makes the process kill itself with SIGKILL when it first
 passes there. `name:n` stands for the n-th pass, `name:n:SIGSTOP` for another signal. Without both
-variables a crash point costs one comparison; `manage.py check --deploy` refuses them.
+variables a failpoint costs one comparison; `manage.py check --deploy` refuses them.
 """
 
 import os
@@ -21,7 +21,7 @@ def arm(point: str) -> None:
         _left, _how = int(count or 1), signal.Signals[how or "SIGKILL"]
 
 
-def crashpoint(name: str) -> None:
+def failpoint(name: str) -> None:
     global _left
     if name == _name:
         _left -= 1

@@ -14,11 +14,11 @@ from pegboard import startup_checks
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
-def crash_points(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+def failpoints(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     if os.environ.get("DEBUG_CRASH") != "1":
         return []
     hint = "Take DEBUG_CRASH and CRASHPOINT out of the environment."
-    return [Error("Crash points are armed: processes kill themselves.", hint=hint, id="pegboard.E001")]
+    return [Error("Failpoints are armed: processes kill themselves.", hint=hint, id="pegboard.E001")]
 
 
 def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:

@@ -23,7 +23,7 @@ from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
 from core.errors import DomainError
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError
 from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS, MIB, Limits
@@ -45,7 +45,7 @@ def perform(call_id: int, pauses: Sequence[float] = RETRY_PAUSES) -> None:
     call = _claim(call_id)
     if call is None:
         return
-    crashpoint("call-claimed")
+    failpoint("call-claimed")
     attempts: list[Attempt] = []
     began = time.monotonic()
     try:
@@ -57,7 +57,7 @@ def perform(call_id: int, pauses: Sequence[float] = RETRY_PAUSES) -> None:
     except Exception:
         logger.exception("call %s failed", call.pk)
         outcome = outcomes.failed("unavailable", "INTERNAL", results.OUR_FAULT)
-    crashpoint("call-answered")
+    failpoint("call-answered")
     duration = round((time.monotonic() - began) * 1000)
     running = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
     ending = results.ending(outcome, attempts, is_safe=is_safe(call.version.decoded()))

@@ -31,7 +31,7 @@ from catalog.review import breaches
 from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
 from catalog.rules.version_names import version_name
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 
 MAX_READINGS = 3
@@ -176,7 +176,7 @@ class _Reading:
         for number, page in enumerate(self._listed(session), start=1):
             self.first = self.first or page
             self._take(page, number)
-            crashpoint("page")
+            failpoint("page")
             progress(number, len(self.seen), len(self.refused))
             guard.check(page, seen=len(self.seen))
             if page.next is not None:
@@ -184,7 +184,7 @@ class _Reading:
             if len(self.waiting) >= CHUNK:
                 self._stage()
         self._stage()
-        crashpoint("staged")
+        failpoint("staged")
         self._conclude()
         return self.harvest
 
@@ -400,7 +400,7 @@ class _Reading:
         for tool, each in changed:
             pk = self.current[tool].pk
             old, texts = before.get(pk), under_label[pk]
-            crashpoint("compare")
+            failpoint("compare")
             found = assess.assess(
                 Offer(old.decoded(), old.label, old.digest) if old else None,
                 Offer(signature.from_json(each.signature), each.label, each.digest),

@@ -30,7 +30,7 @@ from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
 from core import db_errors, log_context, task_dispatch
 from core.errors import DomainError
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.metrics import Histogram
 from core.outbound.errors import (
     ProtocolError,
@@ -85,7 +85,7 @@ def request_run(
         )
     run, is_new = queue(endpoint, trigger, actor, may_withdraw)
     if is_new and trigger != Trigger.COMMAND:
-        crashpoint("queued")
+        failpoint("queued")
         transaction.on_commit(partial(send, run.pk), robust=True)
     return run
 
@@ -171,7 +171,7 @@ def confirm_held(run: Run, *, actor: User) -> Run:
 
 def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
     """Read and record one queued run. Does nothing when another worker has claimed it or it is finished."""
-    crashpoint("received")
+    failpoint("received")
     run = lease.claim(run_id)
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
@@ -191,14 +191,14 @@ def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
 
 
 def _read_and_record(run: Run, on_progress: OnProgress | None) -> None:
-    crashpoint("claimed")
+    failpoint("claimed")
     part = _Part(run)
     replies, heart = part.replies, part.heart
     try:
         with heart:
             harvest = _read(part, on_progress)
         store.record(run, harvest)
-        crashpoint("recorded")
+        failpoint("recorded")
     except _GiveWayError:
         replies.store()
         lease.give_back(run)

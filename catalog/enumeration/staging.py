@@ -19,7 +19,7 @@ from catalog.protocols.base import Item
 from catalog.protocols.signature import Signature
 from catalog.rules import policy
 from catalog.token_estimate import tokens_of
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 
 
 class StagedTool(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ class Stage:
                     cursor.copy(f"COPY staged_tool ({COLUMNS}) FROM STDIN")
                 )
             self._rows.write("".join([_copy_line(tool) for tool in tools]))
-            crashpoint("staging")
+            failpoint("staging")
 
     def settle(self) -> None:
         """Wait until everything is in the table; raises what went wrong with it."""

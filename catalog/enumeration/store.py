@@ -18,7 +18,7 @@ from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
 from catalog.review import breaches
 from core.errors import DomainError
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.metrics import Counter
 
 REJECTIONS_KEPT = 1_000
@@ -72,16 +72,16 @@ def record(run: Run, harvest: Harvest) -> None:
     """
     with transaction.atomic():
         lease.lock(run)
-        crashpoint("record-locked")
+        failpoint("record-locked")
         _lock_tools(harvest)
         if harvest.added or harvest.changed:
             merge(run, harvest)
-        crashpoint("record-versions")
+        failpoint("record-versions")
         _withdraw(run, harvest.missing)
         _return(run, harvest.returned)
         Tool.objects.filter(pk__in=harvest.unread).update(versions_read_at=None)
         _respell(harvest.respelt)
-        crashpoint("record-withdrawn")
+        failpoint("record-withdrawn")
         keep_rejections(harvest)
         breaches.tell(
             run,
@@ -91,10 +91,10 @@ def record(run: Run, harvest: Harvest) -> None:
         )
         if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
             outbox.review_waits(run.endpoint_id)
-        crashpoint("record-findings")
+        failpoint("record-findings")
         _remember(run, harvest.known_pages)
         _succeed(run, harvest)
-        crashpoint("record-commit")
+        failpoint("record-commit")
 
 
 def _lock_tools(harvest: Harvest) -> None:

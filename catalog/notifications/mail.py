@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from catalog.notifications.models import Event, Mail, MailAddress, Notice, SendingState
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.metrics import Counter
 from core.public_url import public_url
 
@@ -47,7 +47,7 @@ def send(mail_id: str) -> None:
     except (OSError, smtplib.SMTPException) as exc:
         _postpone(mail, exc)
         return
-    crashpoint("mail-sent")
+    failpoint("mail-sent")
     _close(mail, SendingState.SENT)
     SENT.add("mail", "sent")
 

@@ -29,7 +29,7 @@ from catalog.notifications.models import TEST, Delivery, Event, Notice, SendingS
 from core import display_names, encryption
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.outbound.addresses import MAX_URL_LENGTH
 from core.outbound.errors import ProtocolError, printable
 from core.outbound.exchange import Exchange
@@ -173,7 +173,7 @@ def send_waiting(webhook_id: str) -> None:
     too_old.update(state=SendingState.FAILED, error="It waited for three days.")
     while time.monotonic() < ends and (delivery := _next(webhook)):
         error, status, asked_wait = _post(delivery)
-        crashpoint("webhook-sent")
+        failpoint("webhook-sent")
         _note(delivery, error, status, SendingState.WAITING)
         if error:
             _fail(webhook, error, status, asked_wait)

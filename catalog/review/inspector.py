@@ -32,7 +32,7 @@ from catalog.rules.inspection.sinks import free_text
 from catalog.rules.version_names import version_name
 from catalog.tools.versions import predecessors
 from catalog.twins import twins_of
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.outbound.errors import printable
 
 CHUNK = 500
@@ -76,7 +76,7 @@ def _inspect_run(run: Run) -> None:
     while rows := _rows("v.run_id = %s AND v.id > %s", [run.pk, last]):
         _inspect(run.endpoint, run, rows, may_stop=run.inspected == 0)
         last = rows[-1].version
-    crashpoint("inspected")
+    failpoint("inspected")
     Run.objects.filter(pk=run.pk).update(inspected=REVISION)
 
 
@@ -164,7 +164,7 @@ def _inspect(
             each.alarms.append(sink)
     found = [_finding(endpoint, run, each, alarm) for each in rows for alarm in each.alarms]
     Finding.objects.bulk_create(found, ignore_conflicts=True, batch_size=2_000)
-    crashpoint("inspecting")
+    failpoint("inspecting")
     caught: list[Caught] = []
     if may_stop:
         caught = list(_caught(endpoint, rows, rewritten))

@@ -42,7 +42,7 @@ from catalog.second_look import cloaking
 from catalog.second_look.cloaking import CODE, Sight
 from core import log_context, task_dispatch
 from core.errors import DomainError
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.session import AGENT
 from people import audit
@@ -177,11 +177,11 @@ def perform(endpoint_id: int) -> None:
     look = _claim(endpoint_id)
     if look is None:
         return
-    crashpoint("look-claimed")
+    failpoint("look-claimed")
     with log_context.about(endpoint_id=endpoint_id):
         try:
             sights, found = _Looking(look).look()
-            crashpoint("looked")
+            failpoint("looked")
             _record(look, sights, found)
         except LostLeaseError:
             logger.warning("the second look was taken up by another worker; nothing written")
@@ -362,7 +362,7 @@ def _record(look: SecondLook, sights: Sequence[Sight], found: Sequence[Found]) -
     _make_way(look.endpoint)  # it locks tools, too, in an order of its own
     still = _still_listed(found)
     told = _tell(look.endpoint, still)
-    crashpoint("look-recorded")
+    failpoint("look-recorded")
     if told:
         outbox.review_waits(look.endpoint_id)
         worker_audit.tell_cloaking(look, told, cloaking.says(sights))

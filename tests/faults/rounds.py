@@ -17,7 +17,7 @@ from tests.faults.catalog import housekeeping, let_the_lease_run_out
 from tests.faults.warm import Child, Warm
 from tests.vendor import Vendor, tool
 
-# Number in the design, crash point in our code. 4 to 6 are those of an OAuth token.
+# Number in the design, failpoint in our code. 4 to 6 are those of an OAuth token.
 KILLED = [
     (2, "received"),
     (3, "claimed"),

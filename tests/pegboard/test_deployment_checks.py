@@ -2,13 +2,13 @@ import pytest
 from django.core.checks.registry import registry
 
 from pegboard import startup_checks
-from pegboard.checks import crash_points, open_networks
+from pegboard.checks import failpoints, open_networks
 
 
-def test_armed_crash_points_are_refused(monkeypatch):
-    assert crash_points(None) == []
+def test_armed_failpoints_are_refused(monkeypatch):
+    assert failpoints(None) == []
     monkeypatch.setenv("DEBUG_CRASH", "1")
-    assert [error.id for error in crash_points(None)] == ["pegboard.E001"]
+    assert [error.id for error in failpoints(None)] == ["pegboard.E001"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from catalog.notifications import outbox
 from core import encryption
 from core.encryption import Secret
 from core.errors import DomainError
-from core.failpoints import crashpoint
+from core.failpoints import failpoint
 from core.oauth.client import Form
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from people import audit
@@ -126,15 +126,15 @@ def renew(grant: Grant) -> Token | None:
     lease = _claim(grant)
     if lease is None:
         return None
-    crashpoint("token-claimed")
+    failpoint("token-claimed")
     began = time.monotonic()
     try:
         tokens = _requested(grant, lease, form, [*sent, *([secret] if secret else [])])
     except ProtocolError as error:
         raise _note_failure(grant, lease, error) from None
-    crashpoint("token-received")
+    failpoint("token-received")
     token = _store(grant, tokens, time.monotonic() - began)
-    crashpoint("token-stored")
+    failpoint("token-stored")
     return token
 
 

@@ -70,9 +70,9 @@ def debug(limits: Limits) -> Iterator[Trouble]:
         )
 
 
-@check("crash_points", "no crash point is armed")
-def crash_points(limits: Limits) -> Iterator[Trouble]:
-    for error in checks.crash_points(None):
+@check("failpoints", "no failpoint is armed")
+def failpoints(limits: Limits) -> Iterator[Trouble]:
+    for error in checks.failpoints(None):
         yield Trouble(error.msg, "They are for tests and lose work on purpose.", str(error.hint))
 
 

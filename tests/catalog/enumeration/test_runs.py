@@ -236,7 +236,7 @@ def test_nobody_waits_for_a_run_that_is_being_recorded(endpoint, monkeypatch):
             in_a_thread(schedule.tick)
             assert in_a_thread(enumeration_runs.perform, run.pk).status == "running"
 
-    monkeypatch.setattr(enumeration_runs.store, "crashpoint", meanwhile)
+    monkeypatch.setattr(enumeration_runs.store, "failpoint", meanwhile)
     assert enumeration_runs.perform(run.pk).status == "succeeded"
     run.refresh_from_db()
     endpoint.refresh_from_db()
@@ -307,7 +307,7 @@ def test_an_endpoint_that_is_removed_while_its_run_is_recorded_gets_no_tools(end
         if point == "record-versions":
             in_a_thread(partial(Endpoint.objects.update, removed_at=timezone.now()))
 
-    monkeypatch.setattr(enumeration_runs.store, "crashpoint", meanwhile)
+    monkeypatch.setattr(enumeration_runs.store, "failpoint", meanwhile)
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error_code, Tool.objects.count()) == ("failed", "ENDPOINT_REMOVED", 0)
 
@@ -352,7 +352,7 @@ def test_a_list_of_an_address_that_the_endpoint_has_left_is_not_recorded(endpoin
 
 def test_nor_when_it_leaves_while_the_run_is_recorded(endpoint, sent, move, monkeypatch):
     monkeypatch.setattr(
-        enumeration_runs.store, "crashpoint", lambda point: move() if point == "record-versions" else None
+        enumeration_runs.store, "failpoint", lambda point: move() if point == "record-versions" else None
     )
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     ended_as_moved(run, sent)

@@ -156,7 +156,7 @@ def test_whoever_wakes_up_late_writes_nothing(endpoint, vendor, monkeypatch, poi
         elif passed == point:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(second_look, "crashpoint", meanwhile)
+    monkeypatch.setattr(second_look, "failpoint", meanwhile)
     if point == "look-recorded":
         with pytest.raises(KeyboardInterrupt):
             second_look.perform(endpoint.pk)
@@ -209,7 +209,7 @@ def test_it_makes_way_for_a_reading_that_began_while_it_compared(endpoint, vendo
         if passed == "looked":
             Run.objects.create(endpoint=endpoint)
 
-    monkeypatch.setattr(second_look, "crashpoint", meanwhile)
+    monkeypatch.setattr(second_look, "failpoint", meanwhile)
     second_look.perform(endpoint.pk)
     look = SecondLook.objects.get()
     assert (look.result, look.tries, look.lease_until) == ("", 0, None)
@@ -225,7 +225,7 @@ def test_it_makes_way_although_somebody_asked_anew_meanwhile(endpoint, vendor, m
             SecondLook.objects.update(tries=0)
             Run.objects.create(endpoint=endpoint)
 
-    monkeypatch.setattr(second_look, "crashpoint", meanwhile)
+    monkeypatch.setattr(second_look, "failpoint", meanwhile)
     second_look.perform(endpoint.pk)
     assert SecondLook.objects.values_list("tries", "lease_until").get() == (0, None)
 
@@ -249,7 +249,7 @@ def test_nothing_is_told_of_an_endpoint_that_was_removed_meanwhile(endpoint, ven
         if passed == "looked":
             Endpoint.objects.update(removed_at=timezone.now())
 
-    monkeypatch.setattr(second_look, "crashpoint", meanwhile)
+    monkeypatch.setattr(second_look, "failpoint", meanwhile)
     second_look.perform(endpoint.pk)
     assert not Finding.objects.filter(code="CLOAKING").exists()
 

@@ -167,9 +167,9 @@ def test_a_key_that_is_not_there_is_found(settings):
     assert found() == ["secret_keys"]
 
 
-def test_armed_crash_points_are_found(monkeypatch):
+def test_armed_failpoints_are_found(monkeypatch):
     monkeypatch.setenv("DEBUG_CRASH", "1")
-    assert found() == ["crash_points"]
+    assert found() == ["failpoints"]
 
 
 def test_a_full_disk_is_found():
