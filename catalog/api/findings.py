@@ -148,7 +148,7 @@ class FindingEvidence(GenericAPIView[Finding]):
         compared = diff.compare(other.decoded(), ours.decoded())
         return Response(
             {
-                "client": other.guise,
+                "client": other.client,
                 "theirs": _document(other),
                 "ours": _document(ours),
                 "comparison": comparison_document(compared),

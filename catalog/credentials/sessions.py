@@ -229,7 +229,7 @@ def open_session(
     return _remembering(endpoint, carrier, _session(endpoint, carrier, exchanges, bounded, reached))
 
 
-def open_disguised(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
+def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
     """As another caller: under another name, and without the credential unless it is to go along.
 
     Nothing of this conversation is remembered, neither by the endpoint nor by its credential: what a vendor

@@ -77,13 +77,13 @@ class OtherAnswer(models.Model):
     """
 
     finding = models.OneToOneField(Finding, on_delete=models.PROTECT, related_name="other_answer")
-    guise = models.CharField(max_length=10, choices=OtherClient.choices)
+    client = models.CharField(max_length=10, choices=OtherClient.choices, db_column="guise")
     digest = models.CharField(max_length=64)
     signature = models.TextField()
     raw = models.TextField()
 
     def __str__(self) -> str:
-        return f"What {self.get_guise_display()} was shown of {self.finding.tool}"
+        return f"What {self.get_client_display()} was shown of {self.finding.tool}"
 
     def decoded(self) -> Signature:
         return from_json(self.signature)

@@ -180,7 +180,7 @@ def perform(endpoint_id: int) -> None:
     failpoint("look-claimed")
     with log_context.about(endpoint_id=endpoint_id):
         try:
-            sights, found = _Looking(look).look()
+            sights, found = _Look(look).look()
             failpoint("looked")
             _record(look, sights, found)
         except LostLeaseError:
@@ -205,7 +205,7 @@ def _mine(look: SecondLook) -> QuerySet[SecondLook]:
     return SecondLook.objects.filter(pk=look.pk, attempt=look.attempt, lease_until__isnull=False)
 
 
-class _Looking:
+class _Look:
     """One look: the list as each client, and both lists several times more where something differs."""
 
     def __init__(self, look: SecondLook) -> None:
@@ -306,7 +306,7 @@ class _Looking:
         self._may_go_on()
         found: dict[str, Item] = {}
         twofold: set[str] = set()
-        with sessions.open_disguised(
+        with sessions.open_as_other_client(
             self.endpoint,
             agent=OTHER_AGENT if client else AGENT,
             with_credential=client != OtherClient.ANONYMOUS,
@@ -400,7 +400,7 @@ def _tell(endpoint: Endpoint, found: Sequence[Found]) -> int:
     kept = [
         OtherAnswer(
             finding=row,
-            guise=each.client,
+            client=each.client,
             digest=each.item.digest,
             signature=signature.to_json(each.read).decode(),
             raw=base.canonical(each.item.document or {}).decode(),

@@ -149,7 +149,7 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     assert f"Shown to {who}" in shown
     assert POISON in shown
     evidence = bench.rest.get(f"/api/v1/findings/{finding.pk}/evidence/").json()
-    assert evidence["client"] == kept.guise
+    assert evidence["client"] == kept.client
     assert evidence["theirs"]["digest"] == kept.digest
     assert evidence["ours"]["digest"] == finding.version.digest
     assert POISON in as_json(evidence["ours"]["document"])

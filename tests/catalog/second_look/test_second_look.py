@@ -184,14 +184,14 @@ def test_it_makes_way_for_a_reading(endpoint, vendor, monkeypatch):
     run.delete()
 
     is_good_for_others(vendor)
-    usual = second_look.sessions.open_disguised
+    usual = second_look.sessions.open_as_other_client
 
     def opened(*given, **how):
         if len(vendor.requests) == 1:
             Run.objects.create(endpoint=endpoint)
         return usual(*given, **how)
 
-    monkeypatch.setattr(second_look.sessions, "open_disguised", opened)
+    monkeypatch.setattr(second_look.sessions, "open_as_other_client", opened)
     second_look.perform(endpoint.pk)
     assert len(vendor.requests) == 2
     look = SecondLook.objects.get()
