@@ -409,7 +409,7 @@ def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential
             assert answer.status_code == 500
             planted.put_out("500", answer.content)
     with monkeypatch.context() as broken:
-        broken.setattr(listing._Reading, "read", lambda self, session, *rest: bug(session, vars(session)))
+        broken.setattr(listing._Pass, "read", lambda self, session, *rest: bug(session, vars(session)))
         assert perform(make_endpoint(url=rows[0].origin, credential=rows[0])) == "INTERNAL"
 
 

@@ -34,7 +34,7 @@ from catalog.rules.version_names import version_name
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 
-MAX_READINGS = 3
+MAX_PASSES = 3
 CHUNK = 250
 AT_ONCE = 25  # some 100 kB: less than a socket holds, so that no write waits for the database
 
@@ -92,31 +92,30 @@ def read(
     """All of the endpoint; `progress` hears after each page of pages, tools seen and tools refused.
 
     It begins where the one before broke off, as far as `replies` has kept what that one read. A list that
-    seems to have changed while it was read is read until two readings agree. It seems so when tools stand
+    seems to have changed while it was read is read until two passes agree. It seems so when tools stand
     twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError when the
     listing cannot be read to its end, or not before `ends` on the monotonic clock.
     """
     reader = known_pages.reader_of(run.endpoint, protocol)
     remembered = RememberedPages(run.endpoint, reader)
-    while len(run.readings) < MAX_READINGS:
+    while len(run.passes) < MAX_PASSES:
         with open_session() as session, Stage() as stage:
-            reading = _Reading(run, protocol, remembered, stage)
+            listed = _Pass(run, protocol, remembered, stage)
             asked = session if protocol.lists_at_once else replies.over(session, reader)
             minutes = run.endpoint.max_minutes
             whole = time.monotonic() + minutes * 60 - replies.seconds_before
             deadline = _Deadline(minutes, whole, ends, protocol.way_to_less)
-            harvest = reading.read(asked, deadline, progress)
-            reading.look_again(session, replies)
-        if not reading.is_doubtful:
+            harvest = listed.read(asked, deadline, progress)
+            listed.look_again(session, replies)
+        if not listed.is_doubtful:
             return harvest
-        saw = base.digest(sorted(reading.seen.items()))
-        if saw in run.readings[-1:]:
+        saw = base.digest(sorted(listed.seen.items()))
+        if saw in run.passes[-1:]:
             return harvest
-        store.note_reading(run, saw)
+        store.keep_pass(run, saw)
     raise UnavailableError(
         "UNSTABLE",
-        f"The list changed each time while it was read, {MAX_READINGS} times in a row. "
-        "It is read again later.",
+        f"The list changed each time while it was read, {MAX_PASSES} times in a row. It is read again later.",
     )
 
 
@@ -147,8 +146,8 @@ def _content(page: Page) -> list[tuple[str, str]]:
     return sorted([(item.tool_id, item.digest) for item in page.items])
 
 
-class _Reading:
-    """The state of one reading. Tools go by their identity; `seen` holds the digest each came with.
+class _Pass:
+    """One pass over the list. Tools go by their identity; `seen` holds the digest each came with.
 
     That digest is "" on a remembered page, where it is the catalog's, and where an item was refused.
     """
@@ -213,7 +212,7 @@ class _Reading:
         if self.is_doubtful or self.protocol.lists_at_once or self.first is None:
             return
         if replies.used:
-            said = "Went on where the reading before broke off, with what that one had read."
+            said = "Went on where the run before broke off, with what that one had read."
             self._note(Note("RESUMED", said))
         elif self.harvest.pages == 1 or self._is_as_remembered(self.harvest.known_pages):
             return

@@ -207,7 +207,7 @@ class _Reader:
                 tools.update(versions_read_at=timezone.now())
 
     def _fail(self, whose: str, reason: str, *, is_final: bool) -> None:
-        again = "" if is_final else " Pegboard asks again after the next reading."
+        again = "" if is_final else " Pegboard asks again after the next run."
         self._note("HISTORY_FAILED", f"Older versions {whose}could not be read. {reason}{again}")
 
     def _reject(self, tool: Tool, reason: str, label: str = "") -> None:

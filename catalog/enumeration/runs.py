@@ -53,7 +53,7 @@ MAY_LOSE_PERCENT = 30
 TASK = "catalog.tasks.enumerate_endpoint"
 RUN_SECONDS = Histogram(
     "pegboard_run_seconds",
-    "How long the reading of an endpoint took.",
+    "How long an enumeration run took.",
     ("protocol",),
     (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0),
 )

@@ -24,7 +24,7 @@ from core.metrics import Counter
 REJECTIONS_KEPT = 1_000
 RUNS = Counter(
     "pegboard_runs_total",
-    "Readings of endpoints that ended: “ok” or the code of what went wrong.",
+    "Enumeration runs that ended: “ok” or the code of what went wrong.",
     ("protocol", "outcome"),
 )
 
@@ -58,10 +58,10 @@ def as_it_was_read(run: Run) -> QuerySet[Endpoint]:
     )
 
 
-def note_reading(run: Run, saw: str) -> None:
-    """One that another has to agree with. It outlasts the process: a long reading goes on in another one."""
-    run.readings = [*run.readings, saw]
-    Run.objects.filter(pk=run.pk, attempt=run.attempt).update(readings=run.readings)
+def keep_pass(run: Run, saw: str) -> None:
+    """One that another has to agree with. It outlasts the process: a long run goes on in another one."""
+    run.passes = [*run.passes, saw]
+    Run.objects.filter(pk=run.pk, attempt=run.attempt).update(passes=run.passes)
 
 
 def record(run: Run, harvest: Harvest) -> None:
@@ -141,7 +141,7 @@ def _succeed(run: Run, harvest: Harvest) -> None:
 
 
 def what_was_read(harvest: Harvest) -> dict[str, object]:
-    """The columns of a run that tell of the reading, whether or not it was recorded."""
+    """The columns of a run that tell of what was read, whether or not it was recorded."""
     return {
         "pages": harvest.pages,
         "seen": harvest.seen,

@@ -72,10 +72,11 @@ class Run(models.Model):
         db_default=False,
         help_text="It has let others go first, and goes on in the lane of slow vendors.",
     )
-    readings = models.JSONField(
+    passes = models.JSONField(
+        db_column="readings",
         default=list,
         db_default=models.Value([], output_field=models.JSONField()),
-        help_text="A digest of what each whole reading of a list saw that seems to have changed meanwhile.",
+        help_text="A digest of what each whole pass over a list saw that seems to have changed meanwhile.",
     )
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

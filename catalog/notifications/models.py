@@ -13,7 +13,7 @@ from core.encryption import EncryptedField, KeyIdField
 class Event(models.TextChoices):
     BROKEN = "endpoint.broken", "An endpoint cannot be read"
     RECOVERED = "endpoint.recovered", "An endpoint can be read again"
-    HELD = "endpoint.held", "A reading waits for a decision"
+    HELD = "endpoint.held", "A run waits for a decision"
     REVIEW = "review.waiting", "Something waits for review"
     SIGN_IN = "credential.sign_in", "A credential needs a sign-in"
     WEBHOOK_PAUSED = "webhook.paused", "A webhook was paused after failures"

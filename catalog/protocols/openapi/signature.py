@@ -129,7 +129,7 @@ def is_sent(parameter: Mapping[str, Any]) -> bool:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _SignatureBuilder:
     """What is gathered on the way to a signature. `definitions` are components as JSON Schema."""
 
     cut: Cut
@@ -175,48 +175,48 @@ class _Reading:
 def read(document: dict[str, Any]) -> Signature:
     cut = cut_of(document)
     definitions = as_json_schema({"$defs": cut.schemas}, is_dialect=cut.is_dialect)["$defs"]
-    reading = _Reading(cut, definitions)
-    texts = _texts(reading)
-    _read_parameters(reading)
-    _read_body(reading)
-    answered = _read_answer(reading)
-    asked = {"type": "object", "properties": reading.properties}
-    if reading.required:
-        asked["required"] = reading.required
-    inputs = json_schema.read(reading.complete(asked), "inputs", whole_name="body")
+    builder = _SignatureBuilder(cut, definitions)
+    texts = _texts(builder)
+    _read_parameters(builder)
+    _read_body(builder)
+    answered = _read_answer(builder)
+    asked = {"type": "object", "properties": builder.properties}
+    if builder.required:
+        asked["required"] = builder.required
+    inputs = json_schema.read(builder.complete(asked), "inputs", whole_name="body")
     outputs = json_schema.read(answered, "outputs", whole_name="result") if answered is not None else None
-    reading.holes += [(("components", "schemas", name), ("definition", name)) for name in cut.schemas]
+    builder.holes += [(("components", "schemas", name), ("definition", name)) for name in cut.schemas]
     signature = Signature(
         **texts,
         name=document.get(NAME) or name_of(cut.path, cut.method, cut.operation),
-        inputs=tuple(_marked(reading, inputs.parameters)),
+        inputs=tuple(_marked(builder, inputs.parameters)),
         outputs=outputs.parameters if outputs else (),
         annotations=_ANNOTATIONS.get(cut.method, Annotations()),
         requirements=requirements(document, cut.operation),
         schema_rest=inputs.rest or None,
         outputs_rest=outputs.rest if outputs else None,
     )
-    return msgspec.structs.replace(signature, rest=_rest(reading, signature))
+    return msgspec.structs.replace(signature, rest=_rest(builder, signature))
 
 
-def _marked(reading: _Reading, parameters: Iterable[Parameter]) -> Iterator[Parameter]:
+def _marked(builder: _SignatureBuilder, parameters: Iterable[Parameter]) -> Iterator[Parameter]:
     """A body in a form that cannot be sent is shown, and stops the tool from being run."""
-    media = (reading.body or {}).get("media", "application/json")
+    media = (builder.body or {}).get("media", "application/json")
     for parameter in parameters:
-        if parameter.name == (reading.body or {}).get("as") and not can_be_sent(media):
+        if parameter.name == (builder.body or {}).get("as") and not can_be_sent(media):
             yield msgspec.structs.replace(parameter, unsupported_type=media)
         else:
             yield parameter
 
 
-def _texts(reading: _Reading) -> dict[str, Any]:
-    operation = reading.cut.operation
+def _texts(builder: _SignatureBuilder) -> dict[str, Any]:
+    operation = builder.cut.operation
     tags = members.array(operation, "tags")
     if len(tags) > MAX_TAGS or any(not isinstance(tag, str) or len(tag) > MAX_TAG_LENGTH for tag in tags):
         wanted = f"at most {MAX_TAGS:,} texts of at most {MAX_TAG_LENGTH} characters"
         raise members.wrong("tags", tags, wanted)
     title = members.text(operation, "summary")
-    reading.holes += [
+    builder.holes += [
         ((_OPERATION, "summary"), ("title",)),
         ((_OPERATION, "description"), ("description",)),
         ((_OPERATION, "tags"), ("tags",)),
@@ -225,27 +225,27 @@ def _texts(reading: _Reading) -> dict[str, Any]:
     return {"title": title, "description": description, "tags": tuple(tags)}
 
 
-def _read_parameters(reading: _Reading) -> None:
+def _read_parameters(builder: _SignatureBuilder) -> None:
     """The first one keeps the plain name, so a path never loses its own to a header."""
-    ordered = sorted(enumerate(reading.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
+    ordered = sorted(enumerate(builder.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
     for number, parameter in ordered:
         if is_sent(parameter):
-            _read_parameter(reading, number, parameter)
+            _read_parameter(builder, number, parameter)
 
 
-def _read_parameter(reading: _Reading, number: int, parameter: dict[str, Any]) -> None:
+def _read_parameter(builder: _SignatureBuilder, number: int, parameter: dict[str, Any]) -> None:
     place: Path = (_OPERATION, "parameters", number)
     media = next(iter(contents(parameter)), None)
     inside: Path = place if media is None else (*place, "content", media)
     holder = contents(parameter)[media] if media else parameter
     schema = holder.get("schema") if isinstance(holder, dict) else None
-    prop = reading.translated(schema if isinstance(schema, dict | bool) else {})
+    prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
     if isinstance(prop, dict):
         said = {member: parameter.get(member) for member in ("description", "deprecated")}
         prop |= {member: value for member, value in said.items() if value}
     is_required = parameter["in"] == "path" or parameter.get("required") is True
-    called = reading.add(parameter["name"], parameter["in"], prop, is_required=is_required)
-    reading.holes += [
+    called = builder.add(parameter["name"], parameter["in"], prop, is_required=is_required)
+    builder.holes += [
         ((*place, "description"), ("said", called)),
         ((*inside, "schema"), ("input", called)),
         ((*inside, "schema"), ("bare input", called)),
@@ -285,26 +285,26 @@ def can_be_sent(media: str) -> bool:
     return is_json(media) or is_form(media) or is_text(media)
 
 
-def _read_body(reading: _Reading) -> None:
+def _read_body(builder: _SignatureBuilder) -> None:
     """A plain object is taken apart; anything else is one input called `body`."""
-    body = reading.cut.operation.get("requestBody")
+    body = builder.cut.operation.get("requestBody")
     if not isinstance(body, dict) or (media := media_of(list(contents(body)))) is None:
         return
     described = body["content"][media]
     schema = described.get("schema", {}) if isinstance(described, dict) else {}
     place: Path = (_OPERATION, "requestBody", "content", media, "schema")
     is_required = body.get("required") is True
-    top, top_place = _followed(reading.cut, schema, place)
+    top, top_place = _followed(builder.cut, schema, place)
     if (is_json(media) or is_form(media)) and _is_plain(top, is_required=is_required):
-        reading.body = {"media": media, "is_object": True, "is_required": is_required}
-        _read_members(reading, top, top_place, is_required=is_required)
+        builder.body = {"media": media, "is_object": True, "is_required": is_required}
+        _read_members(builder, top, top_place, is_required=is_required)
         return
-    prop = reading.translated(schema if isinstance(schema, dict | bool) else {})
+    prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
     if isinstance(prop, dict) and body.get("description") and "description" not in prop:
         prop["description"] = body["description"]
-    called = reading.add("body", "body", prop, is_required=is_required)
-    reading.body = {"media": media, "as": called}
-    reading.holes += [(place, ("input", called)), (place, ("bare input", called))]
+    called = builder.add("body", "body", prop, is_required=is_required)
+    builder.body = {"media": media, "as": called}
+    builder.holes += [(place, ("input", called)), (place, ("bare input", called))]
 
 
 def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:
@@ -344,19 +344,19 @@ def _is_answer(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("readOnly") is True
 
 
-def _read_members(reading: _Reading, top: Schema, place: Path, *, is_required: bool) -> None:
+def _read_members(builder: _SignatureBuilder, top: Schema, place: Path, *, is_required: bool) -> None:
     needed = top.get("required", [])
     for name, schema in top["properties"].items():
         if _is_answer(schema):
             continue
-        prop = reading.translated(schema)
-        called = reading.add(name, "body", prop, is_required=is_required and name in needed)
-        reading.holes.append(((*place, "properties", name), ("input", called)))
+        prop = builder.translated(schema)
+        called = builder.add(name, "body", prop, is_required=is_required and name in needed)
+        builder.holes.append(((*place, "properties", name), ("input", called)))
 
 
-def _read_answer(reading: _Reading) -> Any:
+def _read_answer(builder: _SignatureBuilder) -> Any:
     """The schema of the first good answer, with definitions; None when nothing is said about one."""
-    responses = reading.cut.operation.get("responses")
+    responses = builder.cut.operation.get("responses")
     for code, answer in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
         if not code.startswith("2") or not isinstance(answer, dict):
             continue
@@ -364,15 +364,15 @@ def _read_answer(reading: _Reading) -> Any:
         described = contents(answer).get(media) if media else None
         if isinstance(described, dict) and isinstance(described.get("schema"), dict | bool):
             place: Path = (_OPERATION, "responses", code, "content", media or "", "schema")
-            return _answer(reading, described["schema"], place)
+            return _answer(builder, described["schema"], place)
     return None
 
 
-def _answer(reading: _Reading, schema: Any, place: Path) -> Any:
-    top, place = _followed(reading.cut, schema, place)
-    told = reading.translated(top)
-    reading.holes.append((place, ("outputs",)))
-    return reading.complete(told) if isinstance(told, dict) else told
+def _answer(builder: _SignatureBuilder, schema: Any, place: Path) -> Any:
+    top, place = _followed(builder.cut, schema, place)
+    told = builder.translated(top)
+    builder.holes.append((place, ("outputs",)))
+    return builder.complete(told) if isinstance(told, dict) else told
 
 
 def write(signature: Signature) -> dict[str, Any]:
@@ -431,14 +431,14 @@ def _definitions(schema: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _rest(reading: _Reading, signature: Signature) -> dict[str, Any]:
+def _rest(builder: _SignatureBuilder, signature: Signature) -> dict[str, Any]:
     """The document with a hole wherever the signature gives back what stands there."""
-    document = reading.cut.document
+    document = builder.cut.document
     start = _start(document)
-    carried = _Carried(signature, is_dialect=reading.cut.is_dialect)
+    carried = _Carried(signature, is_dialect=builder.cut.is_dialect)
     made: list[tuple[Path, Source]] = []
     hollow = document
-    for path, source in reading.holes:
+    for path, source in builder.holes:
         whole = _whole(start, path)
         try:
             is_carried = canonical(_at(hollow, whole)) == canonical(carried.value(source))
@@ -451,10 +451,10 @@ def _rest(reading: _Reading, signature: Signature) -> dict[str, Any]:
         "document": hollow,
         "holes": [[list(path), list(source)] for path, source in made],
     }
-    if reading.called:
-        rest["called"] = reading.called
-    if reading.body:
-        rest["body"] = reading.body
+    if builder.called:
+        rest["called"] = builder.called
+    if builder.body:
+        rest["body"] = builder.body
     return rest
 
 

@@ -42,7 +42,7 @@ def inspect(signature: Signature) -> list[Alarm]:
     found = _Findings()
     # Most tools are told apart here, by looking once at all of their texts together.
     every = list(texts(signature))
-    rules = _firing(_Reading(_BETWEEN.join([_read(text.value) for text in every])))
+    rules = _firing(_Forms(_BETWEEN.join([_read(text.value) for text in every])))
     if rules or any(map(_is_odd, every)):
         for text in every:
             _look(text, rules, found)
@@ -55,7 +55,7 @@ def _is_odd(text: Text) -> bool:
     return bool(_ODD.search(text.value))
 
 
-class _Reading:
+class _Forms:
     """One text in each form that rules ask for, made when the first one does."""
 
     def __init__(self, plain: str) -> None:
@@ -70,12 +70,12 @@ class _Reading:
         return self.folded if rule.folds else self.plain if rule.keeps_case else self.lowered
 
 
-def _firing(reading: _Reading) -> list[TextRule]:
+def _firing(forms: _Forms) -> list[TextRule]:
     return [
         rule
         for rule in TEXT_RULES
-        if (not rule.needs or _holds(reading.folded if rule.folds else reading.lowered, rule.needs))
-        and rule.find(reading.of(rule))
+        if (not rule.needs or _holds(forms.folded if rule.folds else forms.lowered, rule.needs))
+        and rule.find(forms.of(rule))
     ]
 
 
@@ -120,12 +120,12 @@ def _look(text: Text, rules: list[TextRule], found: _Findings) -> None:
         found.add(_hidden(text, each))
     if not text.value.isascii() and (mixed := MIXED.search(text.value)):
         found.add(_mixed(text, *mixed.span()))
-    reading = _Reading(_read(text.value))
+    forms = _Forms(_read(text.value))
     for rule in rules:
-        read = reading.of(rule)
+        read = forms.of(rule)
         if hit := rule.find(read):
-            is_plain = not rule.folds and len(reading.plain) == len(read)
-            where = excerpt(reading.plain if is_plain else read, hit.start, hit.end)
+            is_plain = not rule.folds and len(forms.plain) == len(read)
+            where = excerpt(forms.plain if is_plain else read, hit.start, hit.end)
             message = f"The {text.where} {hit.says or rule.says}: {where}."
             found.add(Alarm(rule.code, hit.severity or rule.severity, message))
 
