@@ -11,7 +11,7 @@ from typing import NamedTuple
 from django.utils import timezone
 
 from designer.models import Agent, AgentAddress
-from people.models import ApiToken, User
+from people.models import ApiKey, User
 
 
 class MovedAgent(NamedTuple):
@@ -56,7 +56,7 @@ def agent_at(slug: str, reader: User) -> Agent | None:
     return left.agent if left else found
 
 
-def moved_from(slug: str, reader: User, key: ApiToken | None = None) -> MovedAgent | None:
+def moved_from(slug: str, reader: User, key: ApiKey | None = None) -> MovedAgent | None:
     """The agent that was there, if it has another address now and `reader` may see it with this key."""
     agents = Agent.objects.live().visible_to(reader, key)
     left = AgentAddress.objects.filter(slug=slug, agent__in=agents).exclude(left_at=None)

@@ -9,7 +9,7 @@ from django.db.models import Prefetch, QuerySet
 from core.errors import DomainError
 from designer.models import Agent, KeyAgent
 from people import api_keys, audit
-from people.models import CALLS_AT_ONCE, ApiToken, User
+from people.models import CALLS_AT_ONCE, ApiKey, User
 
 MAX_AGENTS = 50
 
@@ -24,7 +24,7 @@ def issue(
     expires_at: datetime | None = None,
     agents: Iterable[Agent] = (),
     calls_at_once: int = CALLS_AT_ONCE,
-) -> tuple[ApiToken, str]:
+) -> tuple[ApiKey, str]:
     """The row and the key itself, which is not kept anywhere. With `agents` it reaches these alone."""
     named = list(dict.fromkeys(agents))
     if len(named) > MAX_AGENTS:
@@ -39,7 +39,7 @@ def issue(
         is_narrowed=bool(named),
         calls_at_once=calls_at_once,
     )
-    KeyAgent.objects.bulk_create([KeyAgent(token=key, agent=agent) for agent in named])
+    KeyAgent.objects.bulk_create([KeyAgent(api_key=key, agent=agent) for agent in named])
     for agent in named:  # an entry each, as each agent has its own readers
         audit.record(actor, "name agent", key, after={"agent": agent.slug}, agent=agent.pk)
     return key, plain
@@ -55,14 +55,14 @@ def choose(owner: User, slugs: Iterable[str]) -> list[Agent]:
     return [found[slug] for slug in wanted]
 
 
-def visible_to(reader: User) -> QuerySet[ApiToken]:
+def visible_to(reader: User) -> QuerySet[ApiKey]:
     """Each with `shown`: its named agents that `reader` may know of."""
     agents = Agent.objects.live().visible_to(reader)
     named = KeyAgent.objects.filter(agent__in=agents).select_related("agent").order_by("agent__name", "pk")
     return api_keys.visible_to(reader).prefetch_related(Prefetch("named", named, to_attr="shown"))
 
 
-def agents_of(key: ApiToken) -> list[Agent]:
+def agents_of(key: ApiKey) -> list[Agent]:
     # Of a key out of `visible_to`.
     shown: list[KeyAgent] = getattr(key, "shown")  # noqa: B009 - put there by the prefetch
     return [naming.agent for naming in shown]

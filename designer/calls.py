@@ -31,7 +31,7 @@ from designer.exports.document import ReleasedTool
 from designer.models import Release
 from designer.signatures.effective import Effective, Hidden, Input
 from people import audit
-from people.models import ApiToken, AuditEntry, User
+from people.models import ApiKey, AuditEntry, User
 
 # A key that asks all day for what is not its own is written down once an hour for each thing it asks for,
 # and for so many things at most.
@@ -49,7 +49,7 @@ def call(
     tool: ReleasedTool,
     *,
     actor: User,
-    key: ApiToken | None,
+    key: ApiKey | None,
     arguments: Mapping[str, Any],
     deadline_seconds: int = queue.DEADLINE,
     is_confirmed: bool = False,
@@ -84,7 +84,7 @@ def continue_call(
     tool: ReleasedTool,
     *,
     actor: User,
-    key: ApiToken | None,
+    key: ApiKey | None,
     answers: Mapping[str, Any],
 ) -> Call:
     """Another call with the answers to what `earlier` asked, through the same release."""
@@ -125,7 +125,7 @@ def released_tool(release: Release, tool_pk: int) -> ReleasedTool | None:
     return next((tool for tool in _tools(release) if tool.id == tool_pk), None)
 
 
-def note_refusal(key: ApiToken, *, actor: User, agent: str, tool: str) -> None:
+def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
     # A key that runs tools asked for one that it does not reach, whether or not there is such a tool.
     asked = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
     entries = AuditEntry.objects.filter(
@@ -159,7 +159,7 @@ def _released_version(tool: ReleasedTool) -> ToolVersion:
     return version
 
 
-def _runtime(release: Release, key: ApiToken | None) -> Runtime:
+def _runtime(release: Release, key: ApiKey | None) -> Runtime:
     by = f"with the key “{key.name}”" if key else "from a browser"
     why = f"Release {release.number} of “{release.agent}”, {by}."
     return Runtime(agent=release.agent_id, release=release.number, key=key, why=why)

@@ -24,7 +24,7 @@ from designer.models import AGENTS_OF_KEY
 from designer.releases import publishing
 from people import api_keys
 from people.authentication import WRITE_LAST_USE_EVERY
-from people.models import TEAMS_OF, ApiToken, Role, Scope, User
+from people.models import TEAMS_OF, ApiKey, Role, Scope, User
 from people.throttling import is_within_limit
 
 _PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([\w:]{1,71})/(tools|bundle)/", re.ASCII)
@@ -109,7 +109,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     if which is None or not (is_export or (kind == "bundle" and not query)):
         return None
     text = _ASK.format(which="".join(_WHICH[column] for column in which))
-    facts = {**which, "slug": slug, "digest": ApiToken.digest_of(key), "format": chosen and chosen[1]}
+    facts = {**which, "slug": slug, "digest": ApiKey.digest_of(key), "format": chosen and chosen[1]}
     row = _asked(text + (_IS_WRITTEN if is_export else ""), facts)
     if row is None:
         return None

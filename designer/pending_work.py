@@ -15,7 +15,7 @@ from core.compiled_queries import CompiledQuery, given
 from core.outbound.errors import printable
 from designer.models import Agent, Pin, PinQuerySet, Release
 from designer.releases import drafts, publishing
-from people.models import ApiToken, Scope, User
+from people.models import ApiKey, Scope, User
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
@@ -122,7 +122,7 @@ def first_steps(user: User) -> FirstSteps:
 
 @cache
 def _first_steps() -> "CompiledQuery[FirstSteps]":
-    fetched = ApiToken.objects.filter(scopes__contains=[Scope.RUNTIME]).exclude(last_used_at=None)
+    fetched = ApiKey.objects.filter(scopes__contains=[Scope.RUNTIME]).exclude(last_used_at=None)
     steps = User.objects.filter(pk=given("user")).values(
         connected=Exists(Vendor.objects.live()),
         read=Exists(Tool.objects.all()),

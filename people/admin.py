@@ -6,7 +6,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Model
 from django.http import HttpRequest
 
-from people.models import ApiToken, AuditEntry, User
+from people.models import ApiKey, AuditEntry, User
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # not generic at run time
@@ -28,8 +28,8 @@ class UserAdmin(ReadOnlyAdmin):
     exclude = ["password"]
 
 
-@admin.register(ApiToken)
-class ApiTokenAdmin(ReadOnlyAdmin):
+@admin.register(ApiKey)
+class ApiKeyAdmin(ReadOnlyAdmin):
     list_display = ["name", "prefix", "user", "scopes", "created_at", "expires_at", "revoked_at"]
     list_select_related = ["user"]
     exclude = ["digest"]

@@ -14,7 +14,7 @@ from django.utils import timezone
 from core import display_names
 from core.errors import DomainError
 from people import audit
-from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiToken, Scope, User
+from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiKey, Scope, User
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 SHAPE = re.compile(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
@@ -31,9 +31,9 @@ def is_well_formed(key: str) -> bool:
     return SHAPE.fullmatch(key) is not None and _checksum(key[:-6]) == key[-6:]
 
 
-def visible_to(user: User) -> QuerySet[ApiToken]:
+def visible_to(user: User) -> QuerySet[ApiKey]:
     """Users see their own; an administrator sees all."""
-    rows = ApiToken.objects.select_related("user")
+    rows = ApiKey.objects.select_related("user")
     return rows if user.can_administer else rows.filter(user=user)
 
 
@@ -46,7 +46,7 @@ def issue(
     expires_at: datetime | None = None,
     is_narrowed: bool = False,
     calls_at_once: int = CALLS_AT_ONCE,
-) -> tuple[ApiToken, str]:
+) -> tuple[ApiKey, str]:
     """The row and the key itself, which is not kept anywhere. Without a date it works for 90 days.
 
     A narrowed one reaches the agents that are named for it: designer/agent_keys.py makes those.
@@ -58,11 +58,11 @@ def issue(
     _check_limit(calls_at_once)
     plain = generate()
     with transaction.atomic():
-        key = ApiToken.objects.create(
+        key = ApiKey.objects.create(
             user=user,
             name=name.strip(),
             prefix=plain[:12],
-            digest=ApiToken.digest_of(plain),
+            digest=ApiKey.digest_of(plain),
             scopes=wanted,
             expires_at=expires_at,
             is_narrowed=is_narrowed,
@@ -74,11 +74,11 @@ def issue(
     return key, plain
 
 
-def limit_calls(key: ApiToken, *, actor: User, calls_at_once: int) -> None:
+def limit_calls(key: ApiKey, *, actor: User, calls_at_once: int) -> None:
     """How many calls of tools may be under way with the key, from the next one on."""
     _check_limit(calls_at_once)
     with transaction.atomic():
-        rows = ApiToken.objects.select_for_update(no_key=True)
+        rows = ApiKey.objects.select_for_update(no_key=True)
         before = rows.values_list("calls_at_once", flat=True).get(pk=key.pk)
         if before != calls_at_once:
             rows.filter(pk=key.pk).update(calls_at_once=calls_at_once)
@@ -93,11 +93,11 @@ def _check_limit(calls_at_once: int) -> None:
         raise DomainError("invalid", "The key cannot have this limit.", fields={"calls_at_once": why})
 
 
-def revoke(key: ApiToken, *, actor: User | None, why: str = "") -> None:
+def revoke(key: ApiKey, *, actor: User | None, why: str = "") -> None:
     """Safe to call twice; the second call changes nothing."""
     now = timezone.now()
     with transaction.atomic():
-        if ApiToken.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
+        if ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
             before, after = {"state": key.state}, {"state": "revoked"}
             audit.record(actor, "revoke key", key, before=before, after=after, why=why)
             key.revoked_at = now
@@ -119,7 +119,7 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
         raise DomainError("invalid", "The key could not be made.", fields=fields)
 
 
-def _facts(key: ApiToken) -> dict[str, object]:
+def _facts(key: ApiKey) -> dict[str, object]:
     expires_at = key.expires_at.isoformat("T", "seconds") if key.expires_at else None
     facts: dict[str, object] = {"name": key.name, "scopes": key.scopes, "expires_at": expires_at}
     if key.calls_at_once != CALLS_AT_ONCE:

@@ -7,10 +7,10 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from people.api_keys import is_well_formed
-from people.models import ApiToken, User
+from people.models import ApiKey, User
 
 WRITE_LAST_USE_EVERY = timedelta(hours=1)
-_KEY = [field.attname for field in ApiToken._meta.concrete_fields]
+_KEY = [field.attname for field in ApiKey._meta.concrete_fields]
 _USER = [field.attname for field in User._meta.concrete_fields]
 # Constant, because every call of every program runs it, and compiling an ORM query each time took longer than
 # running it.
@@ -24,14 +24,14 @@ _FIND = f"""
 class ApiKeyAuthentication(authentication.BaseAuthentication):
     """`Authorization: Bearer pgb_…`, looked up by its digest with its owner in one query."""
 
-    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+    def authenticate(self, request: Request) -> tuple[User, ApiKey] | None:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
         given = given.strip()
         if not is_well_formed(given):
             raise AuthenticationFailed("This is not an API key of Pegboard; was it cut off?", "malformed_key")
-        key, now = _with_owner(ApiToken.digest_of(given)), timezone.now()
+        key, now = _with_owner(ApiKey.digest_of(given)), timezone.now()
         if key is None:
             raise AuthenticationFailed("This API key is not known here.", "unknown_key")
         if not key.user.is_active:
@@ -39,7 +39,7 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
         if not key.is_usable(now):
             raise AuthenticationFailed(f"This API key is {key.state}.", f"{key.state}_key")
         if key.last_used_at is None or now - key.last_used_at > WRITE_LAST_USE_EVERY:
-            ApiToken.objects.filter(pk=key.pk).update(last_used_at=now)
+            ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
         return key.user, key
 
     def authenticate_header(self, request: Request) -> str:
@@ -53,12 +53,12 @@ class SessionAuthentication(authentication.SessionAuthentication):
         return 'Bearer realm="pegboard"'
 
 
-def _with_owner(digest: str) -> ApiToken | None:
+def _with_owner(digest: str) -> ApiKey | None:
     with connection.cursor() as cursor:
         cursor.execute(_FIND, [digest])
         row = cursor.fetchone()
     if row is None:
         return None
-    key = ApiToken.from_db(connection.alias, _KEY, row[: len(_KEY)])
+    key = ApiKey.from_db(connection.alias, _KEY, row[: len(_KEY)])
     key.user = User.from_db(connection.alias, _USER, row[len(_KEY) :])
     return key

@@ -236,7 +236,7 @@ RUNTIME_SCOPES = frozenset({Scope.RUNTIME, Scope.INVOKE})
 CALLS_AT_ONCE, MAX_CALLS_AT_ONCE = 10, 200
 
 
-class ApiToken(models.Model):
+class ApiKey(models.Model):
     """An API key. Only the SHA-256 of it is kept: it has 190 random bits, so a slow hash adds nothing.
 
     One that `is_narrowed` reaches the agents that are named for it and no others, not even when none is left;
@@ -244,7 +244,7 @@ class ApiToken(models.Model):
     be under way with it.
     """
 
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=20)
     digest = models.CharField(max_length=64, unique=True)
@@ -262,6 +262,7 @@ class ApiToken(models.Model):
     reported_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        db_table = "people_apitoken"  # which code from before the class had its name still reads
         ordering = ["-id"]
         verbose_name = "API key"
         indexes = [models.Index(fields=["user", "-id"], name="token_by_user")]
@@ -283,10 +284,15 @@ class ApiToken(models.Model):
         return hashlib.sha256(key.encode()).hexdigest()
 
 
+# An audit entry never changes, so that those from before `ApiKey` had its name keep the second kind.
+KEY_KINDS = ("apikey", "apitoken")
+
+
 @cache
 def kind_names() -> dict[str, str]:
     """How people call what an audit entry's `kind` names."""
-    return {model.__name__.lower(): str(model._meta.verbose_name) for model in apps.get_models()}
+    names = {model.__name__.lower(): str(model._meta.verbose_name) for model in apps.get_models()}
+    return names | dict.fromkeys(KEY_KINDS, names[KEY_KINDS[0]])
 
 
 OF_VERSIONS = ("version", "against", "current")

@@ -15,7 +15,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from core.compiled_queries import Given
-from people.models import RUNTIME_SCOPES, ApiToken, Role, Scope, User
+from people.models import RUNTIME_SCOPES, ApiKey, Role, Scope, User
 
 PageView = TypeVar("PageView", bound=Callable[..., Any])
 
@@ -51,9 +51,9 @@ def person(request: HttpRequest | Request) -> User:
     return cast(User, request.user)
 
 
-def key_of(request: HttpRequest | Request) -> ApiToken | None:
+def key_of(request: HttpRequest | Request) -> ApiKey | None:
     auth = getattr(request, "auth", None)
-    return auth if isinstance(auth, ApiToken) else None
+    return auth if isinstance(auth, ApiKey) else None
 
 
 def reason_against(user: Any, role: Role) -> str:
@@ -81,7 +81,7 @@ class RolePermission(BasePermission):
             return self._refuse("undeclared", "This call is closed.")
         if not request.user.has_role(needed):
             return self._refuse("role_required", reason_against(request.user, needed))
-        if isinstance(request.auth, ApiToken) and not allows(request.auth, view, method, needed):
+        if isinstance(request.auth, ApiKey) and not allows(request.auth, view, method, needed):
             return self._refuse("scope_required", "This API key's scope does not cover this call.")
         return True
 
@@ -99,7 +99,7 @@ def needed_role(view: Any, method: str) -> Role | None:
     return getattr(view, "write_role", None)
 
 
-def allows(key: ApiToken, view: Any, method: str, needed: Role) -> bool:
+def allows(key: ApiKey, view: Any, method: str, needed: Role) -> bool:
     scopes = set(key.scopes)
     if key.is_narrowed:
         scopes &= RUNTIME_SCOPES

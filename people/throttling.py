@@ -13,7 +13,7 @@ from rest_framework.throttling import BaseThrottle
 
 from core import rate_limits
 from core.client_ip import client_address
-from people.models import ApiToken
+from people.models import ApiKey
 
 # So that one runaway key does not use up what its owner's other keys need.
 KEYS_OF_A_USER = 2
@@ -43,7 +43,7 @@ class CallLimit(MinuteThrottle):
     def allow_request(self, request: Request, view: Any) -> bool:
         self.now = time.time()
         kind: Literal["read", "write"] = "read" if request.method in SAFE_METHODS else "write"
-        key = request.auth.pk if isinstance(request.auth, ApiToken) else None
+        key = request.auth.pk if isinstance(request.auth, ApiKey) else None
         return is_within_limit(kind, request.user.pk, key, self.now)
 
 

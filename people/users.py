@@ -69,7 +69,7 @@ def update_user(
         user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
         audit.record(actor, "change person", user, before=before, after=facts(user), why=why)
         if not user.is_active:
-            for key in user.tokens.filter(revoked_at=None).order_by("pk"):
+            for key in user.api_keys.filter(revoked_at=None).order_by("pk"):
                 api_keys.revoke(key, actor=actor, why=f"{user} was deactivated.")
 
 

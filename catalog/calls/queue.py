@@ -27,7 +27,7 @@ from catalog.review import holds
 from core import task_dispatch
 from core.errors import DomainError
 from people import audit
-from people.models import CALLS_AT_ONCE, ApiToken, User
+from people.models import CALLS_AT_ONCE, ApiKey, User
 
 TASK = "catalog.tasks.perform_call"
 DEADLINE, MAX_DEADLINE_SECONDS = 30, 120  # seconds
@@ -70,7 +70,7 @@ class Runtime:
 
     agent: int
     release: int
-    key: ApiToken | None
+    key: ApiKey | None
     why: str
 
     def called_by(self, actor: User) -> str:
@@ -85,7 +85,7 @@ def request_call(
     deadline_seconds: int = DEADLINE,
     is_confirmed: bool = False,
     key: uuid.UUID | None = None,
-    api_key: ApiToken | None = None,
+    api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
@@ -101,7 +101,7 @@ def request_call(
     call = Call(
         tool=version.tool,
         version=version,
-        token=api_key,
+        api_key=api_key,
         arguments=dict(arguments),
         deadline_seconds=deadline_seconds,
     )
@@ -114,7 +114,7 @@ def continue_call(
     actor: User,
     answers: Mapping[str, Any],
     key: uuid.UUID | None = None,
-    api_key: ApiToken | None = None,
+    api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
@@ -134,7 +134,7 @@ def continue_call(
     following = Call(
         tool=call.tool,
         version=call.version,
-        token=api_key,
+        api_key=api_key,
         arguments=call.arguments,
         continues=call,
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
@@ -189,7 +189,7 @@ def refuse_removed(endpoint: Endpoint) -> None:
 def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None) -> Call:
     call.requested_by, call.requested_name = actor, str(actor)
     if runtime:
-        call.agent, call.release, call.token = runtime.agent, runtime.release, runtime.key
+        call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
         call.requested_name = runtime.called_by(actor)
     if key:
         call.key = key
@@ -222,14 +222,14 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
 
 def _refuse_too_many(call: Call, actor: User) -> None:
     # Counted behind a lock, or calls that come at once would each be counted before the others are there.
-    if call.token_id is not None:
-        keys = ApiToken.objects.select_for_update(no_key=True).filter(pk=call.token_id)
+    if call.api_key_id is not None:
+        keys = ApiKey.objects.select_for_update(no_key=True).filter(pk=call.api_key_id)
         most, whose = keys.values_list("calls_at_once", flat=True).get(), "with this key"
     else:
         people = User.objects.select_for_update(no_key=True).filter(pk=actor.pk)
         people.values_list("pk", flat=True).get()
         most, whose = CALLS_AT_ONCE, "of yours"
-    active = Call.objects.filter(requested_by=actor, token=call.token_id, status__in=ACTIVE_CALLS)
+    active = Call.objects.filter(requested_by=actor, api_key=call.api_key_id, status__in=ACTIVE_CALLS)
     if active.count() >= most:
         raise TooManyCallsError(most, whose)
 
@@ -258,7 +258,7 @@ def _made_before(call: Call) -> Call | None:
 
 def _digest(call: Call) -> str:
     """Over what is asked, and by which user: calls with the same digest are one call."""
-    facts = ("tool_id", "version_id", "requested_by_id", "token_id", "agent", "continues_id", "arguments")
+    facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
     return digest([getattr(call, fact) for fact in facts])
 
 

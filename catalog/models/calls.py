@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from catalog.models.tools import Tool, ToolVersion
 from catalog.protocols.base import OutcomeKind
 from people import audit
-from people.models import ApiToken, Membership, User
+from people.models import ApiKey, Membership, User
 
 OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
 
@@ -103,7 +103,7 @@ class Call(models.Model):
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
 
-    `agent` and `release` (its number) are set for what a runtime asked for, with the key `token`; no foreign
+    `agent` and `release` (its number) are set for what a runtime asked for, with `api_key`; no foreign
     keys, because agents lie above the catalog.
     """
 
@@ -114,8 +114,8 @@ class Call(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     requested_name = models.CharField(max_length=150)
-    token = models.ForeignKey(
-        ApiToken, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    api_key = models.ForeignKey(
+        ApiKey, db_column="token_id", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
     agent = models.BigIntegerField(null=True)
     release = models.PositiveIntegerField(null=True)

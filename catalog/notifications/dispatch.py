@@ -29,7 +29,7 @@ from catalog.notifications.models import (
     Webhook,
 )
 from core import task_dispatch
-from people.models import ApiToken, Role, User
+from people.models import ApiKey, Role, User
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def _readers(notice: Notice) -> QuerySet[User]:
     active = User.objects.filter(is_active=True)
     if notice.event != Event.KEY_REPORTED:
         return active.filter(pk__in=asked.values("user"))
-    owner = ApiToken.objects.filter(pk=notice.subject)
+    owner = ApiKey.objects.filter(pk=notice.subject)
     return active.filter(Q(pk__in=owner.values("user")) | Q(role=Role.ADMIN, pk__in=asked.values("user")))
 
 

@@ -8,7 +8,7 @@ from catalog.models import Credential, Endpoint, Finding
 from catalog.models.findings import FindingState
 from catalog.notifications.models import TEST, Event, Notice, Webhook
 from core.outbound.errors import printable
-from people.models import ApiToken
+from people.models import ApiKey
 
 MAX_SENTENCE_LENGTH = 500
 
@@ -83,7 +83,7 @@ def tell_webhook_paused(subject: str) -> Told | None:
 
 
 def tell_key_reported(subject: str) -> Told | None:
-    key = ApiToken.objects.select_related("user").filter(pk=subject).exclude(reported_at=None).first()
+    key = ApiKey.objects.select_related("user").filter(pk=subject).exclude(reported_at=None).first()
     if key is None:
         return None
     name, owner = printable(key.name), printable(str(key.user), 150)

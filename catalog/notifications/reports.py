@@ -9,7 +9,7 @@ from django.utils import timezone
 from catalog.notifications import outbox
 from core.outbound.errors import printable
 from people import api_keys
-from people.models import ApiToken
+from people.models import ApiKey
 
 MAX_PLACE_LENGTH = 300
 
@@ -19,8 +19,8 @@ def report(plain: str, *, place: str = "") -> None:
     if not api_keys.is_well_formed(plain):
         return
     with transaction.atomic():
-        rows = ApiToken.objects.select_for_update(of=("self",)).select_related("user")
-        key = rows.filter(digest=ApiToken.digest_of(plain), revoked_at=None).first()
+        rows = ApiKey.objects.select_for_update(of=("self",)).select_related("user")
+        key = rows.filter(digest=ApiKey.digest_of(plain), revoked_at=None).first()
         if key is None:
             return
         found = printable(api_keys.SHAPE.sub("pgb_…", place.strip()), MAX_PLACE_LENGTH)
@@ -28,5 +28,5 @@ def report(plain: str, *, place: str = "") -> None:
         api_keys.revoke(
             key, actor=None, why=f"Reported as leaked, by a caller who had the key itself.{where}"
         )
-        ApiToken.objects.filter(pk=key.pk).update(reported_at=timezone.now())
+        ApiKey.objects.filter(pk=key.pk).update(reported_at=timezone.now())
         outbox.key_reported(key.pk)

@@ -195,7 +195,7 @@ def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, Rel
     rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(agent=agent.pk)
     # A key of a runtime finds what it called itself; a user who designs the agent finds all of its calls.
     if key and set(key.scopes) <= RUNTIME_SCOPES:
-        rows = rows.filter(token=key)
+        rows = rows.filter(api_key=key)
     call = get_object_or_404(rows, pk=pk)
     release = get_object_or_404(agent.releases.select_related("agent"), number=call.release)
     tool = calls.released_tool(release, call.tool_id)

@@ -12,7 +12,7 @@ from core.serializers import Input
 from designer import agent_keys
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
-from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, ApiToken, Role, Scope
+from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, ApiKey, Role, Scope
 from people.permissions import person
 
 
@@ -48,7 +48,7 @@ class KeyInput(Input):
     )
 
 
-class KeyOutput(serializers.ModelSerializer[ApiToken]):
+class KeyOutput(serializers.ModelSerializer[ApiKey]):
     owner = serializers.CharField(source="user.username", read_only=True)
     state = serializers.ChoiceField(choices=["active", "expired", "revoked"], read_only=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), read_only=True)
@@ -57,7 +57,7 @@ class KeyOutput(serializers.ModelSerializer[ApiToken]):
     )
 
     class Meta:
-        model = ApiToken
+        model = ApiKey
         fields = [
             "id", "name", "prefix", "owner", "scopes", "agents", "calls_at_once", "state", "created_at",
             "expires_at", "last_used_at", "revoked_at", "reported_at",
@@ -65,7 +65,7 @@ class KeyOutput(serializers.ModelSerializer[ApiToken]):
         read_only_fields = fields
 
     @extend_schema_field(serializers.ListField(child=serializers.SlugField(), allow_null=True))
-    def get_agents(self, key: ApiToken) -> list[str] | None:
+    def get_agents(self, key: ApiKey) -> list[str] | None:
         return [agent.slug for agent in agent_keys.agents_of(key)] if key.is_narrowed else None
 
 
@@ -77,14 +77,14 @@ class NewKeyOutput(KeyOutput):
         read_only_fields = fields
 
 
-class KeyList(ListAPIView[ApiToken]):
+class KeyList(ListAPIView[ApiKey]):
     """Your own keys; an administrator's list holds those of all users."""
 
     write_role = Role.VIEWER
     serializer_class = KeyOutput
     ordering = ("-id",)
 
-    def get_queryset(self) -> QuerySet[ApiToken]:
+    def get_queryset(self) -> QuerySet[ApiKey]:
         return agent_keys.visible_to(person(self.request))
 
     @extend_schema(request=KeyInput, responses={201: NewKeyOutput})
@@ -99,12 +99,12 @@ class KeyList(ListAPIView[ApiToken]):
         return Response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
-class KeyDetail(GenericAPIView[ApiToken]):
+class KeyDetail(GenericAPIView[ApiKey]):
     write_role = Role.VIEWER
     serializer_class = KeyOutput
     pagination_class = None
 
-    def get_queryset(self) -> QuerySet[ApiToken]:
+    def get_queryset(self) -> QuerySet[ApiKey]:
         return agent_keys.visible_to(person(self.request))
 
     def get(self, request: Request, pk: int) -> Response:

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
-from people.models import ApiToken, Team, User, everyone_pk, teams_of
+from people.models import ApiKey, Team, User, everyone_pk, teams_of
 
 # The agents that are named for a key; for querysets and for queries whose text is constant.
 AGENTS_OF_KEY = "SELECT agent_id FROM designer_keyagent WHERE token_id = %s"
@@ -15,7 +15,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
     def live(self) -> "AgentQuerySet":
         return self.filter(removed_at=None)
 
-    def visible_to(self, user: User, key: ApiToken | None = None) -> "AgentQuerySet":
+    def visible_to(self, user: User, key: ApiKey | None = None) -> "AgentQuerySet":
         """Those of the user's teams; an administrator sees all. With a key that is narrowed, only the agents
         named for it. Nothing else decides who sees an agent.
         """
@@ -85,12 +85,12 @@ class AgentAddress(models.Model):
 class KeyAgent(models.Model):
     """One agent that is named for a narrowed key. It follows the agent, whatever its address becomes."""
 
-    token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="named")
+    api_key = models.ForeignKey(ApiKey, db_column="token_id", on_delete=models.CASCADE, related_name="named")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
         ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["token", "agent"], name="one_naming_per_agent")]
+        constraints = [models.UniqueConstraint(fields=["api_key", "agent"], name="one_naming_per_agent")]
 
     def __str__(self) -> str:
-        return f"{self.agent} for {self.token}"
+        return f"{self.agent} for {self.api_key}"

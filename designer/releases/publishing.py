@@ -31,7 +31,7 @@ from designer.signatures.effective import Effective, Misfit, Words, effective, m
 from designer.texts import checked
 from designer.tunings import words_of
 from people import audit
-from people.models import TEAMS_OF, ApiToken, User
+from people.models import TEAMS_OF, ApiKey, User
 
 LIVE = "live"
 # Kept by the caller, but asked about each time: which release is live may change any moment.
@@ -144,7 +144,7 @@ def etag_matches(tag: str, if_none_match: str) -> bool:
 
 
 def find(
-    slug: str, name: str, reader: User, key: ApiToken | None = None, *, formats: Sequence[str] = ()
+    slug: str, name: str, reader: User, key: ApiKey | None = None, *, formats: Sequence[str] = ()
 ) -> Release | None:
     """The release that `name` means, with its digest, in `written` those of `formats` that are kept of it,
     and nothing else read; None when there is none, or for an agent that `reader` may not see with this key,

@@ -9,13 +9,12 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 
 from people.audit.hash_chain import CONTENT, digest_of
-from people.models import ApiToken, AuditEntry, User, kind_names
+from people.models import KEY_KINDS, ApiKey, AuditEntry, User, kind_names
 
 # Kinds that administrators alone manage, so that they alone read about them.
 ADMINISTRATORS_ONLY = ("team", "webhook")
 # Kinds that belong to one user: read by that user and by the actor of the change.
-KEY = "apitoken"
-PERSONAL = (KEY, "subscription", "mailaddress")
+PERSONAL = (*KEY_KINDS, "subscription", "mailaddress")
 # Agents are on a floor above people, so designer registers who sees which.
 AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
 _agents_seen_by: list[AgentsSeenBy] = []
@@ -96,8 +95,8 @@ def visible_to(user: User) -> QuerySet[AuditEntry]:
     rows = AuditEntry.objects.all()
     if user.can_administer:
         return rows
-    keys = ApiToken.objects.filter(user=user).annotate(text=Cast("pk", TextField())).values("text")
-    is_theirs = ~Q(kind__in=PERSONAL) | Q(actor=user) | Q(kind=KEY, object_id__in=keys)
+    keys = ApiKey.objects.filter(user=user).annotate(text=Cast("pk", TextField())).values("text")
+    is_theirs = ~Q(kind__in=PERSONAL) | Q(actor=user) | Q(kind__in=KEY_KINDS, object_id__in=keys)
     return rows.exclude(kind__in=ADMINISTRATORS_ONLY).filter(
         Q(agent__in=agents_seen_by(user)) | (Q(agent=None) & is_theirs)
     )
@@ -113,7 +112,7 @@ def entries(
     if by:
         rows = rows.filter(actor__isnull=by == Doer.WORKERS)
     if kind:
-        rows = rows.filter(kind=kind)
+        rows = rows.filter(kind__in=KEY_KINDS if kind in KEY_KINDS else [kind])
     return rows.filter(label__icontains=q) if q else rows
 
 
@@ -122,7 +121,8 @@ def kinds() -> list[tuple[str, str]]:
     names = kind_names()
     with connection.cursor() as cursor:
         cursor.execute(KINDS)
-        return [(kind, names.get(kind, kind)) for (kind,) in cursor.fetchall()]
+        found = {KEY_KINDS[0] if kind in KEY_KINDS else kind for (kind,) in cursor.fetchall()}
+    return [(kind, names.get(kind, kind)) for kind in sorted(found)]
 
 
 def _differing(

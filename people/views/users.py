@@ -85,6 +85,6 @@ def _user_page(
         "form": form,
         "password_form": password_form,
         "teams": Team.objects.live().filter(members=shown),
-        "key_count": sum(key.is_usable(timezone.now()) for key in shown.tokens.all()),
+        "key_count": sum(key.is_usable(timezone.now()) for key in shown.api_keys.all()),
     }
     return render(request, "people/user.html", context, status=form.status)

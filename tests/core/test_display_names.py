@@ -3,7 +3,7 @@ import pytest
 from core import display_names
 from core.errors import DomainError
 from people import api_keys
-from people.models import ApiToken, Role
+from people.models import ApiKey, Role
 from tests.factories import make_user
 
 STRANGE = {
@@ -44,7 +44,7 @@ def test_key_cannot_carry_a_name_that_misleads():
     with pytest.raises(DomainError) as refused:
         api_keys.issue(make_user(), actor=None, name="ci\u202e", scopes=["read"])
     assert "U+202E" in refused.value.fields["name"]
-    assert not ApiToken.objects.exists()
+    assert not ApiKey.objects.exists()
 
 
 @pytest.mark.django_db

@@ -12,7 +12,7 @@ from designer import agent_keys, agents
 from designer.models import KeyAgent
 from designer.releases import publishing
 from people import api_keys, teams, users
-from people.models import ApiToken, AuditEntry, Role
+from people.models import ApiKey, AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_user
 from tests.pages import signed_in, text_of
 
@@ -119,7 +119,7 @@ def test_wider_keys_cannot_name_agents(owner, desk, scopes):
     with pytest.raises(DomainError) as refused:
         agent_keys.issue(owner, actor=owner, name="ci", scopes=scopes, agents=[desk])
     assert "other scopes" in refused.value.fields["agents"]
-    assert not ApiToken.objects.exists()
+    assert not ApiKey.objects.exists()
 
 
 def test_key_that_runs_tools_names_its_agents(owner):
@@ -172,7 +172,7 @@ def test_impossible_names_are_refused_beside_their_field(owner, desk, body, says
     answer = client.post("/api/v1/keys/", {"name": "ci", "scopes": ["runtime"], **body})
     assert answer.status_code == 400
     assert says in answer.json()["fields"]["agents"]
-    assert not ApiToken.objects.exists()
+    assert not ApiKey.objects.exists()
 
 
 def test_agent_of_another_team_cannot_be_named(owner):
@@ -190,7 +190,7 @@ def test_agent_of_another_team_cannot_be_named(owner):
 def test_command_names_agents_and_reads_releases_unless_told_more(owner, desk, other):
     out = io.StringIO()
     call_command("token", "ci", "--user", "ada", "--agent", "desk", "--agent", "other", stdout=out)
-    key = ApiToken.objects.get(digest=ApiToken.digest_of(out.getvalue().strip()))
+    key = ApiKey.objects.get(digest=ApiKey.digest_of(out.getvalue().strip()))
     assert (key.scopes, key.is_narrowed, key.named.count()) == (["runtime"], True, 2)
     with pytest.raises(CommandError, match="no agent “nobody”"):
         call_command("token", "ci", "--user", "ada", "--agent", "nobody")
@@ -208,7 +208,7 @@ def test_page_offers_ones_agents_and_makes_a_key_for_those_that_are_ticked(owner
     ]
     form = {"name": "Desk", "scope": "invoke", "agents": ["desk"], "days": "90"}
     made = page.post("/keys/new/", form)
-    key = ApiToken.objects.get()
+    key = ApiKey.objects.get()
     assert (key.scopes, [each.agent for each in key.named.all()]) == (["runtime", "invoke"], [desk])
     assert "/agents/desk/releases/live/tools/?format=" in made.content.decode()
     assert "Desk" in text_of(page.get("/keys/"))
@@ -222,7 +222,7 @@ def test_page_makes_no_key_for_more_agents_than_rest_does(owner, desk, other, mo
     form = {"name": "ci", "scope": "runtime", "days": "90", "agents": ["desk", "other"]}
     refused = signed_in().post("/keys/new/", form)
     assert "Name at most 1 agents." in text_of(refused)
-    assert not ApiToken.objects.exists()
+    assert not ApiKey.objects.exists()
 
 
 def test_narrowed_key_asks_as_few_questions_as_any(owner, desk, django_assert_num_queries):

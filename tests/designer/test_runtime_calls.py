@@ -25,7 +25,7 @@ from designer.exports import document as release_document
 from designer.models import Release
 from designer.releases import publishing
 from people import api_keys, teams, users
-from people.models import CALLS_AT_ONCE, ApiToken, AuditEntry, Role
+from people.models import CALLS_AT_ONCE, ApiKey, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 
@@ -200,7 +200,7 @@ def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner,
     assert [entry.after for entry in told] == [
         {"agent": slug, "tool": "theirs"} for slug in ("other", "desk", "nowhere")
     ]
-    assert {(entry.kind, entry.actor) for entry in told} == {("apitoken", owner)}
+    assert {(entry.kind, entry.actor) for entry in told} == {("apikey", owner)}
 
 
 def test_key_that_asks_for_ever_other_things_does_not_fill_the_trail(owner, desk, monkeypatch):
@@ -391,7 +391,7 @@ def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
     assert made == [Call.objects.get().pk] * 6
 
 
-def limited(owner, agent, most) -> tuple[ApiToken, APIClient]:
+def limited(owner, agent, most) -> tuple[ApiKey, APIClient]:
     key, plain = agent_keys.issue(
         owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent], calls_at_once=most
     )
@@ -416,7 +416,7 @@ def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, de
     assert (changed.status_code, changed.json()["calls_at_once"]) == (200, 3)
     assert client.post(url(), GIVEN).status_code == 202
     assert client.post(url(), GIVEN).status_code == 429
-    invocation.perform(Call.objects.filter(token=key).first().pk)
+    invocation.perform(Call.objects.filter(api_key=key).first().pk)
     assert client.post(url(), GIVEN).status_code == 202
     entry = AuditEntry.objects.get(action="change key")
     assert (entry.before, entry.after) == ({"calls_at_once": 2}, {"calls_at_once": 3})
@@ -466,7 +466,7 @@ def test_key_runs_no_more_than_its_owner_may(owner, vendor, desk):
 
 def test_revoked_key_runs_nothing(owner, vendor, desk):
     client = runtime(owner, desk[0])
-    api_keys.revoke(owner.tokens.get(), actor=owner)
+    api_keys.revoke(owner.api_keys.get(), actor=owner)
     assert client.post(url(), GIVEN).status_code == 401
     assert vendor.requests == []
 

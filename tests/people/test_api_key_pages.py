@@ -1,7 +1,7 @@
 import pytest
 
 from people import api_keys
-from people.models import ApiToken, Role
+from people.models import ApiKey, Role
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
@@ -11,7 +11,7 @@ def test_token_is_shown_once_and_never_stored_by_the_browser(client):
     client.force_login(make_user(Role.VIEWER))
     answer = client.post("/keys/new/", {"name": "Runtime", "scope": "runtime", "days": "30"})
     shown = answer.context["plain"]
-    assert ApiToken.objects.get().digest == ApiToken.digest_of(shown)
+    assert ApiKey.objects.get().digest == ApiKey.digest_of(shown)
     assert shown in answer.content.decode()
     assert "no-store" in answer.headers["Cache-Control"]
     assert shown not in client.get("/keys/").content.decode()
@@ -22,7 +22,7 @@ def test_form_keeps_what_was_typed_and_says_what_is_missing(client):
     answer = client.post("/keys/new/", {"name": "Runtime", "scope": "godmode", "days": "30"})
     assert answer.context["form"].errors["scope"]
     assert 'value="Runtime"' in answer.content.decode()
-    assert not ApiToken.objects.exists()
+    assert not ApiKey.objects.exists()
 
 
 def test_revoked_key_stays_in_the_list(client):
@@ -51,7 +51,7 @@ def test_how_many_calls_a_key_may_have_under_way_is_chosen_and_changed(client):
     client.force_login(user)
     form = {"name": "Runtime", "scope": "runtime", "days": "30", "calls_at_once": "25"}
     client.post("/keys/new/", form)
-    key = ApiToken.objects.get()
+    key = ApiKey.objects.get()
     assert key.calls_at_once == 25
     assert 'value="25"' in client.get("/keys/").content.decode()
     client.post(f"/keys/{key.pk}/limit/", {"calls_at_once": "40"})

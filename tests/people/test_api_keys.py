@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from core.errors import DomainError
 from people import api_keys, users
-from people.models import ApiToken, AuditEntry, Role, Scope
+from people.models import ApiKey, AuditEntry, Role, Scope
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
@@ -26,8 +26,8 @@ def test_token_has_the_published_shape_and_its_own_checksum():
 
 def test_only_the_digest_of_a_token_is_kept():
     key, plain = api_keys.issue(make_user(), actor=None, name="ci", scopes=["read"])
-    row = ApiToken.objects.filter(pk=key.pk).values().get()
-    assert row["digest"] == ApiToken.digest_of(plain)
+    row = ApiKey.objects.filter(pk=key.pk).values().get()
+    assert row["digest"] == ApiKey.digest_of(plain)
     assert not [value for value in row.values() if plain[20:] in str(value)]
 
 
@@ -45,7 +45,7 @@ def test_use_is_noted_at_most_once_an_hour(program):
     for minutes in (0, 30, 61):
         with time_machine.travel(start + timedelta(minutes=minutes), tick=False):
             client.get("/api/v1/keys/")
-        seen.append(ApiToken.objects.get().last_used_at - start)
+        seen.append(ApiKey.objects.get().last_used_at - start)
     assert seen == [timedelta(0), timedelta(0), timedelta(minutes=61)]
 
 
@@ -69,7 +69,7 @@ def test_odd_header_is_refused_with_a_code(header, code):
 def test_revoked_key_is_refused_at_once(program):
     user = make_user()
     client = program(user)
-    api_keys.revoke(ApiToken.objects.get(), actor=user)
+    api_keys.revoke(ApiKey.objects.get(), actor=user)
     assert client.get("/api/v1/keys/").json()["code"] == "revoked_key"
 
 
@@ -174,7 +174,7 @@ def test_revoking_twice_is_written_down_once(program):
     user = make_user()
     key, _ = api_keys.issue(user, actor=user, name="ci", scopes=["read"])
     api_keys.revoke(key, actor=user)
-    api_keys.revoke(ApiToken.objects.get(pk=key.pk), actor=user)
+    api_keys.revoke(ApiKey.objects.get(pk=key.pk), actor=user)
     entry = AuditEntry.objects.get(action="revoke key")
     assert (entry.before, entry.after) == ({"state": "active"}, {"state": "revoked"})
 
@@ -183,7 +183,7 @@ def test_command_prints_the_token_alone():
     user = make_user(username="ada")
     out = io.StringIO()
     call_command("token", "ci", "--user", "ada", "--scope", "read", "--scope", "runtime", stdout=out)
-    token = ApiToken.objects.get(digest=ApiToken.digest_of(out.getvalue().strip()))
+    token = ApiKey.objects.get(digest=ApiKey.digest_of(out.getvalue().strip()))
     assert (token.user, token.scopes) == (user, ["read", "runtime"])
 
 
@@ -198,7 +198,7 @@ def test_nothing_is_issued_when_the_audit_row_cannot_be_written(monkeypatch):
     monkeypatch.setattr(AuditEntry, "save", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         api_keys.issue(make_user(), actor=None, name="ci", scopes=["read"])
-    assert not ApiToken.objects.exists()
+    assert not ApiKey.objects.exists()
 
 
 def test_issue_checks_what_every_edge_hands_it():

@@ -7,7 +7,7 @@ from catalog.notifications import dispatch, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, Mail, MailAddress, Notice
 from core import rate_limits
 from people import api_keys
-from people.models import ApiToken, AuditEntry, Role
+from people.models import ApiKey, AuditEntry, Role
 from people.throttling import REPORTS_PER_MINUTE
 from tests.catalog.notifications.conftest import reader
 from tests.clients import client_of
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 URL = "/api/v1/key-report/"
 
 
-def issued(owner=None, **fields) -> tuple[ApiToken, str]:
+def issued(owner=None, **fields) -> tuple[ApiKey, str]:
     return api_keys.issue(owner or make_user(), actor=None, name="Leaky", scopes=["read"], **fields)
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from designer import agent_keys, agents, pins
 from designer.releases import publishing
 from people import api_keys, teams, users
-from people.models import ApiToken, Role, User
+from people.models import ApiKey, Role, User
 from tests.factories import make_tool, make_user
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ def release(owner):
 
 def key_of(owner, *scopes, named=(), **fields) -> str:
     key, plain = agent_keys.issue(owner, actor=owner, name="Key", scopes=scopes or ["runtime"], agents=named)
-    ApiToken.objects.filter(pk=key.pk).update(**({"last_used_at": timezone.now()} | fields))
+    ApiKey.objects.filter(pk=key.pk).update(**({"last_used_at": timezone.now()} | fields))
     return plain
 
 
@@ -179,7 +179,7 @@ def test_first_use_and_use_after_an_hour_are_written_down(owner, release):
     for before in (None, timezone.now() - timedelta(hours=2)):
         plain = key_of(owner, last_used_at=before)
         assert asked(plain, address(), f'"{release.digest}"').status_code == 304
-        key = ApiToken.objects.get(digest=ApiToken.digest_of(plain))
+        key = ApiKey.objects.get(digest=ApiKey.digest_of(plain))
         assert timezone.now() - key.last_used_at < timedelta(minutes=1)
 
 
@@ -212,5 +212,5 @@ def test_the_request_is_counted_and_told_by_its_route(owner, release, caplog):
 def test_a_revoked_key_is_refused_from_the_next_request_on(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
     assert asked(plain, address(), etag).status_code == 304
-    api_keys.revoke(ApiToken.objects.get(digest=ApiToken.digest_of(plain)), actor=owner)
+    api_keys.revoke(ApiKey.objects.get(digest=ApiKey.digest_of(plain)), actor=owner)
     assert asked(plain, address(), etag).status_code == 401

@@ -6,7 +6,7 @@ import pytest
 from designer import agents, exports, pins, tunings
 from designer.models import Agent, KeyAgent, Release
 from designer.releases import publishing
-from people.models import ApiToken, Role
+from people.models import ApiKey, Role
 from tests.factories import (
     make_agent,
     make_endpoint,
@@ -285,7 +285,7 @@ def test_the_release_page_makes_a_key_for_its_agent(designer, alice, desk):
 
     made = designer.post("/keys/new/", form)
 
-    key = ApiToken.objects.get()
+    key = ApiKey.objects.get()
     assert made.context["plain"].startswith("pgb_")
-    named = KeyAgent.objects.filter(token=key).values_list("agent__slug", flat=True)
+    named = KeyAgent.objects.filter(api_key=key).values_list("agent__slug", flat=True)
     assert (key.scopes, list(named)) == (["runtime"], ["desk"])

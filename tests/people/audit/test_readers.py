@@ -1,13 +1,14 @@
 """Who may read an entry of the trail follows what it is about."""
 
 import pytest
+from django.db import transaction
 from rest_framework.test import APIClient
 
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event
 from designer import agent_keys, agents, calls
 from people import api_keys, audit, teams
-from people.models import ApiToken, AuditEntry, Role, Scope
+from people.models import ApiKey, AuditEntry, Role, Scope
 from tests.factories import make_user
 from tests.pages import text_of
 
@@ -68,6 +69,18 @@ def test_an_administrators_deed_on_a_key_is_told_to_its_owner(cast):
     assert "Too old." not in read(cast["outside"])
 
 
+def test_entries_that_have_the_former_kind_of_keys_are_found_with_the_others(cast, monkeypatch):
+    key, _ = api_keys.issue(cast["inside"], actor=cast["admin"], name="Zebra key", scopes=[Scope.READ])
+    with monkeypatch.context() as former, transaction.atomic():
+        former.setattr(ApiKey._meta, "model_name", "apitoken")
+        audit.record(None, "report", key, why="It was found in public.")
+    for kind in ("apikey", "apitoken"):
+        found = read(cast["inside"], f"?kind={kind}")
+        assert ("found in public" in found, "issue key" in found) == (True, True)
+    assert "Zebra key" not in read(cast["outside"])
+    assert [name for kind, name in audit.kinds() if kind in ("apikey", "apitoken")] == ["API key"]
+
+
 def kinds(user) -> set[str]:
     program = APIClient()
     program.force_login(user)
@@ -79,7 +92,7 @@ def test_what_a_user_wants_to_be_told_is_read_by_them_and_by_administrators(cast
     subscriptions.set_address(cast["inside"], "inside@example.com", 5)
     # A key of another user that has the same number opens nothing.
     pk = cast["inside"].subscriptions.get().pk
-    ApiToken.objects.create(pk=pk, user=cast["outside"], name="Key", digest="0" * 64, scopes=["read"])
+    ApiKey.objects.create(pk=pk, user=cast["outside"], name="Key", digest="0" * 64, scopes=["read"])
     personal = {"subscription", "mailaddress"}
     assert [kinds(cast[who]) & personal for who in ("inside", "admin", "outside")] == [
         personal,
@@ -99,8 +112,8 @@ def test_what_concerns_an_agent_is_told_to_its_team(cast):
     agent_keys.issue(
         cast["admin"], actor=cast["admin"], name="Of the desk", scopes=[Scope.RUNTIME], agents=[agent]
     )
-    assert "name agent" in read(cast["inside"], "?kind=apitoken")
-    assert "name agent" not in read(cast["outside"], "?kind=apitoken")
+    assert "name agent" in read(cast["inside"], "?kind=apikey")
+    assert "name agent" not in read(cast["outside"], "?kind=apikey")
 
 
 def test_the_page_says_what_is_left_out(client, cast):

@@ -61,7 +61,7 @@ def test_trail_is_filtered_over_rest(program, query, labels):
     record(make_user(username="bob"), label="Hotel agent")
     record(None, label="Train agent")
     found = client.get(f"/api/v1/audit/{query}").json()["results"]
-    assert [row["label"] for row in found if row["kind"] != "apitoken"] == labels
+    assert [row["label"] for row in found if row["kind"] != "apikey"] == labels
 
 
 def test_unknown_person_in_a_filter_is_refused(program):
