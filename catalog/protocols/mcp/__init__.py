@@ -30,14 +30,14 @@ from catalog.protocols.calls import outcomes
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import calls as mcp_calls
 from catalog.protocols.mcp import headers as mcp_headers
-from catalog.protocols.mcp.wire import (
+from catalog.protocols.mcp.transport import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Answer,
     Request,
     RpcError,
-    Wire,
+    Transport,
 )
 from catalog.protocols.paging import PageGuard
 from catalog.protocols.signature import Annotations, Signature
@@ -66,8 +66,8 @@ class MCP(Protocol):
     revision = 1
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        with Wire(session) as wire:
-            yield from _listing(wire, known)
+        with Transport(session) as transport:
+            yield from _listing(transport, known)
 
     def read(self, document: dict[str, Any]) -> Signature:
         return _signature(document)
@@ -82,8 +82,8 @@ class MCP(Protocol):
         return [Note(code, message) for code, message in _oddities(document, signature.name)]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
-        with Wire(session) as wire:
-            return _found(wire, tool_id)
+        with Transport(session) as transport:
+            return _found(transport, tool_id)
 
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
         return iter(())
@@ -123,7 +123,7 @@ class MCP(Protocol):
         return mcp_calls.resume(session, tool_id, signature, state, answers, _listed_schema)
 
 
-def _listing(wire: Wire, known: KnownPages) -> Iterator[Page]:
+def _listing(transport: Transport, known: KnownPages) -> Iterator[Page]:
     """All pages. A cursor that the vendor no longer knows is no reason to fail: it starts over, once.
 
     The second time, pages that bring nothing new are not shown: to the caller they would be a loop. Therefore
@@ -135,10 +135,10 @@ def _listing(wire: Wire, known: KnownPages) -> Iterator[Page]:
     cursor: str | None = ""
     while cursor is not None:
         try:
-            page = _page(wire, known, cursor)
+            page = _page(transport, known, cursor)
         except RpcError as error:
             if not cursor or again is not None or error.number != INVALID_PARAMS:
-                raise _in_words(error, wire.host) from error
+                raise _in_words(error, transport.host) from error
             cursor, again = "", set()
             continue
         tools = {item.tool_id for item in page.items} | {rejected.tool for rejected in page.rejected}
@@ -151,8 +151,8 @@ def _listing(wire: Wire, known: KnownPages) -> Iterator[Page]:
         cursor = page.next
 
 
-def _page(wire: Wire, known: KnownPages, cursor: str) -> Page:
-    answer = wire.ask(
+def _page(transport: Transport, known: KnownPages, cursor: str) -> Page:
+    answer = transport.ask(
         Request(
             "tools/list",
             {"cursor": cursor} if cursor else {},
@@ -236,23 +236,23 @@ def _called(document: object, number: int) -> str:
         return f"#{number}"
 
 
-def _found(wire: Wire, tool_id: str) -> Item:
+def _found(transport: Transport, tool_id: str) -> Item:
     """There is no call for one tool, so it is looked for in the list."""
     guard = PageGuard()
     seen: set[str] = set()
-    for page in _listing(wire, NothingKnown()):
+    for page in _listing(transport, NothingKnown()):
         for item in page.items:
             if item.tool_id == tool_id:
                 return item
         seen.update([item.tool_id for item in page.items])
         seen.update([f"{rejected.tool} on page {guard.number}" for rejected in page.rejected])
         guard.check(page, seen=len(seen))
-    raise RefusedError("NOT_FOUND", f"{wire.host} lists no tool {printable(tool_id)}.")
+    raise RefusedError("NOT_FOUND", f"{transport.host} lists no tool {printable(tool_id)}.")
 
 
-def _listed_schema(wire: Wire, tool_id: str) -> dict[str, Any]:
+def _listed_schema(transport: Transport, tool_id: str) -> dict[str, Any]:
     """The input schema that the vendor lists now."""
-    return _input_schema(_found(wire, tool_id).document or {})
+    return _input_schema(_found(transport, tool_id).document or {})
 
 
 def _signature(document: dict[str, Any]) -> Signature:

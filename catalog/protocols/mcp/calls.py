@@ -11,7 +11,7 @@ from catalog.protocols.calls.arguments import given
 from catalog.protocols.json import error_messages, validation
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import headers as mcp_headers
-from catalog.protocols.mcp.wire import (
+from catalog.protocols.mcp.transport import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -19,7 +19,7 @@ from catalog.protocols.mcp.wire import (
     Answer,
     Request,
     RpcError,
-    Wire,
+    Transport,
 )
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
@@ -31,7 +31,7 @@ MAX_ODD = 5
 MAX_QUESTION_LENGTH = 2000
 URL_NEEDED = -32042  # of 2025-11-25
 
-ListedSchema = Callable[[Wire, str], dict[str, Any]]
+ListedSchema = Callable[[Transport, str], dict[str, Any]]
 
 
 def invoke(
@@ -90,18 +90,18 @@ class _Call:
         self.listed_schema = listed_schema
 
     def run(self, more: Mapping[str, Any], *, used: int) -> Outcome:
-        wire = Wire(self.session, used)
+        transport = Transport(self.session, used)
         try:
-            with wire:
-                return self._run(wire, more)
+            with transport:
+                return self._run(transport, more)
         except RpcError as error:
-            return self._complaint(wire, error)
+            return self._complaint(transport, error)
         except ProtocolError as error:
             return outcomes.after(error)
 
-    def _run(self, wire: Wire, more: Mapping[str, Any]) -> Outcome:
+    def _run(self, transport: Transport, more: Mapping[str, Any]) -> Outcome:
         for _ in range(MAX_SILENT_TURNS):
-            result = self._sent(wire, more).result
+            result = self._sent(transport, more).result
             kind = result.get("resultType", "complete")
             if kind == "complete":
                 return _outcome(result, self.signature)
@@ -111,52 +111,54 @@ class _Call:
             asks = _asks(result)
             state = result.get("requestState")
             if asks or not isinstance(state, str):
-                return self._waiting(wire, asks, state)
+                return self._waiting(transport, asks, state)
             # Nothing is asked: the vendor only wants to be called once more.
             more = {"requestState": state}
-        return self._waiting(wire, [], more["requestState"])
+        return self._waiting(transport, [], more["requestState"])
 
-    def _sent(self, wire: Wire, more: Mapping[str, Any]) -> Answer:
+    def _sent(self, transport: Transport, more: Mapping[str, Any]) -> Answer:
         schema = json_schema.write(self.signature.inputs, self.signature.schema_rest)
         try:
-            return wire.ask(self._request(schema, more))
+            return transport.ask(self._request(schema, more))
         except RpcError as error:
             if error.number not in (HEADER_MISMATCH, INVALID_PARAMS):
                 raise
             # One number says that the arguments are wrong and that there is no such tool: the list tells
             # which, by raising. The other says that headers were wanted of which we did not know.
-            listed = self.listed_schema(wire, self.tool_id)
+            listed = self.listed_schema(transport, self.tool_id)
             if error.number == INVALID_PARAMS:
                 raise
-        return wire.ask(self._request(listed, more))
+        return transport.ask(self._request(listed, more))
 
     def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
         headers = mcp_headers.mirrored(schema, self.arguments)
         params = {"name": self.tool_id, "arguments": self.arguments, **more}
         return Request("tools/call", params, name=self.tool_id, headers=headers)
 
-    def _waiting(self, wire: Wire, asks: Sequence[Ask], state: object) -> Outcome:
+    def _waiting(self, transport: Transport, asks: Sequence[Ask], state: object) -> Outcome:
         return Outcome(
             "needs_input",
             error={"code": "INPUT_REQUIRED", "message": "The tool needs an answer before it goes on."},
             asks=tuple(asks),
-            resume=self._state(wire, asks, state),
+            resume=self._state(transport, asks, state),
         )
 
-    def _state(self, wire: Wire, asks: Sequence[Ask], state: object = None) -> dict[str, Any]:
+    def _state(self, transport: Transport, asks: Sequence[Ask], state: object = None) -> dict[str, Any]:
         """What `resume` wants back."""
         return {
             "arguments": self.arguments,
             "asked": {ask.id: "url" if ask.url else "form" for ask in asks},
-            "used": wire.used,
+            "used": transport.used,
             **({"state": state} if isinstance(state, str) else {}),
         }
 
-    def _complaint(self, wire: Wire, error: RpcError) -> Outcome:
+    def _complaint(self, transport: Transport, error: RpcError) -> Outcome:
         said = error.said or "It did not say why."
         if error.number == URL_NEEDED:
             # The revisions that have this error know no answers: the same call is sent once more.
-            return replace(self._waiting(wire, _visits(error.data), None), resume=self._state(wire, []))
+            return replace(
+                self._waiting(transport, _visits(error.data), None), resume=self._state(transport, [])
+            )
         if error.number == INVALID_PARAMS:
             return outcomes.failed("invalid_arguments", error.code, f"The vendor refused the call: {said}")
         if error.number == METHOD_NOT_FOUND:

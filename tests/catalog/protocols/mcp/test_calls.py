@@ -5,12 +5,12 @@ import json
 import pytest
 
 from catalog.protocols.mcp import MCP
-from catalog.protocols.mcp import wire as mcp_wire
+from catalog.protocols.mcp import transport as mcp_transport
 from tests.scripted import Exchange, ScriptedSession
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": mcp_wire.CAPABILITIES,
+    "io.modelcontextprotocol/clientCapabilities": mcp_transport.CAPABILITIES,
     "io.modelcontextprotocol/clientInfo": {"name": "Pegboard", "version": "1"},
 }
 TOOL = {

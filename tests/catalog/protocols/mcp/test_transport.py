@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from catalog.protocols.base import NothingKnown, UnreadableItemError
 from catalog.protocols.mcp import MCP
-from catalog.protocols.mcp import wire as mcp_wire
+from catalog.protocols.mcp import transport as mcp_transport
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -28,7 +28,7 @@ def request(number, method="tools/list", version="", **params):
     if version:
         params["_meta"] = {
             VERSION: version,
-            "io.modelcontextprotocol/clientCapabilities": mcp_wire.CAPABILITIES,
+            "io.modelcontextprotocol/clientCapabilities": mcp_transport.CAPABILITIES,
             "io.modelcontextprotocol/clientInfo": {"name": "Pegboard", "version": "1"},
         }
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
@@ -43,7 +43,7 @@ def refuses(asked, status, error=None, number=None):
     return Exchange(method="POST", json=asked, status=status, body=body)
 
 
-def modern(number=2, version=mcp_wire.MODERN[0], tools=(TOOL,), **more):
+def modern(number=2, version=mcp_transport.MODERN[0], tools=(TOOL,), **more):
     return answers(request(number, version=version), resultType="complete", tools=list(tools), **more)
 
 
@@ -69,7 +69,7 @@ def listed(number=2, tools=(TOOL,), **params):
     return answers(request(number, **params), tools=list(tools))
 
 
-FIRST = request(2, version=mcp_wire.MODERN[0])
+FIRST = request(2, version=mcp_transport.MODERN[0])
 GOODBYE = Exchange(method="DELETE", status=204, text="")
 
 
@@ -106,7 +106,7 @@ def test_a_vendor_of_old_is_met_with_a_handshake_and_remembered(refusal):
 def test_what_is_remembered_is_not_asked_again():
     found, _ = names(*handshake(), listed(), GOODBYE, memory={"era": "handshake", "version": "2025-11-25"})
     assert found == ["renew_loan"]
-    found, session = names(modern(), memory={"era": "modern", "version": mcp_wire.MODERN[0]})
+    found, session = names(modern(), memory={"era": "modern", "version": mcp_transport.MODERN[0]})
     assert found == ["renew_loan"]
     assert session.asked[0]["Mcp-Method"] == "tools/list"
 
@@ -120,11 +120,11 @@ def test_a_vendor_that_has_moved_on_is_found_out_anew():
 def test_a_vendor_that_has_gone_back_is_found_out_anew():
     found, session = names(
         refuses(FIRST, 400, BARE),
-        refuses(request(3, version=mcp_wire.MODERN[0]), 400, BARE),
+        refuses(request(3, version=mcp_transport.MODERN[0]), 400, BARE),
         *handshake(),
         listed(3),
         GOODBYE,
-        memory={"era": "modern", "version": mcp_wire.MODERN[0]},
+        memory={"era": "modern", "version": mcp_transport.MODERN[0]},
     )
     assert (found, session.memory["era"]) == (["renew_loan"], "handshake")
 
@@ -243,7 +243,7 @@ def test_a_stream_without_the_answer_says_why(reply, raised, code):
 
 def test_a_stream_that_breaks_off_is_asked_for_its_rest(monkeypatch):
     waited = []
-    monkeypatch.setattr(mcp_wire.time, "sleep", waited.append)
+    monkeypatch.setattr(mcp_transport.time, "sleep", waited.append)
     broken = stream(first="id: e7\nretry: 500\ndata:\n\n")
     rest = Exchange(text=f"id: e8\ndata: {json.dumps(RESULT)}\n\n", headers=STREAM)
     found, session = names(broken, rest)
@@ -252,7 +252,7 @@ def test_a_stream_that_breaks_off_is_asked_for_its_rest(monkeypatch):
 
 
 def test_a_stream_whose_rest_is_refused_has_no_answer(monkeypatch):
-    monkeypatch.setattr(mcp_wire.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(mcp_transport.time, "sleep", lambda seconds: None)
     with pytest.raises(ProtocolViolationError) as caught:
         names(stream(), Exchange(status=405))
     assert caught.value.code == "NO_ANSWER"
@@ -272,13 +272,13 @@ def test_a_vendor_of_old_may_name_the_versions_that_it_speaks():
 
 
 def page(number, cursor, tools, after=None):
-    asked = request(number, version=mcp_wire.MODERN[0], **({"cursor": cursor} if cursor else {}))
+    asked = request(number, version=mcp_transport.MODERN[0], **({"cursor": cursor} if cursor else {}))
     more = {"nextCursor": after} if after else {}
     return answers(asked, tools=[{**TOOL, "name": name} for name in tools], **more)
 
 
 def bad_cursor(number, cursor):
-    asked = request(number, version=mcp_wire.MODERN[0], cursor=cursor)
+    asked = request(number, version=mcp_transport.MODERN[0], cursor=cursor)
     return refuses(asked, 400, {"code": -32602, "message": "Unknown cursor"}, number)
 
 

@@ -100,7 +100,7 @@ class Answer:
     page: Page | None = None
 
 
-class Wire:
+class Transport:
     """One conversation. Numbers of requests start after `used`, and are the same in every run."""
 
     def __init__(self, session: Session, used: int = 1) -> None:
