@@ -11,7 +11,7 @@ from django.shortcuts import resolve_url
 from people.models import Role
 from people.permissions import reason_against
 
-READING = ("GET", "HEAD", "OPTIONS")
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class RoleRequiredMiddleware(LoginRequiredMiddleware):
@@ -48,7 +48,7 @@ def _ask_to_sign_in(request: HttpRequest, answer: HttpResponseBase) -> HttpRespo
 
 def _roles(request: HttpRequest, view_func: Callable[..., Any]) -> dict[str, Role]:
     if request.resolver_match and request.resolver_match.app_name == "admin":
-        return dict.fromkeys((*READING, "POST"), Role.ADMIN)
-    roles = dict.fromkeys(READING, getattr(view_func, "read_role", Role.VIEWER))
+        return dict.fromkeys((*SAFE_METHODS, "POST"), Role.ADMIN)
+    roles = dict.fromkeys(SAFE_METHODS, getattr(view_func, "read_role", Role.VIEWER))
     write_role = getattr(view_func, "write_role", None)
     return {**roles, "POST": write_role} if write_role else roles

@@ -559,7 +559,7 @@ def test_search_finds_every_form(planted):
 
 def believes_everything(monkeypatch) -> None:
     """The product without its check for echoes."""
-    monkeypatch.setattr(secret_echo.Echoes, "holds", lambda self, text: False)
+    monkeypatch.setattr(secret_echo.SecretScanner, "holds", lambda self, text: False)
 
 
 def writes_it_down(monkeypatch) -> None:

@@ -31,6 +31,16 @@ EXCEPTIONS = {
 }
 
 
+# What no name in the code holds, as a whole word of it.
+WORDS_OF_NAMES = {
+    "LONGEST|SHORTEST|LARGEST|DEEPEST|FARTHEST|OLDEST|FEWEST|MOST|PATIENCE": "MAX_, MIN_, ..._SECONDS",
+    "crashpoint": "failpoint",
+    "guise|disguised?|farewell|looking": "another client",
+    "readings?": "run; pass, where one run reads the list again; builder",
+    "lanes?|custody|standing|echoes|remembering|outages|clashes": "the field's own term",
+}
+
+
 @cache
 def documents() -> list[tuple[str, str]]:
     return list(_documents())
@@ -59,6 +69,32 @@ def texts(path: Path) -> Iterator[str]:
 def test_names_in_rest_say_run_for_an_enumeration_run():
     names = re.findall(r'"([a-z_]+)":', api_reference.document().decode())
     assert sorted({name for name in names if {"reading", "readings"} & set(name.split("_"))}) == []
+
+
+@cache
+def names_in_code() -> list[tuple[str, str, list[str]]]:
+    """Every module, class, function, argument and variable, with the words that its name is made of."""
+    found = set()
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        if "migrations" in path.parts:
+            continue
+        named = {path.stem}
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    named.add(name)
+                case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                    named.add(name)
+        found |= {(str(path.relative_to(ROOT)), name) for name in named}
+    part = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+    return [(place, name, part.findall(name)) for place, name in sorted(found)]
+
+
+@pytest.mark.parametrize("word", WORDS_OF_NAMES)
+def test_names_in_code_are_the_terms_of_the_field(word):
+    known = re.compile(word if word.isupper() else f"(?i:{word})")
+    found = [f"{place}: {name}" for place, name, words in names_in_code() if any(map(known.fullmatch, words))]
+    assert found == [], f"in its place: {WORDS_OF_NAMES[word]}"
 
 
 @pytest.mark.parametrize("word", WORDS)

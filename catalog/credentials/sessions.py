@@ -226,7 +226,7 @@ def open_session(
     """
     carrier = _carrier(endpoint)
     bounded = limits or bounds.limits_of(endpoint)
-    return _remembering(endpoint, carrier, _session(endpoint, carrier, exchanges, bounded, reached))
+    return _keeping_memory(endpoint, carrier, _session(endpoint, carrier, exchanges, bounded, reached))
 
 
 def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
@@ -255,7 +255,7 @@ def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: boo
 
 
 @contextmanager
-def _remembering(
+def _keeping_memory(
     endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Session
 ) -> Iterator[Session]:
     with session:

@@ -211,7 +211,7 @@ def check_url(url: str, policy: Policy, *, may_ask: bool = False) -> CheckedUrl:
     port = int(match["port"] or _DEFAULT_PORTS[scheme])
     if not policy.takes_port(port):
         raise _bad_url(f"uses port {port}, which this deployment does not allow")
-    if _second_reading(url) != (host, port):
+    if _parsed_by_urllib(url) != (host, port):
         raise _bad_url("can be read in two ways")
     if not policy.allow and "." not in host.rstrip(".") and ":" not in host:
         raise _bad_url("needs a whole host name with a dot in it, such as api.example.com")
@@ -279,7 +279,7 @@ def _complaint(url: str, *, may_ask: bool) -> str:
     return "" if authority else "names no host"
 
 
-def _second_reading(url: str) -> tuple[str | None, int | None]:
+def _parsed_by_urllib(url: str) -> tuple[str | None, int | None]:
     try:
         parts = urlsplit(url)
         return parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]

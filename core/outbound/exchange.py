@@ -11,7 +11,7 @@ from core.outbound.errors import ProtocolError
 from core.outbound.limits import Budget
 from core.outbound.request import Request
 from core.outbound.response import in_our_words, plain_headers, read_body
-from core.outbound.secret_echo import STRUCK_OUT, Echoes
+from core.outbound.secret_echo import STRUCK_OUT, SecretScanner
 
 MAX_RECORDED_BYTES = 64 * 1024
 GLIMPSE_SECONDS = 2.0
@@ -41,7 +41,7 @@ def recorded(
     response: BaseHTTPResponse | None,
     parts: Sequence[bytes],
     began: float,
-    secrets: Echoes,
+    secrets: SecretScanner,
 ) -> Exchange:
     """`parts` are those of the reply's body, and `began` is on the monotonic clock."""
     replied = plain_headers(response) if response else {}
@@ -57,7 +57,7 @@ def recorded(
     )
 
 
-def _start_of(parts: Sequence[bytes], secrets: Echoes) -> str:
+def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:
     """How a body begins. No secret is in it, none that was escaped and none that a cut went through."""
     content = b""
     for part in parts:

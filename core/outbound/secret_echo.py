@@ -29,7 +29,7 @@ def is_too_short(secret: str) -> bool:
     return len(normal(secret.encode())) < MIN_SECRET_LENGTH
 
 
-class Echoes:
+class SecretScanner:
     """What to look for when `secrets` must not come back."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:

@@ -35,7 +35,7 @@ from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request, RequestMethods
 from core.outbound.response import in_our_words, plain_headers, read_body
-from core.outbound.secret_echo import Echoes
+from core.outbound.secret_echo import SecretScanner
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
 _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
@@ -109,7 +109,7 @@ class Session(RequestMethods):
         self._is_authorized = authorized_for in (None, url.origin)
         self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
         self._query = urlencode(authorization_query, quote_via=quote) if self._is_authorized else ""
-        self._secrets = Echoes(secrets)
+        self._secrets = SecretScanner(secrets)
         self._renewal = renewal if self._is_authorized else None
         self._status = 0
         self._challenge = ""

@@ -22,7 +22,7 @@ from core.outbound.errors import (
     printable,
 )
 from core.outbound.reply import Reply
-from core.outbound.secret_echo import STRUCK_OUT, Echoes
+from core.outbound.secret_echo import STRUCK_OUT, SecretScanner
 
 MAX_TOKEN_LENGTH = 16_000
 MAX_SCOPE_LENGTH = 4_000
@@ -205,7 +205,7 @@ def struck_out(text: str, sent: Collection[Secret]) -> str:
     for secret in sent:
         for form in _spellings(secret.reveal()):
             text = text.replace(form, STRUCK_OUT)
-    return Echoes([secret.reveal() for secret in sent]).struck_out(text)
+    return SecretScanner([secret.reveal() for secret in sent]).struck_out(text)
 
 
 def without(error: ProtocolError, sent: Collection[Secret]) -> ProtocolError:

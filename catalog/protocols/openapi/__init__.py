@@ -36,7 +36,7 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedE
 from core.outbound.reply import Reply
 
 PAGE_SIZE = 100
-USUAL_LARGEST = 32 * 1024 * 1024
+DEFAULT_MAX_BYTES = 32 * 1024 * 1024
 WAY_TO_MORE = (
     "An administrator can raise “Megabytes of one reply” in the endpoint's settings: twice as many allow "
     "twice as many values."
@@ -235,7 +235,7 @@ class OpenApi(Protocol):
 def _parsed(session: Session, reply: Reply) -> Document:
     """Who lets in a larger document lets in more values, too: some have a hundred operations in each MB."""
     try:
-        return openapi_document.parse(reply.body, max(1, session.largest // USUAL_LARGEST))
+        return openapi_document.parse(reply.body, max(1, session.largest // DEFAULT_MAX_BYTES))
     except ProtocolViolationError as error:
         if error.code != "JSON_TOO_MANY":
             raise

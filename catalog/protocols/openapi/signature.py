@@ -67,11 +67,11 @@ _PLAIN = frozenset(
         "additionalProperties",
     ]
 )
-_READING = Annotations(read_only=True, destructive=False, idempotent=True)
+_READ_ONLY = Annotations(read_only=True, destructive=False, idempotent=True)
 _ANNOTATIONS = {
-    "get": _READING,
-    "head": _READING,
-    "options": _READING,
+    "get": _READ_ONLY,
+    "head": _READ_ONLY,
+    "options": _READ_ONLY,
     "put": Annotations(read_only=False, idempotent=True),
     "delete": Annotations(read_only=False, destructive=True, idempotent=True),
     "post": Annotations(read_only=False),

@@ -27,7 +27,7 @@ _LINE_MARK = re.compile(r"(?m)^[ \t]*(?:#{1,6}|>+|[-+\u2022])[ \t]+")
 _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\u00b4", "''''")
 # Single letters with a mark or blanks between them; more between two words than within one.
 _SPACED = re.compile(r"(?<!\w)(?:\w([ .\-_/|])\1{0,3}){4,}\w(?!\w)")
-_DISGUISED = re.compile(r"[a-z][013457@$]{1,3}[a-z]")
+_LEETSPEAK = re.compile(r"[a-z][013457@$]{1,3}[a-z]")
 # Words that something else than blanks holds together, as in a name.
 _CHAINED = re.compile(r"(?<!\w)[a-z]{2,20}(?:[._-]+[a-z]{2,20}){3,12}(?!\w)")
 _CHAINS = str.maketrans("._-", "   ")
@@ -52,7 +52,7 @@ def folded(text: str) -> str:
         text = text.translate(_APOSTROPHES)
     text = " ".join(_SPACED.sub(_joined, text.lower()).split())
     others = [chained.translate(_CHAINS) for chained in _CHAINED.findall(text)]
-    if _DISGUISED.search(text):
+    if _LEETSPEAK.search(text):
         others.append(text.translate(_DIGITS))
     return f" {BOUNDARY} ".join([text, *others])
 
