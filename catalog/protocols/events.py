@@ -42,7 +42,9 @@ def parse(body: bytes) -> Iterator[Event]:
     data: list[bytes] = []
     for number, match in enumerate(_LINE.finditer(body.removeprefix(_BOM))):
         if number >= MAX_LINES or count >= MAX_EVENTS:
-            raise _too_many()
+            limits = f"{MAX_EVENTS:,} events or {MAX_LINES:,} lines"
+            message = f"The reply streams more than {limits}; that is the limit."
+            raise ProtocolViolationError("TOO_MANY_EVENTS", message)
         line = match[1]
         if not line:
             if data:
@@ -63,10 +65,7 @@ def parse(body: bytes) -> Iterator[Event]:
 
 
 def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
-    """For `is_enough` of a session: true once an event that is wanted is there. Reads every event once.
-
-    Also true once there are more than `parse` takes, which will say so.
-    """
+    """For `is_enough` of a session: true once an event that is wanted is there. Reads every event once."""
     seen, start, tail, count = 0, 0, b"", 0
 
     def is_enough(body: bytes) -> bool:
@@ -83,6 +82,7 @@ def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
             count += 1
             if is_wanted(event):
                 return True
+        # `parse` refuses a body with more events, and says why.
         return count > MAX_EVENTS
 
     return is_enough
@@ -93,8 +93,3 @@ def _text(field: bytes) -> str:
         return field.decode()
     except UnicodeDecodeError as exc:
         raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
-
-
-def _too_many() -> ProtocolViolationError:
-    message = f"The reply streams more than {MAX_EVENTS:,} events or {MAX_LINES:,} lines; that is the limit."
-    return ProtocolViolationError("TOO_MANY_EVENTS", message)

@@ -26,20 +26,17 @@ def losses(document: dict[str, Any], written: dict[str, Any]) -> list[str]:
 
 
 def report(document: dict[str, Any], written: dict[str, Any]) -> list[Loss]:
-    """The same with a sentence for each."""
-    return [
-        Loss(path, _sentence(path, before, after))
-        for path, before, after in _differences(document, written, "")
-    ]
-
-
-def _sentence(path: str, before: object, after: object) -> str:
-    name = printable(path.rpartition("/")[2].replace("~1", "/").replace("~0", "~"), 60)
-    if after is _ABSENT:
-        return f"“{name}” is kept in the vendor's document only."
-    if before is _ABSENT:
-        return f"“{name}” is taken to be {_value(after)}; the vendor left it out."
-    return f"“{name}” is read as {_value(after)}; the vendor wrote {_value(before)}."
+    found = []
+    for path, before, after in _differences(document, written, ""):
+        name = printable(path.rpartition("/")[2].replace("~1", "/").replace("~0", "~"), 60)
+        if after is _ABSENT:
+            message = f"“{name}” is kept in the vendor's document only."
+        elif before is _ABSENT:
+            message = f"“{name}” is taken to be {_value(after)}; the vendor left it out."
+        else:
+            message = f"“{name}” is read as {_value(after)}; the vendor wrote {_value(before)}."
+        found.append(Loss(path, message))
+    return found
 
 
 def _value(value: object) -> str:

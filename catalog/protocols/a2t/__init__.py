@@ -145,24 +145,21 @@ class A2T(Protocol):
     def _pages(self, session: Session, path: str, known: KnownPages, *, is_listing: bool) -> Iterator[Page]:
         cursor: str | None = ""
         while cursor is not None:
-            page = self._page(session, path, known, cursor, is_listing)
+            params = {"pageLimit": str(self.values["page_size"])}
+            etag = known.etag(cursor)
+            reply = session.get(
+                path,
+                params=params | ({"pageCursor": cursor} if cursor else {}),
+                headers={"If-None-Match": etag} if etag else None,
+                accept=(200, 304) if etag else (200,),
+            )
+            page = known.recall(cursor, reply) or _page_in(reply, cursor, session.root, is_listing)
             yield page
             cursor = page.next
 
-    def _page(self, session: Session, path: str, known: KnownPages, cursor: str, is_listing: bool) -> Page:
-        params = {"pageLimit": str(self.values["page_size"])} | ({"pageCursor": cursor} if cursor else {})
-        etag = known.etag(cursor)
-        reply = session.get(
-            path,
-            params=params,
-            headers={"If-None-Match": etag} if etag else None,
-            accept=(200, 304) if etag else (200,),
-        )
-        return known.recall(cursor, reply) or _page_in(reply, cursor, session.root, is_listing)
-
 
 def _tools(session: Session) -> str:
-    """The drafts let people enter the address of the list, whose other calls then lie below it."""
+    # The drafts let people enter the address of the list, whose other calls then lie below it.
     return "" if urlsplit(session.root).path.rstrip("/").endswith("/tools") else "/tools"
 
 
@@ -177,16 +174,21 @@ def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
     items, rejected = [], []
     for number, entry in enumerate(paging.counted(listed), start=1):
         try:
-            if is_suspect:
-                _refuse_unstorable(entry)
+            if is_suspect and (problem := strict_json.unstorable(entry)):
+                raise UnreadableItemError(problem[0], f"The item holds {problem[1]}.")
             items.append(_identified(entry, is_listing=is_listing))
         except UnreadableItemError as error:
             rejected.append(Rejected(_called(entry, number), error.code, error.reason))
+    if after in (None, ""):
+        after = None
+    else:
+        named = paging.cursor(after, "paging.next")
+        after = paging.cursor_of_url(named, "pageCursor", root, "paging.next")
     etag = reply.headers.get("etag", "")
     return Page(
         items=items,
         rejected=rejected,
-        next=_next_cursor(after, root),
+        next=after,
         notes=notes,
         cursor=cursor,
         etag=etag if _ETAG.fullmatch(etag) else "",
@@ -209,12 +211,6 @@ def _listed(document: object) -> tuple[list[Any], object, list[Note]]:
     return document["items"], after.get("next"), []
 
 
-def _next_cursor(value: object, root: str) -> str | None:
-    if value is None or value == "":
-        return None
-    return paging.cursor_of_url(paging.cursor(value, "paging.next"), "pageCursor", root, "paging.next")
-
-
 def _of_one_tool(page: Page, tool_id: str) -> Page:
     """Versions that a vendor lists under a tool, without those that are another tool's."""
     strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
@@ -231,7 +227,7 @@ def _of_one_tool(page: Page, tool_id: str) -> Page:
 
 
 def _identified(document: object, *, is_listing: bool) -> Item:
-    """Runs for every tool of every page that has changed, so it looks at nothing that it does not need."""
+    # This runs for every tool of every page that has changed, so it looks at nothing that it does not need.
     if not isinstance(document, dict):
         raise members.wrong("item", document, "an object")
     tool_id = _tool_id(document)
@@ -250,18 +246,14 @@ def _identified(document: object, *, is_listing: bool) -> Item:
 def _tool_id(document: dict[str, Any]) -> str:
     tool_id = document.get("toolId")
     if "toolID" in document or "tool_id" in document:
-        tool_id = _id_by_any_name(document)
+        try:
+            tool_id = document.get(members.alias(document, a2t_signature.TOOL_ID_NAMES) or "toolId")
+        except UnreadableItemError as error:
+            raise UnreadableItemError("BAD_TOOL_ID", error.reason) from error
     if isinstance(tool_id, str) and _TOOL_ID.fullmatch(tool_id):
         return tool_id
     wanted = f"text of 1 to {MAX_TOOL_ID_LENGTH} characters without / ? # and control characters"
     raise members.wrong("toolId", tool_id, wanted, code="BAD_TOOL_ID")
-
-
-def _id_by_any_name(document: dict[str, Any]) -> object:
-    try:
-        return document.get(members.alias(document, a2t_signature.TOOL_ID_NAMES) or "toolId")
-    except UnreadableItemError as error:
-        raise UnreadableItemError("BAD_TOOL_ID", error.reason) from error
 
 
 def _version(document: dict[str, Any]) -> int:
@@ -274,21 +266,14 @@ def _version(document: dict[str, Any]) -> int:
 
 
 def _called(document: object, number: int) -> str:
-    """The id of a refused item, so that a tool that we know is not taken for gone."""
+    # The id of a refused item, so that a tool that we know is not taken for gone.
     try:
         return _tool_id(document) if isinstance(document, dict) else f"#{number}"
     except UnreadableItemError:
         return f"#{number}"
 
 
-def _refuse_unstorable(entry: object) -> None:
-    if problem := strict_json.unstorable(entry):
-        code, reason = problem
-        raise UnreadableItemError(code, f"The item holds {reason}.")
-
-
 def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
-    """What is outside the drafts and was taken all the same."""
     tool = f"“{printable(signature.name, 60)}”"
     if not UUID.fullmatch(_tool_id(document)):
         yield "NOT_A_UUID", f"The id of {tool} is not a UUID."

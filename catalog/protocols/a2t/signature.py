@@ -84,7 +84,8 @@ def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Paramete
 
 
 def _plain(raw: object, *, is_input: bool) -> Parameter | None:
-    """What most are, in one look, as this runs for every parameter of every new tool. None: look closer."""
+    """What most parameters are, in one look; None: look closer."""
+    # This runs for every parameter of every new tool, so it calls no functions.
     if not isinstance(raw, dict) or not raw.keys() <= (_PLAIN_INPUT if is_input else _PLAIN_OUTPUT):
         return None
     key, name, kind, description = raw.get("id"), raw.get("name"), raw.get("type"), raw.get("description")
@@ -109,11 +110,17 @@ def _parameter(raw: object, where: str, *, is_input: bool) -> Parameter:
     where += "."
     name = members.name(raw, "name", where)
     kind, unsupported = _type(raw, where, is_input=is_input)
+    key = raw.get("id")
+    if type(key) is not int:
+        key = name if key is None else members.name(raw, "id", where)
+    required = raw.get("required")
+    if is_input and required is not None and not isinstance(required, bool):
+        raise members.wrong(f"{where}required", required, "true or false")
     return Parameter(
-        id=_parameter_id(raw, where) or name,
+        id=str(key),
         name=name,
         type=kind,
-        required=is_input and _is_required(raw, where),
+        required=is_input and required is not False,
         description=members.text(raw, "description", where),
         unsupported_type=unsupported,
         **_limits(raw, where, kind, is_input=is_input),
@@ -126,22 +133,19 @@ def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: b
         raise members.wrong(f"{where}allowed-values", None, "there for an enum, and not empty")
     maximum = members.number(raw, "max", where, whole=kind == "int")
     is_defaulted = is_input and kind == "int" and maximum is None
+    minimum = members.number(raw, "min", where, whole=kind == "int")
+    member = members.alias(raw, _MAX_LENGTH, where)
+    length = members.number(raw, member, where, whole=True) if member else None
+    if length is not None and length < 0:
+        raise members.wrong(f"{where}{member}", length, "0 or more")
     return {
         "allowed_values": allowed,
-        "min": members.number(raw, "min", where, whole=kind == "int"),
+        "min": minimum,
         "max": MAX_BY_DEFAULT if is_defaulted else maximum,
         "max_defaulted": is_defaulted,
-        "max_length": _max_length(raw, where),
+        "max_length": None if length is None else int(length),
         "rest": _rest(raw, _INPUT if is_input else _OUTPUT),
     }
-
-
-def _parameter_id(raw: dict[str, Any], where: str) -> str:
-    """Numbers are taken as their text. "" when there is none."""
-    value = raw.get("id")
-    if value is None:
-        return ""
-    return str(value) if type(value) is int else members.name(raw, "id", where)
 
 
 def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[ParameterType, str]:
@@ -157,49 +161,30 @@ def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[Parameter
     return ("json", word) if kind is None or (kind == "json" and is_input) else (kind, "")
 
 
-def _is_required(raw: dict[str, Any], where: str) -> bool:
-    required = raw.get("required")
-    if required is not None and not isinstance(required, bool):
-        raise members.wrong(f"{where}required", required, "true or false")
-    return required is not False
-
-
-def _max_length(raw: dict[str, Any], where: str) -> int | None:
-    member = members.alias(raw, _MAX_LENGTH, where)
-    length = members.number(raw, member, where, whole=True) if member else None
-    if length is not None and length < 0:
-        raise members.wrong(f"{where}{member}", length, "0 or more")
-    return None if length is None else int(length)
-
-
 def _allowed_values(raw: dict[str, Any], where: str) -> tuple[AllowedValue, ...]:
     member = members.alias(raw, _ALLOWED_VALUES, where)
     if member is None:
         return ()
     value = raw[member]
     if isinstance(value, dict):
-        value = _unwrapped(value)
+        # The drafts' figure is an array in an object, which no JSON can be; these are two ways to read it.
+        only = next(iter(value.values()), None)
+        if len(value) == 1 and isinstance(only, list):
+            value = only
+        else:
+            value = [{"name": name, "description": text} for name, text in value.items()]
     if not isinstance(value, list):
         raise members.wrong(f"{where}{member}", value, "an array")
-    found = tuple(_allowed_value(entry, f"{where}{member}[{n}]") for n, entry in enumerate(value))
+    found = []
+    for number, entry in enumerate(value):
+        place = f"{where}{member}[{number}]"
+        said = {"name": entry} if isinstance(entry, str) else entry
+        if not isinstance(said, dict):
+            raise members.wrong(place, said, "an object or text")
+        name = members.name(said, "name", f"{place}.")
+        found.append(AllowedValue(name, members.text(said, "description", f"{place}.")))
     members.unique([allowed.name for allowed in found], f"{where}{member}")
-    return found
-
-
-def _unwrapped(value: dict[str, Any]) -> list[Any]:
-    """The drafts' figure is an array in an object, which no JSON can be; these are two ways to read it."""
-    only = next(iter(value.values()), None)
-    if len(value) == 1 and isinstance(only, list):
-        return only
-    return [{"name": name, "description": text} for name, text in value.items()]
-
-
-def _allowed_value(raw: object, where: str) -> AllowedValue:
-    if isinstance(raw, str):
-        raw = {"name": raw}
-    if not isinstance(raw, dict):
-        raise members.wrong(where, raw, "an object or text")
-    return AllowedValue(members.name(raw, "name", f"{where}."), members.text(raw, "description", f"{where}."))
+    return tuple(found)
 
 
 def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
@@ -219,7 +204,7 @@ def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
 
 
 def standard_form(document: dict[str, Any], tool_id: str, label: str) -> dict[str, Any]:
-    """Parameters are known by their ids, so their order says nothing, nor does that of the tags."""
+    # Parameters are known by their ids, so their order says nothing, nor does that of the tags.
     written = write(read(document), tool_id.lower() if UUID.fullmatch(tool_id) else tool_id, label)
     for member in ("input_parameters", "output_parameters"):
         written[member] = sorted(written[member], key=lambda parameter: parameter["id"])
@@ -232,7 +217,10 @@ def standard_form(document: dict[str, Any], tool_id: str, label: str) -> dict[st
 
 
 def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any]:
-    allowed = [_written_value(value) for value in parameter.allowed_values]
+    allowed = [
+        {"name": value.name} | ({"description": value.description} if value.description else {})
+        for value in parameter.allowed_values
+    ]
     said: dict[str, Any] = {
         "id": parameter.id,
         "name": parameter.name,
@@ -245,7 +233,3 @@ def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any
         "max-length": parameter.max_length,
     }
     return {member: value for member, value in said.items() if value is not None} | (parameter.rest or {})
-
-
-def _written_value(value: AllowedValue) -> dict[str, str]:
-    return {"name": value.name} | ({"description": value.description} if value.description else {})

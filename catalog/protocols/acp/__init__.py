@@ -109,11 +109,8 @@ class ACP(Protocol):
     )
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        """An unchanged search says nothing about the descriptors, so no page is recalled.
-
-        A page that brings no agent that was not there before ends its search, and is not shown unless
-        it is the last.
-        """
+        # An unchanged search says nothing about the descriptors, so no page is recalled. A page that brings
+        # no agent that was not there before ends its search, and is not shown unless it is the last.
         manifest = acp_manifest.read(session, str(self.values["manifest_url"]))
         notes = manifest.notes
         queries: list[dict[str, str]] = [{}]
@@ -125,14 +122,14 @@ class ACP(Protocol):
             if found is None:
                 queries = self._by_name(queries, manifest)
                 continue
-            fresh = _ids(found) - seen
+            fresh = {name for name in _distinct(found) if not name.startswith("#")} - seen
             if fresh and len(found) >= min(int(self.values["page_size"]), DEFAULT_PAGE):
                 offset += len(found) if len(found) <= int(self.values["page_size"]) else len(_distinct(found))
             else:
                 queries, offset = queries[1:], 0
                 if queries and not fresh:
                     continue
-            after = _cursor(queries[0], offset) if queries else None
+            after = urlencode({**queries[0], "offset": offset}) if queries else None
             yield _page(session, found if fresh or not seen else [], cursor, after, notes, outage)
             seen |= fresh
             cursor, notes = after or "", ()
@@ -220,10 +217,6 @@ class ACP(Protocol):
         return acp_runs.resume(session, signature, state, answers)
 
 
-def _cursor(query: Mapping[str, str], offset: int) -> str:
-    return urlencode({**query, "offset": offset})
-
-
 def _page(
     session: Session,
     entries: Sequence[Any],
@@ -250,7 +243,7 @@ def _page(
 
 
 def _distinct(found: Sequence[Any]) -> set[str]:
-    """What a page is long that holds more than was asked for: an agent twice is one step on."""
+    # A page that holds more than was asked for is as long as this: an agent twice is one step on.
     return {_called(entry, number) for number, entry in enumerate(found)}
 
 
@@ -259,10 +252,6 @@ def _storable(entry: Any) -> Any:
     if strict_json.unstorable(entry) is None:
         return entry
     return {"agent_id": entry.get("agent_id")} if isinstance(entry, dict) else None
-
-
-def _ids(entries: Sequence[Any]) -> set[str]:
-    return {name for name in _distinct(entries) if not name.startswith("#")}
 
 
 def _called(entry: object, number: int) -> str:
@@ -296,13 +285,9 @@ def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) ->
     content = members.content(document, "descriptor")
     numbers = _SEMVER.fullmatch(label)
     key = tuple(map(int, numbers.groups())) if numbers else ()
-    return Item(agent_id, label, key, hashlib.sha256(content).hexdigest(), document, _odd_id(agent_id))
-
-
-def _odd_id(agent_id: str) -> tuple[Note, ...]:
-    if UUID.fullmatch(agent_id):
-        return ()
-    return (Note("NOT_A_UUID", f"The id {printable(agent_id, 60)} is not a UUID."),)
+    odd = Note("NOT_A_UUID", f"The id {printable(agent_id, 60)} is not a UUID.")
+    notes = () if UUID.fullmatch(agent_id) else (odd,)
+    return Item(agent_id, label, key, hashlib.sha256(content).hexdigest(), document, notes)
 
 
 def _object(raw: Mapping[str, Any], member: str, where: str = "") -> dict[str, Any]:
@@ -338,13 +323,13 @@ def _signature(document: dict[str, Any]) -> Signature:
 
 
 def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
-    """A null for the properties, with them beside it, is in the protocol's own examples. It is unknown
-    what it means, so that such a schema is one parameter that stands for the whole."""
     schema = specs.get(member)
     if schema is None:
         return _NO_SHAPE
     clean = _clean(schema, f"specs.{member}")
     if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
+        # The protocol's own examples have a null for the properties, with them beside it. It is unknown what
+        # that means, so such a schema is one parameter that stands for the whole.
         whole = Parameter(
             id=member, name=member, type="json", required=True, description="", schema=clean, is_whole=True
         )
@@ -417,25 +402,21 @@ def _document(signature: Signature, label: str) -> dict[str, Any]:
     metadata, specs = rest.get("metadata", {}), rest.get("specs", {})
     ref: dict[str, Any] = {"name": signature.name, **({"version": label} if label else {})}
     described = {"description": signature.description} if signature.description else {}
+    inputs, config = _own_inputs(signature), _config(signature)
+    written: dict[str, Any] = {}
+    if _is_whole(inputs):
+        written["input"] = json_schema.write_parameter(inputs[0])
+    elif inputs or signature.schema_rest is not None:
+        written["input"] = json_schema.write(inputs, signature.schema_rest)
+    if signature.outputs or signature.outputs_rest is not None:
+        written["output"] = json_schema.write(signature.outputs, signature.outputs_rest)
+    if config:
+        written["config"] = config.schema
     return {
         **rest,
         "metadata": {**described, **metadata, "ref": ref | metadata.get("ref", {})},
-        "specs": {**_written_specs(signature), **specs},
+        "specs": {**written, **specs},
     }
-
-
-def _written_specs(signature: Signature) -> dict[str, Any]:
-    inputs, config = _own_inputs(signature), _config(signature)
-    specs: dict[str, Any] = {}
-    if _is_whole(inputs):
-        specs["input"] = json_schema.write_parameter(inputs[0])
-    elif inputs or signature.schema_rest is not None:
-        specs["input"] = json_schema.write(inputs, signature.schema_rest)
-    if signature.outputs or signature.outputs_rest is not None:
-        specs["output"] = json_schema.write(signature.outputs, signature.outputs_rest)
-    if config:
-        specs["config"] = config.schema
-    return specs
 
 
 def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def read(session: Session, url: str) -> Manifest:
         return Manifest(notes=[Note("MANIFEST_FAILED", message)])
     if not isinstance(document, dict):
         return Manifest(notes=[Note("MANIFEST_FAILED", "The manifest is not a JSON object.")])
-    return Manifest(_name(document), list(_credentials(document)))
+    name = _object(document, "metadata", "ref").get("name") or document.get("name")
+    return Manifest(name if isinstance(name, str) else "", list(_credentials(document)))
 
 
 def _object(raw: Mapping[str, Any], *path: str) -> dict[str, Any]:
@@ -47,13 +48,15 @@ def _object(raw: Mapping[str, Any], *path: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _name(document: Mapping[str, Any]) -> str:
-    name = _object(document, "metadata", "ref").get("name") or document.get("name")
-    return name if isinstance(name, str) else ""
-
-
 def _credentials(document: Mapping[str, Any]) -> Iterator[Note]:
-    for deployment in _deployments(document):
+    extensions = document.get("extensions")
+    deployments = [_object(document, "deployment")]
+    deployments += [
+        _object(extension, "data", "deployment")
+        for extension in (extensions[:MAX_EXTENSIONS] if isinstance(extensions, list) else ())
+        if isinstance(extension, dict) and str(extension.get("name", "")).endswith(EXTENSION)
+    ]
+    for deployment in deployments:
         options = deployment.get("deployment_options")
         for option in options[:MAX_OPTIONS] if isinstance(options, list) else ():
             if isinstance(option, dict) and option.get("type") == "remote_service":
@@ -61,16 +64,7 @@ def _credentials(document: Mapping[str, Any]) -> Iterator[Note]:
                 yield Note("CREDENTIAL_WANTED", f"The manifest says that calls need {_in_words(scheme)}.")
 
 
-def _deployments(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    yield _object(document, "deployment")
-    extensions = document.get("extensions")
-    for extension in extensions[:MAX_EXTENSIONS] if isinstance(extensions, list) else ():
-        if isinstance(extension, dict) and str(extension.get("name", "")).endswith(EXTENSION):
-            yield _object(extension, "data", "deployment")
-
-
 def _in_words(scheme: Mapping[str, Any]) -> str:
-    """A security scheme as OpenAPI has them."""
     kind, word = scheme.get("type"), str(scheme.get("scheme", "")).lower()
     match kind:
         case "apiKey":

@@ -63,7 +63,9 @@ def resume(
         return outcomes.failed("invalid_arguments", "ARGUMENTS", message, fields={name: "is required"})
     answer = answers[name]
     if answer is None:
-        return _declined(session, run_id)
+        with suppress(ProtocolError):
+            _cancel(session, run_id)
+        return outcomes.failed("refused", "DECLINED", "The question was declined, and the run was ended.")
     if state.get("typed") and isinstance(answer, dict):
         answer = {"interrupt_type": name, **answer}
     path = f"/runs/{quote(run_id, safe='')}"
@@ -77,12 +79,6 @@ def resume(
         return _given_up(session, error, run_id=run_id) if error.code in _TOO_SLOW else outcomes.after(error)
     except ProtocolError as error:
         return outcomes.after(error)
-
-
-def _declined(session: Session, run_id: str) -> Outcome:
-    with suppress(ProtocolError):
-        _cancel(session, run_id)
-    return outcomes.failed("refused", "DECLINED", "The question was declined, and the run was ended.")
 
 
 def _outcome(session: Session, signature: Signature, reply: Reply, mark: str, run_id: str = "") -> Outcome:
@@ -107,7 +103,11 @@ def _of_output(signature: Signature, output: Mapping[str, Any], run_id: object) 
         case "interrupt":
             return _interrupted(signature, output.get("interrupt"), output.get("run_id") or run_id)
         case "error":
-            return _failed(output)
+            said = printable(_text(output.get("description")), outcomes.MAX_EXPLANATION_LENGTH)
+            code = output.get("errcode")
+            numbered = f" ({code})" if isinstance(code, int) else ""
+            message = f"The agent failed{numbered}{f': {said}' if said else '.'}"
+            return outcomes.failed("tool_error", "RUN_FAILED", message)
         case "result":
             return outcomes.ok(_outputs(output, signature), signature)
     raise ProtocolViolationError("SHAPE", "Its output is neither a result, nor an interrupt, nor an error.")
@@ -131,14 +131,6 @@ def _outputs(output: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
     return found if messages is None else {"messages": messages} | found
 
 
-def _failed(output: Mapping[str, Any]) -> Outcome:
-    said = printable(_text(output.get("description")), outcomes.MAX_EXPLANATION_LENGTH)
-    code = output.get("errcode")
-    numbered = f" ({code})" if isinstance(code, int) else ""
-    message = f"The agent failed{numbered}{f': {said}' if said else '.'}"
-    return outcomes.failed("tool_error", "RUN_FAILED", message)
-
-
 def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical(value).decode() if value is not None else ""
 
@@ -146,7 +138,11 @@ def _text(value: object) -> str:
 def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Outcome:
     name, payload, is_typed = _asked(interrupt, declared(signature))
     schema = declared(signature).get(name, {}).get("resume_payload")
-    ask = Ask(name, _question(payload), schema if isinstance(schema, dict) else {})
+    texts = [payload.get(member) for member in _QUESTIONS] if isinstance(payload, dict) else [payload]
+    said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    question = said or _text(payload) or "The agent asks for input."
+    shown = printable(question, outcomes.MAX_EXPLANATION_LENGTH)
+    ask = Ask(name, shown, schema if isinstance(schema, dict) else {})
     if not isinstance(run_id, str) or not 0 < len(run_id) <= MAX_ID_LENGTH:
         message = "The agent asks for input, and does not say which run to continue."
         return replace(outcomes.failed("needs_input", "INTERRUPT", message), asks=[ask])
@@ -156,7 +152,6 @@ def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Out
 
 
 def declared(signature: Signature) -> dict[str, dict[str, Any]]:
-    """What the descriptor says about each kind of interrupt."""
     listed = ((signature.rest or {}).get("specs") or {}).get("interrupts")
     readable = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     return {each["interrupt_type"]: each for each in readable if isinstance(each.get("interrupt_type"), str)}
@@ -180,12 +175,6 @@ def _asked(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object,
     return only, interrupt, False
 
 
-def _question(payload: object) -> str:
-    texts = [payload.get(member) for member in _QUESTIONS] if isinstance(payload, dict) else [payload]
-    said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
-    return printable(said or _text(payload) or "The agent asks for input.", outcomes.MAX_EXPLANATION_LENGTH)
-
-
 def _refused_start(session: Session, reply: Reply, body: Mapping[str, Any]) -> Outcome:
     path = f"/agents/{quote(str(body['agent_id']), safe='')}/descriptor"
     return _refused(reply, partial(session.get, path))
@@ -200,7 +189,7 @@ def _refused(reply: Reply, look_up: Callable[[], object] | None = None) -> Outco
 
 
 def _given_up(session: Session, error: UnavailableError, *, mark: str = "", run_id: str = "") -> Outcome:
-    """The wait is over and the agent may still be at work, so it is told to stop."""
+    # The wait is over and the agent may still be at work, so it is told to stop.
     stopped = "The run was cancelled."
     try:
         _cancel(session, run_id or _find(session, mark))
@@ -230,7 +219,6 @@ def _streams(signature: Signature) -> bool:
 
 
 def _streamed(session: Session, signature: Signature, body: Mapping[str, Any]) -> Outcome:
-    """Each update replaces the one before, so that the last one is the result."""
     reply = session.post(
         "/runs/stream",
         json=body,
@@ -240,6 +228,7 @@ def _streamed(session: Session, signature: Signature, body: Mapping[str, Any]) -
     )
     if reply.status != 200:
         return _refused_start(session, reply, body)
+    # Each update replaces the one before, so that the last one is the result.
     updates = [update for event in events.parse(reply.body) if (update := _update(event))]
     last = next((update for update in reversed(updates) if _kind(update)), None)
     if last is None:

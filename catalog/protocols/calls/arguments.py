@@ -16,6 +16,8 @@ _FORMS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 # With these, an object schema may take names that it does not list.
 _OPENING = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "$ref")
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
+UNKNOWN = "is not an input of this tool"
 # What is wrong with the inputs together goes by this name.
 TOGETHER = ""
 TOO_LARGE = "is too large or too deeply nested to be sent"
@@ -28,7 +30,12 @@ def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, st
     None is not given, except where an input takes null.
     """
     sent = given(signature, arguments)
-    found = _unknown(signature, sent)
+    rest = signature.schema_rest or {}
+    takes_others = any(rest.get(keyword, False) is not False for keyword in _CLOSING) or any(
+        keyword in rest for keyword in _OPENING
+    )
+    known = {parameter.name for parameter in signature.inputs}
+    found = {} if takes_others else {name: UNKNOWN for name in sent if name not in known}
     for parameter in signature.inputs:
         if parameter.name not in sent:
             why = "is required" if parameter.required else ""
@@ -70,17 +77,7 @@ def _schema(signature: Signature) -> Any:
     return json_schema.write(signature.inputs, signature.schema_rest)
 
 
-def _unknown(signature: Signature, sent: Mapping[str, Any]) -> dict[str, str]:
-    rest = signature.schema_rest or {}
-    closing = ("additionalProperties", "unevaluatedProperties")
-    if any(rest.get(keyword, False) is not False for keyword in closing) or any(k in rest for k in _OPENING):
-        return {}
-    known = {parameter.name for parameter in signature.inputs}
-    return {name: "is not an input of this tool" for name in sent if name not in known}
-
-
 def _by_schema(signature: Signature, sent: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, str]:
-    """What the vendor's whole schema has against the arguments, where nothing was found before."""
     if not _has_schema(signature):
         return {}
     if validation.is_too_large(dict(sent)):
@@ -107,7 +104,7 @@ def _about(path: Sequence[str | int], why: str) -> tuple[str, str]:
     name = str(path[0])
     if len(path) > 1:
         return name, f"{error_messages.place(path)} {why}"
-    return name, "is not an input of this tool" if why == error_messages.UNKNOWN else why
+    return name, UNKNOWN if why == error_messages.UNKNOWN else why
 
 
 def _takes_null(schema: Any) -> bool:
@@ -140,10 +137,8 @@ def _problem(parameter: Parameter, value: object) -> str:
         return f"must be one of {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
     if isinstance(value, str) and parameter.max_length is not None and len(value) > parameter.max_length:
         return f"must not be longer than {parameter.max_length} characters"
-    return _out_of_bounds(parameter, value) if isinstance(value, int | float) else ""
-
-
-def _out_of_bounds(parameter: Parameter, value: float) -> str:
+    if not isinstance(value, int | float):
+        return ""
     if parameter.min is not None and value < parameter.min:
         return f"must be at least {parameter.min}"
     if parameter.max is not None and value > parameter.max:

@@ -8,7 +8,7 @@ from typing import Any
 from catalog.protocols import members
 from catalog.protocols.base import Note, Outcome, OutcomeKind
 from catalog.protocols.calls.arguments import problems
-from catalog.protocols.signature import Parameter, Signature
+from catalog.protocols.signature import Signature
 from core import strict_json
 from core.outbound.errors import (
     ProtocolError,
@@ -74,7 +74,7 @@ def after(error: ProtocolError) -> Outcome:
 
 
 def with_wait(outcome: Outcome, reply: Reply) -> Outcome:
-    """A vendor that says when to come back says that the same call may be sent then."""
+    # A vendor that says when to come back says that the same call may be sent then.
     asked = retry_after(reply.headers.get("retry-after", ""))
     return outcome if asked is None else replace(outcome, retry_after=min(asked, DAY), can_retry=True)
 
@@ -87,10 +87,21 @@ def complaint(
     A 404 is as likely about what the tool was asked for as about the tool. `look_up` asks for the tool
     itself, where a protocol can, and raises RefusedError `NOT_FOUND` if the vendor has none such.
     """
-    outcome = _complaint(reply)
+    why, fields = explanation(reply)
+    said = f": {why}" if why else "."
+    match reply.status:
+        case 400 | 422:
+            message = f"The vendor refused the inputs ({reply.status}){said}"
+            outcome = failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
+        case 403:
+            outcome = failed("refused", "FORBIDDEN", f"Our credential may not run this tool (403){said}")
+        case _:
+            outcome = failed("tool_error", f"HTTP_{reply.status}", f"The tool answered {reply.status}{said}")
     if reply.status in (404, 410) and look_up and _is_gone(look_up):
-        why = outcome.error["message"] if outcome.error else ""
-        outcome = failed("refused", "NOT_FOUND", f"The vendor has no such tool or version any more. {why}")
+        answered = outcome.error["message"] if outcome.error else ""
+        outcome = failed(
+            "refused", "NOT_FOUND", f"The vendor has no such tool or version any more. {answered}"
+        )
     if keeps_body:
         outcome = replace(outcome, outputs=_body(reply))
     return with_wait(outcome, reply)
@@ -113,18 +124,6 @@ def _body(reply: Reply) -> dict[str, Any]:
     return {"body": reply.body.decode(errors="replace")} if is_text and reply.body.strip() else {}
 
 
-def _complaint(reply: Reply) -> Outcome:
-    why, fields = explanation(reply)
-    said = f": {why}" if why else "."
-    match reply.status:
-        case 400 | 422:
-            message = f"The vendor refused the inputs ({reply.status}){said}"
-            return failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
-        case 403:
-            return failed("refused", "FORBIDDEN", f"Our credential may not run this tool (403){said}")
-    return failed("tool_error", f"HTTP_{reply.status}", f"The tool answered {reply.status}{said}")
-
-
 def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
     """What the vendor says about its refusal, and what it says about each input.
 
@@ -136,9 +135,12 @@ def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
         document = strict_json.require_json(reply)
     if isinstance(document, dict) and isinstance(document.get("error"), dict):
         document = document["error"]
-    if isinstance(document, str) or document is None:
-        text = _plain_text(reply) if document is None else document
-        return printable(text, MAX_EXPLANATION_LENGTH), {}
+    if document is None:
+        kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        text = reply.body[:MAX_EXPLANATION_LENGTH].decode(errors="replace").strip()
+        document = text if kind == "text/plain" and not text.startswith(("<", "{", "[")) else ""
+    if isinstance(document, str):
+        return printable(document, MAX_EXPLANATION_LENGTH), {}
     if not isinstance(document, dict):
         return "", {}
     texts = [document.get(member) for member in ("message", "detail", "title", "error")]
@@ -146,12 +148,6 @@ def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
     text = next((text for text in texts if isinstance(text, str)), "")
     text = text or "; ".join(f"{name}: {why}" for name, why in fields.items())
     return printable(text, MAX_EXPLANATION_LENGTH), fields
-
-
-def _plain_text(reply: Reply) -> str:
-    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-    text = reply.body[:MAX_EXPLANATION_LENGTH].decode(errors="replace").strip()
-    return text if kind == "text/plain" and not text.startswith(("<", "{", "[")) else ""
 
 
 def _faults(raw: object) -> Iterator[tuple[str, str]]:
@@ -168,29 +164,24 @@ def _faults(raw: object) -> Iterator[tuple[str, str]]:
 def ok(outputs: Mapping[str, Any], signature: Signature, notes: Sequence[Note] = ()) -> Outcome:
     """The outputs as they came, with notes on what differs from the signature: vendors may add outputs."""
     declared = {output.name: output for output in signature.outputs}
-    odd = [note for name, value in outputs.items() for note in _odd_value(name, value, declared.get(name))]
-    missing = [
+    found = [*notes]
+    parsed: dict[str, Any] = {}
+    for name, value in outputs.items():
+        if name not in declared:
+            found.append(Note("UNKNOWN_OUTPUT", f"The output “{printable(name)}” is not in the signature."))
+            continue
+        kind = declared[name].type
+        expected = _TYPES.get(kind)
+        if expected is not None and value is not None and type(value) not in expected:
+            reason = f"The output “{printable(name)}” is {members.shown(value)}, not of type {kind}."
+            found.append(Note("VALUE_TYPE", reason))
+        if kind == "json" and isinstance(value, str):
+            # A text often holds JSON.
+            with suppress(ProtocolViolationError):
+                parsed[name] = strict_json.loads(value.encode(errors="surrogatepass"))
+    found += [
         Note("MISSING_OUTPUT", f"The output “{printable(name)}” is missing, and the signature promises it.")
         for name, output in declared.items()
         if output.required and name not in outputs
     ]
-    texts = [name for name in outputs if name in declared and declared[name].type == "json"]
-    parsed = {name: value for name in texts for value in _parsed(outputs[name])}
-    return Outcome("ok", outputs=outputs, parsed=parsed, notes=[*notes, *odd, *missing])
-
-
-def _odd_value(name: str, value: object, declared: Parameter | None) -> Iterator[Note]:
-    if declared is None:
-        yield Note("UNKNOWN_OUTPUT", f"The output “{printable(name)}” is not in the signature.")
-        return
-    expected = _TYPES.get(declared.type)
-    if expected is not None and value is not None and type(value) not in expected:
-        reason = f"The output “{printable(name)}” is {members.shown(value)}, not of type {declared.type}."
-        yield Note("VALUE_TYPE", reason)
-
-
-def _parsed(value: object) -> Iterator[Any]:
-    """What a text that holds JSON says; nothing for any other value."""
-    if isinstance(value, str):
-        with suppress(ProtocolViolationError):
-            yield strict_json.loads(value.encode(errors="surrogatepass"))
+    return Outcome("ok", outputs=outputs, parsed=parsed, notes=found)

@@ -57,20 +57,17 @@ class _Count:
         if key in self._open or self._steps > MAX_STEPS:
             raise TooComplexError
         self._open.add(key)
-        meeting = self._counted(schema, depth)
-        self._open.remove(key)
-        if max(meeting) > MAX_MEETING:
-            raise TooComplexError
-        self._known[key] = meeting
-        return meeting
-
-    def _counted(self, schema: dict[str, Any], depth: int) -> Meeting:
         below = (self._at_member(schema, depth - 1), self._at_entry(schema, depth - 1)) if depth else (0, 0)
         counts = [(1, *below), *(self._of(each, depth) for each in self._in_place(schema))]
         # To know what is left over, everything in place is judged again.
         times = 3 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         here, member, entry = (times * sum(count) for count in zip(*counts, strict=True))
-        return here, member, entry
+        meeting = here, member, entry
+        self._open.remove(key)
+        if max(meeting) > MAX_MEETING:
+            raise TooComplexError
+        self._known[key] = meeting
+        return meeting
 
     def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
         yield from (schema[keyword] for keyword in subschemas.IN_PLACE if keyword in schema)
@@ -80,16 +77,14 @@ class _Count:
             yield from _named(schema.get(keyword))
         for keyword in subschemas.REFERENCES:
             if isinstance(schema.get(keyword), str):
-                yield self._referred(schema[keyword])
-
-    def _referred(self, reference: str) -> Any:
-        try:
-            return subschemas.pointed(self._document, reference)
-        except LookupError as exc:
-            raise TooComplexError from exc
+                try:
+                    target = subschemas.pointed(self._document, schema[keyword])
+                except LookupError as exc:
+                    raise TooComplexError from exc
+                yield target
 
     def _at_member(self, schema: dict[str, Any], depth: int) -> int:
-        """Of the properties one at most meets a member, or what is said of all others."""
+        # Of the properties one at most meets a member, or what is said of all others.
         either = [*_named(schema.get("properties")), *(schema.get(keyword) for keyword in _MEMBERS)]
         also = _named(schema.get("patternProperties"))
         return self._largest(either, depth) + sum(self.most(each, depth) for each in also)

@@ -69,19 +69,15 @@ def sentence(error: jsonschema_rs.ValidationError) -> str:
 
 
 def needs(forms: Iterable[Sequence[str]]) -> str:
-    """What is missing where any one of several forms would do."""
+    """What is missing where a value has to fit one of several forms; each form lists the names it lacks."""
     ways = dict.fromkeys(" and ".join(printable(name, 60) for name in names) for names in forms)
     return f"lacks {' or '.join(ways)}"
 
 
 def types(names: Iterable[str]) -> str:
-    """Null is left out where there is another way, because people leave a value out instead."""
+    # Null is left out where there is another way, because people leave a value out instead.
     named = set(names)
     return " or ".join([word for name, word in TYPES.items() if name in named - {"null"}] or [TYPES["null"]])
-
-
-def _format(name: str) -> str:
-    return FORMATS.get(name) or f"of the format “{printable(name)}”"
 
 
 def _value(value: object) -> str:

@@ -66,7 +66,8 @@ def read(schema: object, where: str, *, whole_name: str) -> Shape:
         reason = f"“{where}” has {len(named):,} properties; the limit is {MAX_PROPERTIES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     if isinstance(schema, bool) or not _has_properties(schema):
-        return Shape((_whole(schema, whole_name),), None)
+        whole = _property(whole_name, schema, schema, is_required=True, where=whole_name)
+        return Shape((msgspec.structs.replace(whole, is_whole=True, schema=schema),), None)
     listed = schema.get("required")
     required = {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else ()
     parameters = tuple(
@@ -99,7 +100,6 @@ def write(parameters: Sequence[Parameter], rest: Mapping[str, Any] | None) -> An
 
 
 def write_parameter(parameter: Parameter) -> Any:
-    """The schema of one property."""
     if parameter.schema is not None:
         return parameter.schema
     written: dict[str, Any] = {"type": _WORDS[parameter.type]} if parameter.type in _WORDS else {}
@@ -129,7 +129,7 @@ def words(schema: Mapping[str, Any]) -> tuple[str, str]:
 
 def check(schema: object, where: str) -> None:
     """Raises UnreadableItemError for a schema that is too deep or too large to be worked with, or remote."""
-    level: list[Any] = [schema]
+    level: list[Any] = [schema] if isinstance(schema, dict | list) else []
     nodes = depth = 0
     while level:
         nodes += len(level)
@@ -140,7 +140,12 @@ def check(schema: object, where: str) -> None:
         if nodes > MAX_NODES:
             reason = f"“{where}” has more than {MAX_NODES:,} parts; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
-        level = [child for each in level for child in _children(each)]
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if isinstance(child, dict | list)
+        ]
     written = canonical(schema)
     if len(written) > MAX_BYTES:
         reason = f"“{where}” is {len(written):,} bytes of JSON; the limit is {MAX_BYTES:,}."
@@ -162,16 +167,10 @@ def _elsewhere(schema: object) -> str:
 
 
 def _absolute(base: object, reference: str) -> str:
-    """Without the fragment. Names of schemas are compared, and nothing is ever asked for."""
+    # Without the fragment: names of schemas are compared here, and nothing is fetched.
     with suppress(ValueError):
         return urldefrag(urljoin(base if isinstance(base, str) else "", reference)).url
     return reference
-
-
-def _children(value: object) -> Sequence[Any]:
-    if isinstance(value, dict):
-        return [each for each in value.values() if isinstance(each, dict | list)]
-    return [each for each in value if isinstance(each, dict | list)] if isinstance(value, list) else ()
 
 
 def _has_properties(schema: Mapping[str, Any]) -> bool:
@@ -187,11 +186,6 @@ def _has_properties(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _whole(schema: dict[str, Any] | bool, name: str) -> Parameter:
-    read = _property(name, schema, schema, is_required=True, where=name)
-    return msgspec.structs.replace(read, is_whole=True, schema=schema)
-
-
 def _property(
     name: str, schema: dict[str, Any] | bool, root: object, *, is_required: bool, where: str
 ) -> Parameter:
@@ -201,6 +195,7 @@ def _property(
     allowed = _allowed_values(shown)
     kind: ParameterType = "enum" if allowed else _type(shown)
     is_number = kind in ("int", "number")
+    length = shown.get("maxLength")
     found = Parameter(
         id=name,
         name=name,
@@ -211,7 +206,7 @@ def _property(
         allowed_values=allowed,
         min=_number(shown, "minimum") if is_number else None,
         max=_number(shown, "maximum") if is_number else None,
-        max_length=_length(shown) if kind == "string" else None,
+        max_length=length if kind == "string" and type(length) is int and length >= 0 else None,
         default=schema.get("default", msgspec.UNSET),
     )
     if _differ(write_parameter(found), schema):
@@ -220,10 +215,8 @@ def _property(
 
 
 def _shown(schema: dict[str, Any], root: object = None) -> dict[str, Any]:
-    """A schema that lets in one form or null, as that form: libraries write optional members so.
-
-    With a `root`, references within it are looked up as well.
-    """
+    """The form that a person is shown. With a `root`, references within it are looked up as well."""
+    # Libraries write an optional member as one form or null, which is shown as that form.
     for _ in range(MAX_STEPS):
         if "type" in schema or "enum" in schema or "const" in schema:
             break
@@ -268,24 +261,20 @@ def _allowed_values(schema: Mapping[str, Any]) -> tuple[AllowedValue, ...]:
     """The values of a text that has a list of them; none for lists that hold anything but text."""
     if schema.get("type", "string") != "string" and _type(schema) != "string":
         return ()
-    titled = _titled_values(schema.get("oneOf"))
+    titled: dict[str, str] = {}
+    forms = schema.get("oneOf")
+    # Constants with descriptions are the way to give each value of an enumeration a text.
+    if isinstance(forms, list) and all(
+        isinstance(each, dict) and isinstance(each.get("const"), str) for each in forms
+    ):
+        for each in forms:
+            text = each.get("description") or each.get("title")
+            titled[each["const"]] = text if isinstance(text, str) else ""
     listed = [schema["const"]] if "const" in schema else schema.get("enum", list(titled))
     values = [value for value in listed if value is not None] if isinstance(listed, list) else []
     if len(values) > MAX_VALUES or not all(isinstance(value, str) for value in values):
         return ()
     return tuple(AllowedValue(value, titled.get(value, "")) for value in dict.fromkeys(values))
-
-
-def _titled_values(forms: object) -> dict[str, str]:
-    """Constants with their descriptions, the way to give each value of an enumeration a text."""
-    if not isinstance(forms, list) or not all(isinstance(each, dict) for each in forms):
-        return {}
-    if not all(isinstance(each.get("const"), str) for each in forms):
-        return {}
-    texts = [each.get("description") or each.get("title") for each in forms]
-    return {
-        each["const"]: text if isinstance(text, str) else "" for each, text in zip(forms, texts, strict=True)
-    }
 
 
 def _text(schema: Mapping[str, Any], member: str, where: str) -> str:
@@ -295,11 +284,6 @@ def _text(schema: Mapping[str, Any], member: str, where: str) -> str:
 def _number(schema: Mapping[str, Any], member: str) -> int | float | None:
     value = schema.get(member)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _length(schema: Mapping[str, Any]) -> int | None:
-    value = schema.get("maxLength")
-    return value if type(value) is int and value >= 0 else None
 
 
 def _differ(one: object, other: object) -> bool:

@@ -9,7 +9,7 @@ after the events is done here, where all of it can be counted.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
 from yaml._yaml import CParser
@@ -57,18 +57,13 @@ def loads(body: bytes, times: int = 1) -> tuple[Any, list[str]]:
     except UnicodeDecodeError as exc:
         raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
     except yaml.YAMLError as exc:
-        raise ProtocolViolationError("YAML_SYNTAX", _sentence(exc)) from exc
+        mark = getattr(exc, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        why = printable(str(getattr(exc, "problem", "") or "it cannot be read"))
+        raise ProtocolViolationError("YAML_SYNTAX", f"The reply is not YAML{where}: {why}.") from exc
     if composer.documents != 1:
         raise ProtocolViolationError("YAML_SYNTAX", "The reply is not one YAML document.")
     return composer.result, composer.twice
-
-
-def _sentence(exc: yaml.YAMLError) -> str:
-    mark = getattr(exc, "problem_mark", None)
-    where = f" in line {mark.line + 1}" if mark else ""
-    return (
-        f"The reply is not YAML{where}: {printable(str(getattr(exc, 'problem', '') or 'it cannot be read'))}."
-    )
 
 
 class _Composer:
@@ -157,23 +152,19 @@ class _Composer:
         if isinstance(top.value, list):
             top.value.append(value)
         elif top.key is None:
-            top.key = value if isinstance(value, str) else _refuse_key()
+            if not isinstance(value, str):
+                message = "The reply uses something else than a text as a key."
+                raise ProtocolViolationError("YAML_SYNTAX", message)
+            top.key = value
         else:
-            self._put_member(top, top.key, value)
-            top.key = None
-
-    def _put_member(self, top: _Open, key: str, value: Any) -> None:
-        parts = value if isinstance(value, list) else [value]
-        if key == _MERGE and all(isinstance(part, dict) for part in parts):
-            top.merged += parts
-            return
-        if key in top.value:
-            self.twice.append(key)
-        top.value[key] = value  # type: ignore[call-overload]
-
-
-def _refuse_key() -> NoReturn:
-    raise ProtocolViolationError("YAML_SYNTAX", "The reply uses something else than a text as a key.")
+            key, top.key = top.key, None
+            parts = value if isinstance(value, list) else [value]
+            if key == _MERGE and all(isinstance(part, dict) for part in parts):
+                top.merged += parts
+                return
+            if key in top.value:
+                self.twice.append(key)
+            top.value[key] = value
 
 
 def _resolved(event: yaml.ScalarEvent) -> Any:
@@ -185,13 +176,7 @@ def _resolved(event: yaml.ScalarEvent) -> Any:
         return None
     if tag in ("", "bool") and _BOOLEAN.fullmatch(text):
         return text[0] in "tT"
-    if tag in ("", "int", "float"):
-        return _number(text)
-    return text
-
-
-def _number(text: str) -> Any:
-    if not text[:1] or text[0] not in "-+.0123456789":
+    if tag not in ("", "int", "float") or not text or text[0] not in "-+.0123456789":
         return text
     if _INTEGER.fullmatch(text):
         if len(text) > MAX_INTEGER_DIGITS:

@@ -38,15 +38,15 @@ def mapped(schema: Any, change: Change) -> Any:
     """A copy in which every schema that is an object went through `change`, the innermost first."""
     if not isinstance(schema, dict):
         return schema
-    return change({keyword: _mapped_keyword(keyword, value, change) for keyword, value in schema.items()})
-
-
-def _mapped_keyword(keyword: str, value: Any, change: Change) -> Any:
-    if isinstance(value, list) and keyword in _LISTS:
-        return [mapped(each, change) for each in value]
-    if isinstance(value, dict) and keyword in _MAPS:
-        return {name: mapped(each, change) for name, each in value.items()}
-    return mapped(value, change) if keyword in _ONES else value
+    copied: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if isinstance(value, list) and keyword in _LISTS:
+            copied[keyword] = [mapped(each, change) for each in value]
+        elif isinstance(value, dict) and keyword in _MAPS:
+            copied[keyword] = {name: mapped(each, change) for name, each in value.items()}
+        else:
+            copied[keyword] = mapped(value, change) if keyword in _ONES else value
+    return change(copied)
 
 
 def every(schema: Any) -> list[dict[str, Any]]:
@@ -62,7 +62,6 @@ def every(schema: Any) -> list[dict[str, Any]]:
 
 
 def references(schema: Any) -> Iterator[str]:
-    """Every reference that stands anywhere in the schema, as it stands there."""
     for each in every(schema):
         yield from (each[keyword] for keyword in REFERENCES if isinstance(each.get(keyword), str))
 

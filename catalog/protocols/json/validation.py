@@ -75,7 +75,6 @@ class Checked:
 
 
 def checked(schema: Any) -> Checked:
-    """Makes a schema ready, without the rules that cannot be checked."""
     dialect = _dialect(schema)
     change = _modern if dialect is jsonschema_rs.Draft202012Validator else _plain
     ready = Checked(subschemas.mapped(copy.deepcopy(schema), change), None)
@@ -113,7 +112,6 @@ def is_schema(schema: Any) -> bool:
 
 
 def is_too_large(value: Any) -> bool:
-    """Whether a value has too many parts, or is nested too deeply, to be judged."""
     depth, size = _extent(value)
     return depth > MAX_VALUE_DEPTH or size > MAX_VALUES
 
@@ -122,7 +120,13 @@ def faults(ready: Checked, value: Any) -> list[Fault]:
     """Everything that is wrong with `value`, as far as it can be judged. It must not be too large."""
     if ready.validator is None or is_too_large(value):
         return []
-    most = _most(ready.schema, value)
+    depth, size = _extent(value)
+    size += len(canonical(value)) // CHARACTERS_A_PART
+    # A bound on how often some schema meets some part of the value.
+    try:
+        most: float = size * complexity.require_bounded(ready.schema, depth)
+    except complexity.TooComplexError:
+        most = math.inf
     if most > MAX_JUDGED:
         ready.validator = None
         return []
@@ -132,16 +136,6 @@ def faults(ready: Checked, value: Any) -> list[Fault]:
         return [Fault((), "does not fit the vendor's schema")]
     found = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
     return list(islice(found, MAX_FAULTS))
-
-
-def _most(schema: Any, value: Any) -> float:
-    """A bound on how often some schema meets some part of the value."""
-    depth, size = _extent(value)
-    size += len(canonical(value)) // CHARACTERS_A_PART
-    try:
-        return size * complexity.require_bounded(schema, depth)
-    except complexity.TooComplexError:
-        return math.inf
 
 
 def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
@@ -158,8 +152,14 @@ def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
 
 
 def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> Iterator[Fault]:
-    """Where the type tells which form was meant, what is wrong with that one."""
-    meant = [errors for errors in forms if not any(_is_of_another_type(error, path) for error in errors)]
+    # A form whose type the value does not have was not meant; what is wrong with the one that was is said.
+    meant = [
+        errors
+        for errors in forms
+        if not any(
+            isinstance(error.kind, Kind.Type) and tuple(error.instance_path) == path for error in errors
+        )
+    ]
     if len(meant) == 1:
         for error in meant[0]:
             yield from _faults(error)
@@ -182,10 +182,6 @@ def _missing(error: jsonschema_rs.ValidationError, path: Path) -> str:
     return ""
 
 
-def _is_of_another_type(error: jsonschema_rs.ValidationError, path: Path) -> bool:
-    return isinstance(error.kind, Kind.Type) and tuple(error.instance_path) == path
-
-
 def _dialect(schema: Any) -> type[jsonschema_rs.Validator]:
     named = schema.get("$schema") if isinstance(schema, dict) else None
     found = _DIALECT.fullmatch(named) if isinstance(named, str) else None
@@ -194,7 +190,7 @@ def _dialect(schema: Any) -> type[jsonschema_rs.Validator]:
 
 
 def _modern(schema: dict[str, Any]) -> dict[str, Any]:
-    """Many schemas that name no dialect have lists of `items`, as up to draft-07."""
+    # Many schemas that name no dialect have lists of `items`, as up to draft-07.
     said = _plain(schema)
     if isinstance(said.get("items"), list):
         said["prefixItems"] = said.pop("items")
@@ -204,7 +200,8 @@ def _modern(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """What OpenAPI 3.0 says in words of its own, in those of JSON Schema. `$id` would move references."""
+    """What OpenAPI 3.0 says in words of its own, in those of JSON Schema."""
+    # `$id` would move references.
     said = {keyword: value for keyword, value in schema.items() if keyword != "$id"}
     kind = said.get("type")
     if said.get("nullable") is True and isinstance(kind, str):
@@ -218,7 +215,7 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without the rules that refuse more when others are left out: the rest refuses nothing wrongly."""
+    # These rules refuse more when others are left out; without them nothing is refused wrongly.
     said = {keyword: value for keyword, value in schema.items() if keyword not in _REFUSING}
     if "patternProperties" in said:
         said.pop("additionalProperties", None)
@@ -248,7 +245,7 @@ def _resolves(document: Any, reference: str) -> bool:
 
 
 def _leave_out_patterns(ready: Checked) -> None:
-    """Each takes memory when it is made ready, so a schema may have only so many."""
+    # Each takes memory when it is made ready, so a schema may have only so many.
     seen: list[str] = []
 
     def within(schema: dict[str, Any]) -> dict[str, Any]:
@@ -268,10 +265,8 @@ def _leave_out_patterns(ready: Checked) -> None:
 
 
 def _cut(schema: Any, path: list[str | int]) -> str:
-    """Takes what the library refuses out of the schema, and says what it was; "" if it cannot be found.
-
-    The library leaves empty names out of its paths.
-    """
+    """Takes what the library refuses out of the schema, and says what it was; "" if it cannot be found."""
+    # The library leaves empty names out of its paths.
     *way, last = path or [""]
     try:
         place = schema
@@ -292,15 +287,14 @@ def _extent(value: Any) -> tuple[int, int]:
     """How deep a value is nested, and how many parts it has; both no further than the limits."""
     level, depth, size = [value], 0, 1
     while depth <= MAX_VALUE_DEPTH and size <= MAX_VALUES:
-        level = [child for each in level for child in _parts(each)]
+        level = [
+            child
+            for each in level
+            if isinstance(each, dict | list)
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
         if not level:
             break
         depth += 1
         size += len(level)
     return depth, size
-
-
-def _parts(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []

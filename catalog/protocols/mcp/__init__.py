@@ -76,7 +76,11 @@ class MCP(Protocol):
         return _document(signature)
 
     def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
-        return _standard_form(document)
+        # With its title in one place. Those who speak an older revision have it among the annotations.
+        claims = document.get("annotations") or {}
+        title = document.get("title") or claims.get("title")
+        beside = {name: value for name, value in claims.items() if name != "title" or value != title}
+        return {**document, "title": title or None, "annotations": beside or None}
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature.name)]
@@ -89,7 +93,7 @@ class MCP(Protocol):
         return iter(())
 
     def why_not_run(self, signature: Signature) -> Note | None:
-        """Tasks are started and asked for by calls of their own, which came and went with one revision."""
+        # Tasks are started and asked for by calls of their own, which came and went with one revision.
         execution = (signature.rest or {}).get("execution")
         if isinstance(execution, dict) and execution.get("taskSupport") == "required":
             return Note(
@@ -124,11 +128,9 @@ class MCP(Protocol):
 
 
 def _listing(transport: Transport, known: KnownPages) -> Iterator[Page]:
-    """All pages. A cursor that the vendor no longer knows is no reason to fail: it starts over, once.
-
-    The second time, pages that bring nothing new are not shown: to the caller they would be a loop. Therefore
-    this second list is guarded here.
-    """
+    # A cursor that the vendor no longer knows is no reason to fail: the list is read once more from its
+    # start. Then pages that bring nothing new are not shown, which to the caller would be a loop; therefore
+    # this second list is guarded here.
     seen: set[str] = set()
     again: set[str] | None = None
     guard = PageGuard()
@@ -189,7 +191,6 @@ def _page_in(answer: Answer, cursor: str) -> Page:
 
 
 def _in_words(error: RpcError, host: str) -> Exception:
-    """What an error that answers the list means for the administrator who connected this vendor."""
     if error.number == METHOD_NOT_FOUND:
         return RefusedError("NO_TOOL_LIST", f"{host} speaks MCP, but offers no tools.")
     if error.number == INTERNAL_ERROR:
@@ -229,7 +230,7 @@ def _input_schema(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _called(document: object, number: int) -> str:
-    """The id of a refused item, so that a tool that we know is not taken for gone."""
+    # The id of a refused item, so that a tool that we know is not taken for gone.
     try:
         return _tool_id(document) if isinstance(document, dict) else f"#{number}"
     except UnreadableItemError:
@@ -237,7 +238,7 @@ def _called(document: object, number: int) -> str:
 
 
 def _found(transport: Transport, tool_id: str) -> Item:
-    """There is no call for one tool, so it is looked for in the list."""
+    # There is no call for one tool, so it is looked for in the list.
     guard = PageGuard()
     seen: set[str] = set()
     for page in _listing(transport, NothingKnown()):
@@ -251,7 +252,6 @@ def _found(transport: Transport, tool_id: str) -> Item:
 
 
 def _listed_schema(transport: Transport, tool_id: str) -> dict[str, Any]:
-    """The input schema that the vendor lists now."""
     return _input_schema(_found(transport, tool_id).document or {})
 
 
@@ -273,31 +273,21 @@ def _signature(document: dict[str, Any]) -> Signature:
         img=_first_icon(document),
         inputs=asked.parameters,
         outputs=told.parameters,
-        annotations=_annotations(claims),
+        annotations=Annotations(
+            **{ours: claims[hint] for hint, ours in _HINTS.items() if _is_hint(claims, hint)}
+        ),
         schema_rest=asked.rest,
         outputs_rest=told.rest,
     )
     return replace(read, rest=_rest(document, read) or None)
 
 
-def _standard_form(document: dict[str, Any]) -> dict[str, Any]:
-    """With its title in one place. Those who speak an older revision have it among the annotations."""
-    claims = document.get("annotations") or {}
-    title = document.get("title") or claims.get("title")
-    beside = {name: value for name, value in claims.items() if name != "title" or value != title}
-    return {**document, "title": title or None, "annotations": beside or None}
-
-
 def _first_icon(document: Mapping[str, Any]) -> str:
-    """An address that is never asked; it is shown as text."""
+    # An address that is never asked; it is shown as text.
     icons = document.get("icons")
     icon = icons[0] if isinstance(icons, list) and icons else None
     src = icon.get("src") if isinstance(icon, dict) else None
     return src if isinstance(src, str) and len(src) <= MAX_ICON_LENGTH else ""
-
-
-def _annotations(claims: Mapping[str, Any]) -> Annotations:
-    return Annotations(**{ours: claims[hint] for hint, ours in _HINTS.items() if _is_hint(claims, hint)})
 
 
 def _is_hint(claims: Mapping[str, Any], name: str) -> bool:

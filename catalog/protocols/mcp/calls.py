@@ -43,7 +43,9 @@ def invoke(
 ) -> Outcome:
     if refusal := outcomes.refusal(signature, arguments):
         return refusal
-    sent = _as_sent(signature, given(signature, arguments))
+    sent = given(signature, arguments)
+    if whole := _whole(signature.inputs):
+        sent = sent.get(whole.name, {})
     return _Call(session, tool_id, signature, sent, listed_schema).run({}, used=1)
 
 
@@ -67,11 +69,6 @@ def _response(kind: str, answer: object) -> dict[str, Any]:
     if answer is None:
         return {"action": "decline"}
     return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
-
-
-def _as_sent(signature: Signature, arguments: Mapping[str, Any]) -> Any:
-    whole = _whole(signature.inputs)
-    return arguments.get(whole.name, {}) if whole else dict(arguments)
 
 
 class _Call:
@@ -144,7 +141,6 @@ class _Call:
         )
 
     def _state(self, transport: Transport, asks: Sequence[Ask], state: object = None) -> dict[str, Any]:
-        """What `resume` wants back."""
         return {
             "arguments": self.arguments,
             "asked": {ask.id: "url" if ask.url else "form" for ask in asks},
@@ -228,7 +224,8 @@ def _outcome(result: Mapping[str, Any], signature: Signature) -> Outcome:
         if "structuredContent" not in result:
             raise ProtocolViolationError("SHAPE", "The reply has neither “content” nor “structuredContent”.")
         blocks = []
-    text = "\n".join(_texts(blocks))
+    texts = [each.get("text") for each in blocks if isinstance(each, dict) and each.get("type") == "text"]
+    text = "\n".join(each for each in texts if isinstance(each, str))
     is_copy = "structuredContent" in result and _is_copy(text, result["structuredContent"])
     said = {"text": text} if text and not is_copy else {}
     outputs = {"content": blocks, **said} | _structured(result, signature)
@@ -238,14 +235,8 @@ def _outcome(result: Mapping[str, Any], signature: Signature) -> Outcome:
     return Outcome("ok", outputs=outputs, notes=tuple(_odd_outputs(result, signature)))
 
 
-def _texts(blocks: Sequence[object]) -> Iterator[str]:
-    for block in blocks:
-        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
-            yield block["text"]
-
-
 def _is_copy(text: str, value: object) -> bool:
-    """Vendors repeat a structured result as text, for readers that know no other."""
+    # Vendors repeat a structured result as text, for readers that know no other.
     try:
         return canonical(strict_json.loads(text.encode())) == canonical(value)
     except ProtocolViolationError:
@@ -267,7 +258,7 @@ def _whole(outputs: Sequence[Parameter]) -> Parameter | None:
 
 
 def _odd_outputs(result: Mapping[str, Any], signature: Signature) -> Iterator[Note]:
-    """What differs from the signature. It is told and taken: the answer is what it is."""
+    # What differs from the signature is told and taken: the answer is what it is.
     if not signature.outputs and signature.outputs_rest is None:
         return
     if "structuredContent" not in result:

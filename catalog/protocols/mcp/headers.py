@@ -62,7 +62,6 @@ def mirrored(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[st
 
 
 def safe(value: str) -> str:
-    """Text as a header can carry it."""
     if _PLAIN.fullmatch(value) and not _ENCODED.fullmatch(value):
         return value
     return f"=?base64?{base64.b64encode(value.encode(errors='replace')).decode()}?="

@@ -116,17 +116,24 @@ class Transport:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the session at the vendor, unless the vendor does not answer or the time is over."""
+        # Ends the session at the vendor, unless the vendor does not answer or the time is over.
         wanted = (GeneratorExit, RefusedError, ProtocolViolationError)
         if kind is None or issubclass(kind, wanted):
-            self._close()
+            if self._opened and "Mcp-Session-Id" in self._opened:
+                # 405: the vendor ends sessions by itself.
+                with suppress(ProtocolError):
+                    self.session.delete("", headers=self._opened, accept=(200, 202, 204, 400, 404, 405))
+            self._opened = None
 
     def ask(self, request: Request) -> Answer:
         """Raises RpcError for an error of JSON-RPC, and ProtocolError for everything else."""
         with suppress(_OtherEraError):
             if answer := self._as_remembered(request):
                 return answer
-        self._forget()
+        # What was remembered no longer works.
+        self._opened = None
+        for fact in ("era", "version"):
+            self._memory.pop(fact, None)
         if request.is_harmless:
             return self._find_out(request)
         # A call is no question to find out anything with.
@@ -144,11 +151,6 @@ class Transport:
             case "handshake":
                 return self._handshake(request)
         return None
-
-    def _forget(self) -> None:
-        self._opened = None
-        for fact in ("era", "version"):
-            self._memory.pop(fact, None)
 
     def _find_out(self, request: Request) -> Answer:
         used = self.used
@@ -257,13 +259,6 @@ class Transport:
         name, _, version = self.session.agent.partition("/")
         return {"name": name, "version": version or "1"}
 
-    def _close(self) -> None:
-        if self._opened and "Mcp-Session-Id" in self._opened:
-            # 405: the vendor ends sessions by itself.
-            with suppress(ProtocolError):
-                self.session.delete("", headers=self._opened, accept=(200, 202, 204, 400, 404, 405))
-        self._opened = None
-
     def _post(
         self, request: Request, params: Mapping[str, Any], headers: Mapping[str, str], number: int = 0
     ) -> Answer:
@@ -318,7 +313,9 @@ class Transport:
             if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
                 raise _shape("it is no message of JSON-RPC", self.host)
             if "method" in message:
-                self._refuse_question(message)
+                if "id" in message and message["method"] in _ASKS_BACK:
+                    asked = f"{self.host} asked back ({message['method']}) while we waited"
+                    raise RefusedError("ASKS_BACK", f"{asked}, which is not answered here.")
             elif _answers(message, number):
                 return message, source
             else:
@@ -334,7 +331,8 @@ class Transport:
         """What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose."""
         found = None
         for _ in range(MAX_RETURNS):
-            last = _last_event(reply)
+            streamed = events.parse(reply.body) if _is_stream(reply) else ()
+            last = next(iter(deque(streamed, maxlen=1)), None)
             if found or last is None or not last.id:
                 break
             time.sleep(min(last.retry_ms or RETURN_AFTER_MS, LATEST_RETURN_MS) / 1000)
@@ -350,11 +348,6 @@ class Transport:
             found = self._find(reply, number)
         return found
 
-    def _refuse_question(self, message: Mapping[str, Any]) -> None:
-        if "id" in message and message["method"] in _ASKS_BACK:
-            why = f"{self.host} asked back ({message['method']}) while we waited, which is not answered here."
-            raise RefusedError("ASKS_BACK", why)
-
     def _no_version(self, offered: Sequence[object]) -> RefusedError:
         theirs = ", ".join(members.shown(version) for version in offered[:5])
         ours = ", ".join((*MODERN, *HANDSHAKE))
@@ -363,11 +356,6 @@ class Transport:
 
 def _is_stream(reply: Reply) -> bool:
     return reply.headers.get("content-type", "").partition(";")[0].strip().lower() == events.KIND
-
-
-def _last_event(reply: Reply) -> events.Event | None:
-    streamed = events.parse(reply.body) if _is_stream(reply) else ()
-    return next(iter(deque(streamed, maxlen=1)), None)
 
 
 def _messages(reply: Reply) -> Iterator[tuple[object, bytes]]:
@@ -406,7 +394,7 @@ def _is_last(event: events.Event, number: int) -> bool:
 
 
 def _answers(message: Mapping[str, Any], number: int) -> bool:
-    """An error without a number belongs to the one request that was sent."""
+    # An error without a number belongs to the one request that was sent.
     given = message.get("id")
     return (given is None and "error" in message) or (type(given) is int and given == number)
 
@@ -420,7 +408,6 @@ def _rpc_error(error: object, status: int, host: str) -> RpcError:
 
 
 def _supported(error: RpcError) -> list[Any]:
-    """The versions that a refusal names."""
     named = error.data.get("supported") if isinstance(error.data, dict) else None
     return named if isinstance(named, list) else []
 
@@ -431,7 +418,7 @@ def _mutual(error: RpcError, ours: Sequence[str]) -> str:
 
 
 def _more_telling(first: ProtocolError, second: ProtocolError) -> ProtocolError:
-    """Of the failures in both eras, the one that helps: words of the server rather than a bare status."""
+    # Of the failures in both eras, the one that helps: words of the server rather than a bare status.
     is_first = isinstance(first, RpcError | UnavailableError) and not isinstance(second, RpcError)
     return first if is_first else second
 

@@ -129,7 +129,12 @@ class OpenApi(Protocol):
         chosen = [operation for operation in document.operations if self._includes(operation)]
         etag = reply.headers.get("etag", "")
         for start in range(0, max(len(chosen), 1), PAGE_SIZE):
-            items, rejected = _items(document, chosen[start : start + PAGE_SIZE])
+            items, rejected = [], []
+            for operation in chosen[start : start + PAGE_SIZE]:
+                try:
+                    items.append(_item(document, operation))
+                except UnreadableItemError as error:
+                    rejected.append(Rejected(operation.tool_id, error.code, error.reason))
             after = start + PAGE_SIZE
             yield Page(
                 items=items,
@@ -177,7 +182,7 @@ class OpenApi(Protocol):
         raise RefusedError("NOT_FOUND", "The document describes no such operation any more.")
 
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
-        """A document says what is, and nothing of what was."""
+        # A document says what is, and nothing of what was.
         return iter(())
 
     def why_not_run(self, signature: Signature) -> Note | None:
@@ -233,7 +238,7 @@ class OpenApi(Protocol):
 
 
 def _parsed(session: Session, reply: Reply) -> Document:
-    """Who lets in a larger document lets in more values, too: some have a hundred operations in each MB."""
+    # A larger document may hold more values, too: some have a hundred operations in each MB.
     try:
         return openapi_document.parse(reply.body, max(1, session.largest // DEFAULT_MAX_BYTES))
     except ProtocolViolationError as error:
@@ -256,16 +261,6 @@ def _recalled(known: KnownPages, reply: Reply) -> list[Page]:
     return pages if cursor is None else []
 
 
-def _items(document: Document, operations: Sequence[Operation]) -> tuple[list[Item], list[Rejected]]:
-    items, rejected = [], []
-    for operation in operations:
-        try:
-            items.append(_item(document, operation))
-        except UnreadableItemError as error:
-            rejected.append(Rejected(operation.tool_id, error.code, error.reason))
-    return items, rejected
-
-
 def _item(document: Document, operation: Operation) -> Item:
     cut = document.cut(operation)
     lasting = {member: value for member, value in cut.items() if member not in _CHANGES_INSIDE_A_VERSION}
@@ -279,7 +274,6 @@ def _covers(line: str, path: str) -> bool:
 
 
 def _oddities(document: Mapping[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
-    """What a person may want to know, and what calls will lack."""
     cut = openapi_signature.cut_of(dict(document))
     tool = f"“{printable(signature.name, 60)}”"
     described = {p["name"] for p in cut.operation.get("parameters", []) if p["in"] == "path"}

@@ -26,6 +26,7 @@ from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 NAME = "x-tool-name"  # what an operation is called, where its own words do not say it
 LEFT_OUT = "x-left-out"
+_TOO_LARGE = {LEFT_OUT: True, "description": "Left out here, because the whole would be too large."}
 MAX_ITEM_BYTES = 1024 * 1024
 MAX_INPUTS_BYTES = 256 * 1024
 MAX_OUTPUTS_BYTES = 64 * 1024
@@ -88,7 +89,8 @@ class Document:
     def __init__(self, root: dict[str, Any], notes: list[Note], *, is_suspect: bool = False) -> None:
         self.root = root
         self.notes = [*notes, *_paths_elsewhere(root)]
-        self.revision = _revision(root)
+        match = _REVISION.match(str(root.get("openapi")))
+        self.revision = int(match[1]) if match else 0  # the number after `3.`
         self.is_suspect = is_suspect
         self.operations = paging.counted(list(_operations(root)))
         if not self.operations and (webhooks := _object(root.get("webhooks"))):
@@ -117,9 +119,10 @@ class Document:
             tells.value[member] = self._placed({member: raw[member]}, tells)[member]
         security = raw.get("security", self.root.get("security"))
         whole = {**tells.value, **asks.value, **({} if security is None else {"security": security})}
+        said = _object(self.root.get("info"))
         document = {
             "openapi": str(self.root["openapi"]),
-            "info": self._info(),
+            "info": {m: said[m] for m in ("title", "version") if isinstance(said.get(m), str)},
             "paths": {operation.path: {operation.method: whole}},
         }
         document |= self._around(operation, security, self._schemas_for(asks, tells))
@@ -128,24 +131,16 @@ class Document:
         self._check(document)
         return document
 
-    def _info(self) -> dict[str, str]:
-        said = _object(self.root.get("info"))
-        return {m: said[m] for m in ("title", "version") if isinstance(said.get(m), str)}
-
     def _around(self, operation: Operation, security: Any, schemas: dict[str, Any]) -> dict[str, Any]:
         raw: dict[str, Any] = operation.operation
         servers = raw.get("servers", operation.shared.get("servers", self.root.get("servers")))
         components: dict[str, Any] = {"schemas": schemas} if schemas else {}
-        if schemes := self._security_schemes(security):
+        known = _object(_object(self.root.get("components")).get("securitySchemes"))
+        wanted = {name for way in (security if isinstance(security, list) else []) for name in _object(way)}
+        if schemes := {name: self._placed(known[name], _Part()) for name in sorted(wanted & known.keys())}:
             components["securitySchemes"] = schemes
         around = {"servers": servers} if servers is not None else {}
         return around | ({"components": components} if components else {})
-
-    def _security_schemes(self, security: Any) -> dict[str, Any]:
-        known = _object(_object(self.root.get("components")).get("securitySchemes"))
-        ways = security if isinstance(security, list) else []
-        wanted = {name for way in ways for name in _object(way)}
-        return {name: self._placed(known[name], _Part()) for name in sorted(wanted & known.keys())}
 
     def _check(self, document: dict[str, Any]) -> None:
         if self.is_suspect and (problem := strict_json.unstorable(document)):
@@ -179,7 +174,12 @@ class Document:
             return value
         reference = value.get("$ref")
         if isinstance(reference, str):
-            return self._followed(reference, value, part)
+            known = self._part(reference)
+            part.references |= known.references
+            part.grow(known.size)
+            # Only 3.1 lets a reference say something of its own, and only these two.
+            own = {m: value[m] for m in ("summary", "description") if m in value} if self.revision > 0 else {}
+            return {**known.value, **own} if own and isinstance(known.value, dict) else known.value
         placed = {}
         for member, inner in value.items():
             if member in ("schema", "itemSchema"):
@@ -189,14 +189,6 @@ class Document:
             else:
                 placed[member] = self._placed(inner, part)
         return placed
-
-    def _followed(self, reference: str, value: dict[str, Any], part: _Part) -> Any:
-        known = self._part(reference)
-        part.references |= known.references
-        part.grow(known.size)
-        # Only 3.1 lets a reference say something of its own, and only these two.
-        own = {m: value[m] for m in ("summary", "description") if m in value} if self.revision > 0 else {}
-        return {**known.value, **own} if own and isinstance(known.value, dict) else known.value
 
     def _part(self, reference: str) -> _Part:
         """What a reference leads to, worked out once. None marks those that are being worked out."""
@@ -236,9 +228,9 @@ class Document:
         return openapi_schema.mapped(schema, lambda each: _with_reference(each, led))
 
     def _led(self, reference: str) -> str:
-        """Schemas that stand somewhere else in the document get a component named by their place."""
         if reference.startswith(COMPONENT):
             return reference
+        # A schema that stands somewhere else in the document gets a component named by its place.
         name = reference.removeprefix("#")
         if name not in self._named:
             self._named[name] = self._target(reference)
@@ -264,11 +256,11 @@ class Document:
             for name, component in self._near(part.references, reached):
                 fits = size + component.size <= limit
                 size += component.size if fits else 0
-                reached[name] = component.schema if fits else _left_out()
+                reached[name] = component.schema if fits else dict(_TOO_LARGE)
         return reached
 
     def _near(self, references: set[str], reached: dict[str, Any]) -> Iterator[tuple[str, _Reached]]:
-        """Level by level and in order of names, so that the same document is always cut in the same way."""
+        # Level by level and in order of names, so that the same document is always cut in the same way.
         seen = set(references)
         level = sorted(references)
         while level:
@@ -306,7 +298,8 @@ def parse(body: bytes, times: int = 1) -> Document:
         )
     if not isinstance(root.get("paths", {}), dict):
         raise ProtocolViolationError("SHAPE", "“paths” is not an object, so there are no operations.")
-    return Document(root, notes, is_suspect=_may_hold_unstorable(body))
+    is_suspect = b"\\0" in body or b"\\x00" in body or strict_json.may_hold_unstorable(body)
+    return Document(root, notes, is_suspect=is_suspect)
 
 
 def _parsed(body: bytes, times: int) -> tuple[Any, list[Note]]:
@@ -330,18 +323,8 @@ def _parsed(body: bytes, times: int) -> tuple[Any, list[Note]]:
     return root, [Note("DUPLICATE_KEY", message)] if twice else []
 
 
-def _may_hold_unstorable(body: bytes) -> bool:
-    return b"\\0" in body or b"\\x00" in body or strict_json.may_hold_unstorable(body)
-
-
-def _revision(root: dict[str, Any]) -> int:
-    """The number after `3.`."""
-    match = _REVISION.match(str(root.get("openapi")))
-    return int(match[1]) if match else 0
-
-
 def _operations(root: dict[str, Any]) -> Iterator[Operation]:
-    """Ids and names depend on nothing that an administrator may include or exclude."""
+    # Ids and names must not depend on what an administrator includes or excludes.
     listed = list(_listed(root))
     counts = Counter(_operation_id(raw) for _, _, raw, _ in listed)
     called = []
@@ -358,19 +341,12 @@ def _operations(root: dict[str, Any]) -> Iterator[Operation]:
 
 def _listed(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
     for path, item in root.get("paths", {}).items():
-        shared = _path_item(root, item)
+        shared = _object(item)
+        if isinstance(shared.get("$ref"), str):
+            # A path may be written down elsewhere in the document.
+            shared = {**_object(_at(root, shared["$ref"])), **shared}
         if not path.startswith("x-"):
-            for method in METHODS:
-                if method in shared:
-                    yield path, method, shared[method], shared
-
-
-def _path_item(root: dict[str, Any], item: Any) -> dict[str, Any]:
-    """A path may be written down elsewhere in the document."""
-    if isinstance(item, dict) and isinstance(item.get("$ref"), str):
-        found = _at(root, item["$ref"])
-        item = {**(found if isinstance(found, dict) else {}), **item}
-    return item if isinstance(item, dict) else {}
+            yield from ((path, method, shared[method], shared) for method in METHODS if method in shared)
 
 
 def _paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
@@ -386,18 +362,17 @@ def _at(root: dict[str, Any], reference: str) -> Any:
     start, *steps = reference.split("/")
     found: Any = root if start == "#" and steps else None
     for step in steps:
-        found = _stepped(found, openapi_schema.unescaped(step))
+        name = openapi_schema.unescaped(step)
+        if isinstance(found, list):
+            is_there = name.isdecimal() and len(name) < 10 and int(name) < len(found)
+            found = found[int(name)] if is_there else None
+        else:
+            found = found.get(name) if isinstance(found, dict) else None
     return found
 
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _stepped(value: Any, step: str) -> Any:
-    if isinstance(value, list):
-        return value[int(step)] if step.isdecimal() and len(step) < 10 and int(step) < len(value) else None
-    return value.get(step) if isinstance(value, dict) else None
 
 
 def _operation_id(raw: Any) -> str | None:
@@ -445,7 +420,3 @@ def _called(parameter: Any, where: str) -> tuple[str, str]:
 def _with_reference(schema: Schema, led: Mapping[str, str]) -> Schema:
     reference = schema.get("$ref")
     return {**schema, "$ref": led[reference]} if isinstance(reference, str) else schema
-
-
-def _left_out() -> dict[str, Any]:
-    return {LEFT_OUT: True, "description": "Left out here, because the whole would be too large."}

@@ -106,7 +106,7 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
 
 
 def _accepted(cut: Cut) -> dict[str, str]:
-    """JSON, unless the operation answers with something else alone."""
+    # JSON, unless the operation answers with something else alone.
     answers = _object(cut.operation.get("responses"))
     good = [
         contents(answer) for code, answer in answers.items() if code[:1] == "2" and isinstance(answer, dict)
@@ -122,7 +122,7 @@ def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _carried(parameter: Mapping[str, Any], value: Any) -> Any:
-    """A parameter that is described by a media type travels as one text of that kind."""
+    # A parameter that is described by a media type travels as one text of that kind.
     return _json(value) if contents(parameter) and not isinstance(value, str) else value
 
 
@@ -171,7 +171,7 @@ def _pairs(name: str, value: Any, *, explode: bool, delimiter: str = ",", safe: 
 
 
 def _deep(name: str, value: Any) -> Pairs:
-    """The specification stops at one level; further ones go on in the way that servers read."""
+    # The specification stops at one level; further ones go on in the way that servers read.
     if isinstance(value, dict):
         return [pair for member, inner in value.items() for pair in _deep(f"{name}[{member}]", inner)]
     if isinstance(value, list):
@@ -229,13 +229,9 @@ def _content(
     members = {own.get(argument, argument): value for argument, value in given.items()}
     value = members if body.get("is_object") else next(iter(given.values()), None)
     if is_form(media):
-        return _form(value, _encodings(cut, media)).encode()
+        described = _object(contents(_object(cut.operation.get("requestBody"))).get(media))
+        return _form(value, _object(described.get("encoding"))).encode()
     return _text(value).encode() if is_text(media) else _json(value).encode()
-
-
-def _encodings(cut: Cut, media: str) -> dict[str, Any]:
-    described = contents(_object(cut.operation.get("requestBody"))).get(media)
-    return _object(_object(described).get("encoding"))
 
 
 def _form(value: Any, encodings: Mapping[str, Any]) -> str:
@@ -253,18 +249,15 @@ def _form(value: Any, encodings: Mapping[str, Any]) -> str:
 def _field(name: str, value: Any, encoding: Any) -> Pairs:
     said = _object(encoding)
     style = said.get("style")
-    if style is None and "explode" not in said and _is_nested(value):
+    is_nested = isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(each, dict | list) for each in value)
+    )
+    # Without a style of its own, an object in a form is JSON.
+    if style is None and "explode" not in said and is_nested:
         return [(_escaped(name), _escaped(_json(value)))]
     explode = said.get("explode")
     is_exploded = explode if isinstance(explode, bool) else (style or "form") == "form"
     return _styled(name, value, style or "form", explode=is_exploded)
-
-
-def _is_nested(value: Any) -> bool:
-    """Without a style of its own, an object in a form is JSON."""
-    return isinstance(value, dict) or (
-        isinstance(value, list) and any(isinstance(v, dict | list) for v in value)
-    )
 
 
 def _object(value: Any) -> dict[str, Any]:

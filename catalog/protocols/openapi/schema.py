@@ -59,7 +59,6 @@ def is_data(member: str) -> bool:
 
 
 def references(schema: Any) -> Iterator[str]:
-    """Every `$ref` inside, as it is written."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
@@ -103,7 +102,8 @@ def _led(schema: Schema, there: str, here: str) -> Schema:
 
 def _out_of_dialect(schema: Schema) -> Schema:
     kind = schema.get("type")
-    if kind is not None and not _is_type(kind):
+    kinds = kind if isinstance(kind, list) and kind else [kind]
+    if kind is not None and not all(isinstance(each, str) and each in _TYPES for each in kinds):
         del schema["type"]
     elif schema.get("nullable") is True and isinstance(kind, str):
         schema["type"] = [kind, "null"]
@@ -115,11 +115,6 @@ def _out_of_dialect(schema: Schema) -> Schema:
     if "required" in schema and not isinstance(schema["required"], list):
         del schema["required"]
     return schema
-
-
-def _is_type(kind: object) -> bool:
-    kinds = kind if isinstance(kind, list) and kind else [kind]
-    return all(isinstance(each, str) and each in _TYPES for each in kinds)
 
 
 def _into_dialect(schema: Schema) -> Schema:

@@ -8,7 +8,7 @@ from core.outbound.errors import printable
 
 
 def requirements(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Requirements:
-    """Of several ways in, the first one is what a credential is entered for."""
+    # Of several ways in, the first one is what a credential is entered for.
     needed = _first_way(operation)
     schemes = _schemes(document)
     scopes = [scope for name, listed in needed.items() if isinstance(listed, list) for scope in listed]

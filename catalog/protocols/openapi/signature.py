@@ -103,11 +103,13 @@ class Cut:
 
     @property
     def parameters(self) -> list[dict[str, Any]]:
-        """As described, and one for each name in the path that no description mentions: a common slip."""
         described: list[dict[str, Any]] = self.operation.get("parameters", [])
         known = {parameter["name"] for parameter in described if parameter["in"] == "path"}
         missing = [name for name in dict.fromkeys(names_in(self.path)) if name not in known]
-        return described + [_implied(name) for name in missing]
+        # Names in the path that no description mentions are a common slip of vendors.
+        return described + [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in missing
+        ]
 
 
 def cut_of(document: dict[str, Any]) -> Cut:
@@ -118,10 +120,6 @@ def cut_of(document: dict[str, Any]) -> Cut:
 
 def names_in(path: str) -> list[str]:
     return [part.partition("}")[0] for part in path.split("{")[1:] if "}" in part]
-
-
-def _implied(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 def is_sent(parameter: Mapping[str, Any]) -> bool:
@@ -160,7 +158,6 @@ class _SignatureBuilder:
         return called
 
     def complete(self, schema: Schema) -> Schema:
-        """The schema with the definition of all that it refers to."""
         reached: dict[str, Any] = {}
         waiting = [schema]
         while waiting:
@@ -200,7 +197,7 @@ def read(document: dict[str, Any]) -> Signature:
 
 
 def _marked(builder: _SignatureBuilder, parameters: Iterable[Parameter]) -> Iterator[Parameter]:
-    """A body in a form that cannot be sent is shown, and stops the tool from being run."""
+    # A body in a form that cannot be sent is shown, and stops the tool from being run.
     media = (builder.body or {}).get("media", "application/json")
     for parameter in parameters:
         if parameter.name == (builder.body or {}).get("as") and not can_be_sent(media):
@@ -226,30 +223,27 @@ def _texts(builder: _SignatureBuilder) -> dict[str, Any]:
 
 
 def _read_parameters(builder: _SignatureBuilder) -> None:
-    """The first one keeps the plain name, so a path never loses its own to a header."""
+    # The first one keeps the plain name, so a path never loses its own to a header.
     ordered = sorted(enumerate(builder.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
     for number, parameter in ordered:
-        if is_sent(parameter):
-            _read_parameter(builder, number, parameter)
-
-
-def _read_parameter(builder: _SignatureBuilder, number: int, parameter: dict[str, Any]) -> None:
-    place: Path = (_OPERATION, "parameters", number)
-    media = next(iter(contents(parameter)), None)
-    inside: Path = place if media is None else (*place, "content", media)
-    holder = contents(parameter)[media] if media else parameter
-    schema = holder.get("schema") if isinstance(holder, dict) else None
-    prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
-    if isinstance(prop, dict):
-        said = {member: parameter.get(member) for member in ("description", "deprecated")}
-        prop |= {member: value for member, value in said.items() if value}
-    is_required = parameter["in"] == "path" or parameter.get("required") is True
-    called = builder.add(parameter["name"], parameter["in"], prop, is_required=is_required)
-    builder.holes += [
-        ((*place, "description"), ("said", called)),
-        ((*inside, "schema"), ("input", called)),
-        ((*inside, "schema"), ("bare input", called)),
-    ]
+        if not is_sent(parameter):
+            continue
+        place: Path = (_OPERATION, "parameters", number)
+        media = next(iter(contents(parameter)), None)
+        inside: Path = place if media is None else (*place, "content", media)
+        holder = contents(parameter)[media] if media else parameter
+        schema = holder.get("schema") if isinstance(holder, dict) else None
+        prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
+        if isinstance(prop, dict):
+            said = {member: parameter.get(member) for member in ("description", "deprecated")}
+            prop |= {member: value for member, value in said.items() if value}
+        is_required = parameter["in"] == "path" or parameter.get("required") is True
+        called = builder.add(parameter["name"], parameter["in"], prop, is_required=is_required)
+        builder.holes += [
+            ((*place, "description"), ("said", called)),
+            ((*inside, "schema"), ("input", called)),
+            ((*inside, "schema"), ("bare input", called)),
+        ]
 
 
 def contents(holder: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,7 +291,12 @@ def _read_body(builder: _SignatureBuilder) -> None:
     top, top_place = _followed(builder.cut, schema, place)
     if (is_json(media) or is_form(media)) and _is_plain(top, is_required=is_required):
         builder.body = {"media": media, "is_object": True, "is_required": is_required}
-        _read_members(builder, top, top_place, is_required=is_required)
+        needed = top.get("required", [])
+        for name, each in top["properties"].items():
+            if not _is_answer(each):
+                is_needed = is_required and name in needed
+                called = builder.add(name, "body", builder.translated(each), is_required=is_needed)
+                builder.holes.append(((*top_place, "properties", name), ("input", called)))
         return
     prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
     if isinstance(prop, dict) and body.get("description") and "description" not in prop:
@@ -340,18 +339,7 @@ def _is_plain(schema: Any, *, is_required: bool) -> bool:
 
 
 def _is_answer(schema: Any) -> bool:
-    """Whether only answers hold it."""
     return isinstance(schema, dict) and schema.get("readOnly") is True
-
-
-def _read_members(builder: _SignatureBuilder, top: Schema, place: Path, *, is_required: bool) -> None:
-    needed = top.get("required", [])
-    for name, schema in top["properties"].items():
-        if _is_answer(schema):
-            continue
-        prop = builder.translated(schema)
-        called = builder.add(name, "body", prop, is_required=is_required and name in needed)
-        builder.holes.append(((*place, "properties", name), ("input", called)))
 
 
 def _read_answer(builder: _SignatureBuilder) -> Any:
@@ -364,15 +352,11 @@ def _read_answer(builder: _SignatureBuilder) -> Any:
         described = contents(answer).get(media) if media else None
         if isinstance(described, dict) and isinstance(described.get("schema"), dict | bool):
             place: Path = (_OPERATION, "responses", code, "content", media or "", "schema")
-            return _answer(builder, described["schema"], place)
+            top, place = _followed(builder.cut, described["schema"], place)
+            told = builder.translated(top)
+            builder.holes.append((place, ("outputs",)))
+            return builder.complete(told) if isinstance(told, dict) else told
     return None
-
-
-def _answer(builder: _SignatureBuilder, schema: Any, place: Path) -> Any:
-    top, place = _followed(builder.cut, schema, place)
-    told = builder.translated(top)
-    builder.holes.append((place, ("outputs",)))
-    return builder.complete(told) if isinstance(told, dict) else told
 
 
 def write(signature: Signature) -> dict[str, Any]:
@@ -441,7 +425,10 @@ def _rest(builder: _SignatureBuilder, signature: Signature) -> dict[str, Any]:
     for path, source in builder.holes:
         whole = _whole(start, path)
         try:
-            is_carried = canonical(_at(hollow, whole)) == canonical(carried.value(source))
+            found: Any = hollow
+            for step in whole:
+                found = found[step]
+            is_carried = canonical(found) == canonical(carried.value(source))
         except (KeyError, IndexError, TypeError, AttributeError):
             continue  # nothing stands there, or not any more, or nothing is carried
         if is_carried:
@@ -465,12 +452,6 @@ def _start(document: Mapping[str, Any]) -> Path:
 
 def _whole(start: Path, path: Sequence[str | int]) -> Path:
     return (*start, *path[1:]) if path[0] == _OPERATION else tuple(path)
-
-
-def _at(value: Any, path: Path) -> Any:
-    for step in path:
-        value = value[step]
-    return value
 
 
 def _emptied(value: Any, path: Path) -> Any:

@@ -100,7 +100,10 @@ class OXP(Protocol):
         return _document(signature, tool_id, label)
 
     def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
-        return _standard_form(document)
+        # With its version in its id, where some leave it out, and its schema not wrapped in an early form.
+        tool_id, _ = _tool_id(document)
+        schema = _unwrapped(document.get("input_schema"))
+        return {**document, "id": f"{tool_id}@{document['version']}", "input_schema": schema or None}
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         called = f"“{printable(signature.name, 60)}”"
@@ -109,10 +112,11 @@ class OXP(Protocol):
         return [Note("ODD_NAME", f"{called} has a name of other characters, or longer, than the protocol's.")]
 
     def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
-        """Who gives out which scopes."""
         needs = (signature.rest or {}).get("requirements") or {}
         named = [each for each in needs.get("authorization") or () if each.get("id")]
-        return [("Authorization", _provider(each)) for each in named[:MAX_SHOWN]]
+        # Who gives out which scopes.
+        said = [f"{each['id']}: {', '.join(_scopes(each))}" for each in named[:MAX_SHOWN]]
+        return [("Authorization", printable(text, MAX_FACT_LENGTH)) for text in said]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         versions = [item for item in _listing(session, _list(session)).items if item.tool_id == tool_id]
@@ -123,7 +127,7 @@ class OXP(Protocol):
         return max(wanted, key=lambda item: item.label_key)
 
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
-        """All are on the one list, so that asking for the versions of many tools reads it once."""
+        # All are on the one list, so that asking for the versions of many tools reads it once.
         if self._read is None or self._read[0] is not session:
             self._read = (session, _listing(session, _list(session)))
         items = [item for item in self._read[1].items if item.tool_id == tool_id]
@@ -162,7 +166,7 @@ class OXP(Protocol):
         state: Mapping[str, Any],
         answers: Mapping[str, Any],
     ) -> Outcome:
-        """The same call once more, under the same id: a vendor that ran it already may answer from memory."""
+        # The same call once more, under the same id: a vendor that ran it already may answer from memory.
         request = dict(state["request"])
         if user := answers.get("user_id"):
             request["context"] = {"user_id": user}
@@ -186,7 +190,7 @@ _PERHAPS_GONE = ("NOT_RUN", *(f"HTTP_{status}" for status in (404, 410)))
 
 
 def _is_gone(session: Session, tool: str) -> bool:
-    """Only the list tells: the protocol has no code for a tool or a version that does not exist."""
+    # Only the list tells: the protocol has no code for a tool or a version that does not exist.
     try:
         return all(f"{item.tool_id}@{item.label}" != tool for item in _listing(session, _list(session)).items)
     except ProtocolError:
@@ -194,7 +198,7 @@ def _is_gone(session: Session, tool: str) -> bool:
 
 
 def _is_list(session: Session) -> bool:
-    """People may enter the address of the list; calls lie below it."""
+    # People may enter the address of the list; calls lie below it.
     return urlsplit(session.root).path.rstrip("/").endswith("/tools")
 
 
@@ -215,7 +219,7 @@ def _list(session: Session) -> Reply:
 
 
 def _diagnosed(session: Session, error: ProtocolError) -> ProtocolError:
-    """Why there is no list: /health, which needs no credential, tells a server that is down from none."""
+    # There is no list: /health, which needs no credential, tells a server that is down from none.
     try:
         status = session.get("/health", headers=oxp_calls.VERSION_HEADER, accept=(200, 204, 503)).status
     except ProtocolError:
@@ -230,15 +234,17 @@ def _diagnosed(session: Session, error: ProtocolError) -> ProtocolError:
 
 def _listing(session: Session, reply: Reply) -> _Listing:
     document = strict_json.require_json(reply, allow_unstorable=True)
-    if _is_wrapping(reply, document):
+    # A list of bare items shows neither revision.
+    is_marked = isinstance(document, dict) and ("$schema" in document or "items" not in document)
+    if is_marked and "oxp-version" not in reply.headers:
         session.memory["revision"] = "wrapped"
     is_suspect = strict_json.may_hold_unstorable(reply.body)
     items: list[Item] = []
     faults: list[tuple[object, int, UnreadableItemError]] = []
     for number, entry in enumerate(paging.counted(_entries(document)), start=1):
         try:
-            if is_suspect:
-                _refuse_unstorable(entry)
+            if is_suspect and (problem := strict_json.unstorable(entry)):
+                raise UnreadableItemError(problem[0], f"The item holds {problem[1]}.")
             items.append(_identified(entry))
         except UnreadableItemError as error:
             faults.append((entry, number, error))
@@ -246,12 +252,6 @@ def _listing(session: Session, reply: Reply) -> _Listing:
     rejected = [Rejected(_called_in(e, n, good), fault.code, fault.reason) for e, n, fault in faults]
     notes = [_BARE_ARRAY] if isinstance(document, list) else []
     return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
-
-
-def _is_wrapping(reply: Reply, document: object) -> bool:
-    """Whether the list shows the revision that wraps calls; a list of bare items shows neither."""
-    is_marked = isinstance(document, dict) and ("$schema" in document or "items" not in document)
-    return is_marked and "oxp-version" not in reply.headers
 
 
 def _entries(document: object) -> list[Any]:
@@ -263,7 +263,7 @@ def _entries(document: object) -> list[Any]:
 
 
 def _current_page(listing: _Listing) -> Page:
-    """A catalog lists a tool once: in its latest version that can be read."""
+    # A catalog lists a tool once: in its latest version that can be read.
     by_tool: dict[str, list[Item]] = {}
     for item in listing.items:
         by_tool.setdefault(item.tool_id, []).append(item)
@@ -277,7 +277,6 @@ def _current_page(listing: _Listing) -> Page:
 
 
 def _latest(versions: list[Item], rejected: list[Rejected]) -> list[Item]:
-    """Of one version listed twice both, as the reader has to tell the same from a contradiction."""
     left = sorted(versions, key=lambda item: item.label_key, reverse=True)
     while left[0].label_key != left[-1].label_key:
         newest = left[0]
@@ -289,12 +288,13 @@ def _latest(versions: list[Item], rejected: list[Rejected]) -> list[Item]:
             left = left[1:]
         else:
             break
+    # Of one version listed twice both, as the reader has to tell the same from a contradiction.
     return [item for item in left if item.label_key == left[0].label_key]
 
 
 def _called_in(entry: object, number: int, good: set[str]) -> str:
-    """What a refused item is called: its tool, so that a tool we know is not taken for gone, unless
-    another version of that tool can be read."""
+    # A refused item is called by its tool, so that a tool we know is not taken for gone, unless another
+    # version of that tool can be read.
     tool_id = entry.get("id") if isinstance(entry, dict) else None
     found = _TOOL_ID.fullmatch(tool_id) if isinstance(tool_id, str) else None
     if found is None or len(found[1]) > MAX_TOOL_ID_LENGTH:
@@ -306,7 +306,11 @@ def _identified(document: object) -> Item:
     if not isinstance(document, dict):
         raise members.wrong("item", document, "an object")
     tool_id, spelled = _tool_id(document)
-    label, version = _version(document)
+    said = document.get("version")
+    found = _VERSION.fullmatch(said) if isinstance(said, str) else None
+    if found is None:
+        raise members.wrong("version", said, "three numbers such as 1.0.0", code="BAD_VERSION")
+    label, version = found[0], tuple(map(int, found.groups()))
     if spelled is not None and spelled != version:
         reason = f"“id” names version {'.'.join(map(str, spelled))}, but “version” is {label}."
         raise UnreadableItemError("BAD_VERSION", reason)
@@ -321,20 +325,6 @@ def _tool_id(document: Mapping[str, Any]) -> tuple[str, tuple[int, ...] | None]:
     if found is None or len(found[1]) > MAX_TOOL_ID_LENGTH:
         raise members.wrong("id", value, "of the form Toolkit.Tool or Toolkit.Tool@1.0.0", code="BAD_TOOL_ID")
     return found[1], (found[2] and tuple(int(part or 0) for part in found.groups()[1:])) or None
-
-
-def _version(document: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
-    value = document.get("version")
-    found = _VERSION.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        raise members.wrong("version", value, "three numbers such as 1.0.0", code="BAD_VERSION")
-    return found[0], tuple(map(int, found.groups()))
-
-
-def _refuse_unstorable(entry: object) -> None:
-    if problem := strict_json.unstorable(entry):
-        code, reason = problem
-        raise UnreadableItemError(code, f"The item holds {reason}.")
 
 
 def _signature(document: dict[str, Any]) -> Signature:
@@ -363,13 +353,6 @@ def _unwrapped(schema: object) -> object:
         if isinstance(inner, dict) and (not inner or "type" in inner or "properties" in inner):
             return inner
     return schema
-
-
-def _standard_form(document: dict[str, Any]) -> dict[str, Any]:
-    """With the version in its id, where some leave it out, and its schema not wrapped in an early form."""
-    tool_id, _ = _tool_id(document)
-    schema = _unwrapped(document.get("input_schema"))
-    return {**document, "id": f"{tool_id}@{document['version']}", "input_schema": schema or None}
 
 
 def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
@@ -426,17 +409,13 @@ def _named(each: object, member: str) -> dict[str, Any]:
     raise members.wrong(f"requirements.{member}", each, "an array of objects")
 
 
-def _provider(provider: dict[str, Any]) -> str:
-    return printable(f"{provider['id']}: {', '.join(_scopes(provider))}", MAX_FACT_LENGTH)
-
-
 def _scopes(provider: dict[str, Any]) -> list[str]:
-    """A provider that wants no particular scope is named by itself; the published schema lets it be
-    nameless, and then it is shown nowhere."""
     oauth2 = provider.get("oauth2")
     scopes = members.array(oauth2, "scopes", _OAUTH2) if isinstance(oauth2, dict) else []
     if not all(isinstance(scope, str) for scope in scopes):
         raise members.wrong(f"{_OAUTH2}scopes", scopes, "an array of text")
+    # A provider that wants no particular scope is named by itself; the published schema lets it be nameless,
+    # and then it is shown nowhere.
     if scopes or provider.get("id") is None:
         return scopes
     return [members.name(provider, "id", "requirements.authorization.")]

@@ -39,9 +39,16 @@ def call(session: Session, path: str, signature: Signature, request: Mapping[str
         case 200:
             return _result(signature, reply)
         case 400:
-            return _not_run(reply)
+            missing = _object(reply).get("missing_requirements")
+            said = outcomes.explanation(reply)[0]
+            if isinstance(missing, dict):
+                return _needs(missing, said)
+            message = f"The vendor did not run the tool{_quoted(said)}"
+            return outcomes.with_wait(outcomes.failed("refused", "NOT_RUN", message), reply)
         case 422:
-            return _bad_input(reply)
+            said, fields = outcomes.explanation(reply)
+            message = f"The vendor refused the inputs{_quoted(said)}"
+            return outcomes.failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
     return outcomes.complaint(reply)
 
 
@@ -87,18 +94,15 @@ def _result(signature: Signature, reply: Reply) -> Outcome:
         document = document["result"]
     if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
         raise ProtocolViolationError("SHAPE", "It does not say whether the call was a success.")
-    if document["success"]:
-        return outcomes.ok(_outputs(document, signature), signature)
-    error = document.get("error")
-    return _tool_error(error if isinstance(error, dict) else {})
-
-
-def _outputs(document: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+    if not document["success"]:
+        error = document.get("error")
+        return _tool_error(error if isinstance(error, dict) else {})
     value = document.get("value")
     whole = next((output.name for output in signature.outputs if output.is_whole), "value")
     if signature.outputs_rest is not None and isinstance(value, dict):
-        return value
-    return {whole: value} if "value" in document and (value is not None or signature.outputs) else {}
+        return outcomes.ok(value, signature)
+    is_said = "value" in document and (value is not None or signature.outputs)
+    return outcomes.ok({whole: value} if is_said else {}, signature)
 
 
 def _tool_error(error: dict[str, Any]) -> Outcome:
@@ -117,45 +121,30 @@ def _tool_error(error: dict[str, Any]) -> Outcome:
     )
 
 
-def _not_run(reply: Reply) -> Outcome:
-    missing = _object(reply).get("missing_requirements")
-    said = outcomes.explanation(reply)[0]
-    if isinstance(missing, dict):
-        return _needs(missing, said)
-    refused = outcomes.failed("refused", "NOT_RUN", f"The vendor did not run the tool{_quoted(said)}")
-    return outcomes.with_wait(refused, reply)
-
-
 def _needs(missing: Mapping[str, Any], said: str) -> Outcome:
-    """A person has to do something before the call can go on, such as letting the tool act for them."""
+    # A person has to do something before the call can go on, such as letting the tool act for them.
     challenges = missing.get("authorization")
     readable = [each for each in challenges if isinstance(each, dict)] if isinstance(challenges, list) else []
-    asks = [_challenge(each) for each in readable[:MAX_CHALLENGES]]
+    asks, checks = [], {}
+    for each in readable[:MAX_CHALLENGES]:
+        name = _text(each, "id")
+        who = name or "the provider"
+        url = _url(each, "url")
+        asks.append(Ask(who, f"Let the tool act for you at {who}, then run it again.", url=url))
+        checks[name] = _url(each, "check_url")
     if missing.get("user_id") is True:
         asks.append(Ask("user_id", "The tool has to know who its user is.", _SOME_TEXT))
-    checks = {_text(each, "id"): _url(each, "check_url") for each in readable[:MAX_CHALLENGES]}
     message = f"The tool needs more before it can run{_quoted(said)}"
     failure = {"code": "MISSING_REQUIREMENTS", "message": message}
     resume = {"check_urls": {name: url for name, url in checks.items() if url}}
     return Outcome("needs_authorization", error=failure, asks=asks, resume=resume)
 
 
-def _challenge(challenge: Mapping[str, Any]) -> Ask:
-    who = _text(challenge, "id") or "the provider"
-    return Ask(who, f"Let the tool act for you at {who}, then run it again.", url=_url(challenge, "url"))
-
-
 def _url(challenge: Mapping[str, Any], member: str) -> str:
-    """Shown to a person as a link, and never followed from here."""
+    # Shown to a person as a link, and never followed from here.
     value = challenge.get(member)
     is_link = isinstance(value, str) and len(value) <= MAX_URL_LENGTH and value.isprintable()
     return str(value) if is_link and str(value).lower().startswith(("https://", "http://")) else ""
-
-
-def _bad_input(reply: Reply) -> Outcome:
-    said, fields = outcomes.explanation(reply)
-    message = f"The vendor refused the inputs{_quoted(said)}"
-    return outcomes.failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
 
 
 def _object(reply: Reply) -> dict[str, Any]:
