@@ -68,20 +68,16 @@ def rank(text: str, scope: Scope, most: int = MAX_CANDIDATES) -> Ranking:
     else:
         counts = {lexeme: min(terms.found_in[lexeme], extent.read) for lexeme in gains}
         rows = _read_postings(counts, scope, extent, values)
-    hits = sorted(hit for row in rows if (hit := _hit(row, gains, terms)))
-    return Ranking(hits, terms.unmatched, terms.repaired)
+    hits = []
+    for tool, is_name, begins, score, vector in rows:
+        exact = score if vector is None else ranking.score(vector, gains, terms.stress)
+        if exact or is_name or begins:
+            is_beginning = begins and terms.is_typing
+            hits.append(Hit(not is_name, not is_beginning, vector is None, -round(exact, 5), tool))
+    return Ranking(sorted(hits), terms.unmatched, terms.repaired)
 
 
 Row = tuple[int, bool, bool, float, memoryview | None]
-
-
-def _hit(row: Row, gains: dict[int, float], terms: question.Terms) -> Hit | None:
-    tool, is_name, begins, score, vector = row
-    if vector is not None:
-        score = ranking.score(vector, gains, terms.stress)
-    if not (score or is_name or begins):
-        return None
-    return Hit(not is_name, not (begins and terms.is_typing), vector is None, -round(score, 5), tool)
 
 
 def _read_postings(counts: dict[int, int], scope: Scope, extent: Extent, values: dict[str, Any]) -> list[Row]:
@@ -109,7 +105,7 @@ def _read_postings(counts: dict[int, int], scope: Scope, extent: Extent, values:
 
 
 def _read(candidates: str, scope: Scope, values: dict[str, Any]) -> list[Row]:
-    """Candidates in the scope, with the vectors of those that are worth an exact score."""
+    """Candidates in the scope; those that are worth an exact score come with their vectors."""
     with connection.cursor() as cursor:
         cursor.execute(_RANKED.format(candidates=candidates, scope=scope.condition()), values)
         rows: list[Row] = cursor.fetchall()

@@ -5,7 +5,7 @@ writes, so neither waits for the other's rows.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -60,7 +60,7 @@ class _Entry(msgspec.Struct):
 
 
 def index_pending(endpoint_id: int | None = None) -> int:
-    """Index every tool of live endpoints that is not indexed as it is shown; how many there were."""
+    """Indexes the tools of live endpoints that are not indexed as they are shown, and counts them."""
     lexicon = Lexicon()
     done = 0
     if endpoint_id is None:
@@ -76,7 +76,11 @@ def _index(entries: list[_Entry], lexicon: Lexicon) -> int:
     # While we waited another worker may have indexed the same tools.
     known = segments.indexed([entry.tool for entry in entries])
     entries = [entry for entry in entries if known.get(entry.tool) != entry.state]
-    _learn(entries, lexicon)
+    runs: set[str] = set()
+    for entry in entries:
+        for _, text in (*entry.prose, *entry.fields):
+            runs.update(words.runs(text))
+    lexicon.learn(runs, {tag for entry in entries for tag in entry.tags})
     large = _large({entry.endpoint for entry in entries})
     homes: defaultdict[int | None, list[Document]] = defaultdict(list)
     for entry in entries:
@@ -116,9 +120,9 @@ def _pending(endpoint: int | None) -> list[Row]:
 
 
 def _worded(rows: list[Row]) -> list[Row]:
-    """With our words in the signatures. They are read after the time by which they are known, never before:
-    words that change meanwhile are indexed once more.
-    """
+    """With our words in the signatures."""
+    # They are read after the time by which they are known, never before: words that change meanwhile are
+    # indexed once more.
     ours = effective_texts.rewrites([tool for tool, _, worded_at, *_ in rows if worded_at])
     if not ours:
         return rows
@@ -153,6 +157,9 @@ def _entry(
     name = signature.name
     title = "" if words.name_key(signature.title) == words.name_key(name) else signature.title
     inputs, outputs = signature.inputs, signature.outputs
+    details = [each.description for each in inputs]
+    details += [value.name for each in inputs for value in each.allowed_values]
+    details += [text for each in outputs for text in (each.name, each.title)]
     return _Entry(
         tool,
         State(version, worded_at, renamed_at),
@@ -165,47 +172,23 @@ def _entry(
         ),
         (
             (ranking.PARAMETER, " ".join([f"{each.name} {each.title}" for each in inputs])),
-            (ranking.DETAIL, " ".join(_details(signature))),
+            (ranking.DETAIL, " ".join(details)),
             (ranking.OUTPUT_DETAIL, " ".join([each.description for each in outputs])),
         ),
     )
 
 
-def _details(signature: _Signature) -> Iterator[str]:
-    for parameter in signature.inputs:
-        yield parameter.description
-        yield from (value.name for value in parameter.allowed_values)
-    for parameter in signature.outputs:
-        yield parameter.name
-        yield parameter.title
-
-
-def _learn(entries: Iterable[_Entry], lexicon: Lexicon) -> None:
-    runs: set[str] = set()
-    for entry in entries:
-        for _, text in (*entry.prose, *entry.fields):
-            runs.update(words.runs(text))
-    lexicon.learn(runs, {tag for entry in entries for tag in entry.tags})
-
-
-def _frequencies(entry: _Entry, lexicon: Lexicon) -> dict[int, float]:
-    found: defaultdict[int, float] = defaultdict(float)
+def _document(entry: _Entry, lexicon: Lexicon) -> Document:
+    frequencies: defaultdict[int, float] = defaultdict(float)
     for texts, lexemes_of in ((entry.prose, lexicon.prose), (entry.fields, lexicon.fields)):
         for weight, text in texts:
             for run in words.runs(text):
                 for lexeme in lexemes_of[run]:
-                    found[lexeme] += weight
-    return found
-
-
-def _name_lexemes(entry: _Entry, lexicon: Lexicon) -> list[int]:
-    return [lexeme for run in words.runs(entry.name) for lexeme in lexicon.fields[run]]
-
-
-def _document(entry: _Entry, lexicon: Lexicon) -> Document:
-    strengths = ranking.impacts(_frequencies(entry, lexicon), lexicon.stops)
+                    frequencies[lexeme] += weight
+    strengths = ranking.impacts(frequencies, lexicon.stops)
     # Tags can be asked for as they stand; among the words they weigh nothing.
     strengths |= {lexicon.tags[tag]: 1 for tag in entry.tags}
-    vector = ranking.pack(_name_lexemes(entry, lexicon), strengths)
+    name = [lexeme for run in words.runs(entry.name) for lexeme in lexicon.fields[run]]
+    vector = ranking.pack(name, strengths)
     key = words.name_key(entry.name)
     return Document(entry.tool, entry.state, entry.endpoint, key, vector, strengths)

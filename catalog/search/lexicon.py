@@ -1,6 +1,6 @@
 """The words of the catalog as they are learnt: which lexeme each one is, how many documents hold it."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from django.db import connection
@@ -10,7 +10,7 @@ from catalog.search.words import TAG_MARK, parts, with_compound
 
 @dataclass(slots=True)
 class Lexicon:
-    """Runs of letters and the lexemes they count for, as far as one indexing has met them.
+    """The lexemes of each run of letters that one indexing has met.
 
     In prose an identifier counts in one piece too, and stop words count; in fields neither does.
     """
@@ -21,7 +21,7 @@ class Lexicon:
     stops: set[int] = field(default_factory=set)
 
     def learn(self, runs: Iterable[str], tags: Iterable[str]) -> None:
-        """Give every word in them a lexeme, new ones included. Only one process at a time may do this."""
+        """Gives every word in `runs` and `tags` a lexeme. Only one process at a time may do this."""
         new_runs = set(runs) - self.prose.keys()
         new_tags = set(tags) - self.tags.keys()
         if not new_runs and not new_tags:
@@ -37,18 +37,20 @@ class Lexicon:
 
 def _assign(words: set[str]) -> tuple[dict[str, int], set[str]]:
     """The lexeme of each word, and which of them are stop words."""
-    known = _known(words)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT word, lexeme_id FROM catalog_searchword WHERE word = ANY(%s)", [list(words)])
+        known = dict(cursor.fetchall())
     stems = _stems(words - known.keys())
     lexemes = _lexemes({stem or word for word, stem in stems.items()})
     found = {word: lexemes[stem or word] for word, stem in stems.items()}
-    _remember({word: found[word] for word, stem in stems.items() if stem})
+    if stemmed := {word: found[word] for word, stem in stems.items() if stem}:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO catalog_searchword (word, lexeme_id) "
+                "SELECT * FROM unnest(%s::text[], %s::int[])",
+                [list(stemmed), list(stemmed.values())],
+            )
     return known | found, {word for word, stem in stems.items() if not stem}
-
-
-def _known(words: Collection[str]) -> dict[str, int]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT word, lexeme_id FROM catalog_searchword WHERE word = ANY(%s)", [list(words)])
-        return dict(cursor.fetchall())
 
 
 def _stems(words: Collection[str]) -> dict[str, str]:
@@ -74,13 +76,3 @@ def _lexemes(texts: Collection[str]) -> dict[str, int]:
         )
         cursor.execute("SELECT text, id FROM catalog_searchlexeme WHERE text = ANY(%s)", [list(texts)])
         return dict(cursor.fetchall())
-
-
-def _remember(words: Mapping[str, int]) -> None:
-    if not words:
-        return
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO catalog_searchword (word, lexeme_id) SELECT * FROM unnest(%s::text[], %s::int[])",
-            [list(words), list(words.values())],
-        )

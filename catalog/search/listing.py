@@ -52,9 +52,9 @@ PLAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`vendor` and `protocol` say any of, `tag` all of.
+    """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`.
 
-    Unsorted means by relevance, or by name without `q`.
+    Without `sort` the order is by relevance, or by name when there is no `q`.
     """
 
     q: str = ""
@@ -105,29 +105,20 @@ def _search(query: Query) -> ResultPage:
         return _sorted(query, scope)
     text = query.q[:MAX_QUESTION_LENGTH]
     place = _read(query)
-    ranking = candidates.rank(text, scope, _depth(query, place))
+    shown = place.key[-1] if place and query.order == RELEVANCE else 0
+    is_near = query.order == RELEVANCE and shown + query.limit < candidates.EXACT
+    ranking = candidates.rank(text, scope, candidates.EXACT if is_near else candidates.MAX_CANDIDATES)
     waiting = fresh.hits(text, scope)
-    hits = _once([*ranking.hits, *waiting])
+    # Best first. A tool whose new version waits for the index may have been found by its old words too.
+    best: dict[int, Hit] = {}
+    for hit in sorted([*ranking.hits, *waiting]):
+        best.setdefault(hit.tool, hit)
+    hits = list(best.values())
     # What the index does not know may still stand in the tools that wait for it.
     told = {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
     if query.order == RELEVANCE:
         return _by_relevance(query, place, hits, **told)
     return _sorted(query, replace(scope, among=[hit.tool for hit in hits]), **told)
-
-
-def _once(hits: Sequence[Hit]) -> list[Hit]:
-    """Best first. A tool whose new version waits for the index may have been found by its old words too."""
-    best: dict[int, Hit] = {}
-    for hit in sorted(hits):
-        best.setdefault(hit.tool, hit)
-    return list(best.values())
-
-
-def _depth(query: Query, place: _Place | None) -> int:
-    if query.order != RELEVANCE:
-        return candidates.MAX_CANDIDATES
-    shown = place.key[-1] if place else 0
-    return candidates.EXACT if shown + query.limit < candidates.EXACT else candidates.MAX_CANDIDATES
 
 
 def _check(query: Query) -> None:
@@ -136,16 +127,13 @@ def _check(query: Query) -> None:
     if query.status and query.status not in ToolStatus.values:
         _refuse("status", f"A tool's status is one of: {', '.join(ToolStatus.values)}.")
     for name in ("vendor", "tag"):
-        if any(not _can_be_stored(text) for text in getattr(query, name)):
+        # PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair.
+        texts = getattr(query, name)
+        if any("\0" in text or text.encode(errors="ignore").decode() != text for text in texts):
             _refuse(name, "This holds a character that no text here has.")
     known = dict(protocols.choices())
     if any(name not in known for name in query.protocol):
         _refuse("protocol", f"There are these protocols: {', '.join(known)}.")
-
-
-def _can_be_stored(text: str) -> bool:
-    """PostgreSQL takes no NUL, and UTF-8 no half of a pair."""
-    return "\0" not in text and text.encode(errors="ignore").decode() == text
 
 
 def _refuse(name: str, sentence: str) -> None:
@@ -172,7 +160,7 @@ def _endpoints(query: Query) -> list[int] | None:
 
 
 def _by_relevance(query: Query, place: _Place | None, hits: Sequence[Hit], **told: Any) -> ResultPage:
-    """A cursor holds the hit to go on from, and how many come before: that says how deep to rank."""
+    # A cursor holds the hit to go on from, and how many come before: that says how deep to rank.
     start, end = 0, query.limit
     if place:
         last = Hit(*place.key[:-1])
@@ -214,20 +202,18 @@ def _sorted(query: Query, scope: Scope, **told: Any) -> ResultPage:
 
 
 def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
-    """In this order, as REST shows them, without making model instances."""
-    rows = {row["id"]: _with_name(row) for row in _shown().rows(tools=list(tools))}
+    """In the order of `tools`, as REST shows them, without making model instances."""
+    rows: dict[int, dict[str, Any]] = {}
+    for row in _shown().rows(tools=list(tools)):
+        rewrite, seen = row.pop("_rewrite"), row.pop("_seen")
+        name = version_name(row["version"], rewrite, seen) if seen else ""
+        rows[row["id"]] = row | {"version_name": name}
     return [rows[tool] for tool in tools if tool in rows]
 
 
 @cache
 def _shown() -> CompiledQuery[dict[str, Any]]:
     return CompiledQuery(Tool.objects.filter(pk__in=given_keys("tools")).values(*PLAIN, **COLUMNS))
-
-
-def _with_name(row: dict[str, Any]) -> dict[str, Any]:
-    rewrite, seen = row.pop("_rewrite"), row.pop("_seen")
-    name = version_name(row["version"], rewrite, seen) if seen else ""
-    return row | {"version_name": name}
 
 
 def _salt(query: Query) -> str:
@@ -240,7 +226,7 @@ def _write(query: Query, key: Sequence[Any], *, backwards: bool) -> str:
 
 
 def _read(query: Query) -> _Place | None:
-    """A cursor fits the order it was made for, and no other."""
+    # The salt makes a cursor fit the order that it was made for, and no other.
     if not query.cursor:
         return None
     try:

@@ -26,7 +26,7 @@ class Key(NamedTuple):
 
 
 def count(scope: Scope, most: int) -> int:
-    """How many tools there are; counting stops at `most`."""
+    """How many tools the scope holds; counting stops at `most`."""
     with connection.cursor() as cursor:
         cursor.execute(_COUNT.format(scope=scope.condition()), {**scope.values(), "most": most})
         return int(cursor.fetchone()[0])
@@ -36,7 +36,7 @@ _COUNT = "SELECT count(*) FROM (SELECT FROM catalog_tool t WHERE {scope} LIMIT %
 
 
 def keys(order: str, scope: Scope, after: Sequence[Any] | None, limit: int, *, backwards: bool) -> list[Key]:
-    """In reading direction of `backwards`: the nearest to `after` first."""
+    """The next keys after the key `after`, or before it when `backwards`; the nearest to it first."""
     place = Key(*after) if after else None
     falls = order.startswith("-") != backwards
     if order == VENDOR:
@@ -61,7 +61,7 @@ ORDER BY {value} {direction}, t.id {direction} LIMIT %(limit)s
 
 
 def _by_vendor(scope: Scope, place: Key | None, limit: int, falls: bool) -> list[Key]:
-    """Vendor by vendor, so that only the tools of the first few are looked at and sorted."""
+    # Vendor by vendor, so that only the tools of the first few are looked at and sorted.
     beyond, direction = ("<", "DESC") if falls else (">", "ASC")
     statement = _BY_VENDOR.format(
         scope=scope.condition(),

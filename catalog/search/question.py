@@ -67,7 +67,8 @@ def read(text: str) -> Question:
 
 
 def unknown(question: Question, known: Mapping[str, Known]) -> list[str]:
-    """Words to look for in other spellings. Other verbs for the same action do as well."""
+    """Words to look for in other spellings."""
+    # A verb is not looked for when the catalog knows another one for the same action.
     actions = _actions(known)
     return sorted(
         word
@@ -83,7 +84,6 @@ def _is_telling(word: str, known: Mapping[str, Known]) -> bool:
 
 
 def _actions(known: Mapping[str, Known]) -> dict[str, list[Known]]:
-    """For the stem of each verb the other verbs of its actions."""
     return {known[verb].stem: [known[other] for other in others] for verb, others in words.SYNONYMS.items()}
 
 
@@ -108,7 +108,7 @@ def weigh(
 
 
 def _asked(question: Question, known: Mapping[str, Known]) -> list[tuple[str, list[str]]]:
-    """Each run with the words in it. Stop words only if there is nothing else, or as acronyms: "IT"."""
+    # Each run with the words in it. Stop words only if there is nothing else, or as acronyms: "IT".
     everything = [(run, list(words.with_compound(run))) for run in dict.fromkeys(question.runs)]
     telling = [
         (run, [word for word in found if not known[word].is_stop or word in question.acronyms])
@@ -122,9 +122,10 @@ def _stress(word: str, times: int) -> float:
 
 
 def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Question) -> bool:
-    """What begins so, if it may still be being typed or is long enough; else the likeliest repair.
+    """Adds other words for one that the catalog lacks or that may not be typed to its end.
 
-    Both, if what begins so is a rarity beside the repair.
+    These are the words that begin with it, if it is the last one or long enough, or else its likeliest
+    repair; both, if those that begin with it are rare beside the repair. Returns whether there were any.
     """
     begins = [each for each in spellings if each.distance is None]
     is_last = word == question.last
@@ -141,11 +142,9 @@ def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Q
 def _repair(terms: Terms, word: str, repairs: Sequence[Spelling], question: Question) -> bool:
     if not repairs:
         return False
-    best = max(repairs, key=lambda each: _likelihood(word, each))
+    best = max(
+        repairs, key=lambda each: spelling.likelihood(word, each.word, each.distance or 0, each.found_in)
+    )
     terms.repaired[word] = best.word
     is_sure = len(question.runs) <= _LONG and spelling.is_surely_meant(word, best.word)
     return terms.add(best.lexeme, best.found_in, _stress(best.word, 1) * (_REPAIRED if is_sure else _GUESSED))
-
-
-def _likelihood(typed: str, each: Spelling) -> float:
-    return spelling.likelihood(typed, each.word, each.distance or 0, each.found_in)

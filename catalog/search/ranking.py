@@ -20,10 +20,8 @@ _HEADER = struct.Struct("<BH")
 
 
 def impacts(frequencies: Mapping[int, float], stops: Set[int]) -> dict[int, int]:
-    """Of every lexeme of a tool, 1 to 255, from its frequencies weighted by field.
-
-    Stop words can be found but make no tool longer.
-    """
+    """The impact (1 to 255) of every lexeme of a tool, from its frequencies weighted by field."""
+    # Stop words can be found but make no tool longer.
     length = sum(frequencies.values()) - sum(frequencies[each] for each in frequencies.keys() & stops)
     norm = _K1 * (1 - _B + _B * length / _PIVOT)
     return {lexeme: int(_FULL * each / (each + norm)) or 1 for lexeme, each in frequencies.items()}
@@ -40,7 +38,6 @@ def pack(name: Sequence[int], strengths: Mapping[int, int]) -> bytes:
 
 
 def unpack(vector: bytes | memoryview) -> dict[int, int]:
-    """The impacts that `pack` was given."""
     _, count = _HEADER.unpack_from(vector)
     values = struct.unpack_from(f"<{count}I{count}B", vector, _HEADER.size)
     return dict(zip(values[:count], values[count:], strict=True))
@@ -68,11 +65,11 @@ def score(vector: bytes | memoryview, gains: Mapping[int, float], stress: Mappin
 
 
 def shares(found_in: Mapping[int, int], budget: int) -> dict[int, float]:
-    """Which part of each lexeme's postings to read, strongest first, so that all together fit the budget.
+    """Which part (0 to 1) of each lexeme's postings to read, so that all together fit the budget.
 
-    Rare lexemes are read whole; common ones share what is left evenly. Leaving common ones out would cost
-    a tenth of the ranking's quality, reading them whole most of the time.
+    Rare lexemes are read whole; common ones share what is left evenly.
     """
+    # Leaving common ones out would cost a tenth of the quality; reading them whole, most of the time.
     left = float(budget)
     parts: dict[int, float] = {}
     for waiting, (lexeme, count) in enumerate(sorted(found_in.items(), key=lambda item: item[1])):

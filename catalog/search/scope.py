@@ -26,7 +26,7 @@ class Scope:
         return self.endpoints is not None or bool(self.tags) or self.status == ToolStatus.WITHDRAWN
 
     def condition(self) -> str:
-        """On `t`, a row of tools, with the names of `values`."""
+        """An SQL condition on `t`, a row of catalog_tool; its parameters are the keys of `values`."""
         return " AND ".join(
             [
                 _LIVING if self.endpoints is None else "t.endpoint_id = ANY(%(endpoints)s)",

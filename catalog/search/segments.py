@@ -54,14 +54,15 @@ class Segment(NamedTuple):
 
 
 def take_turn() -> None:
-    """One writer at a time, until its transaction ends; a batch takes about a second."""
+    """Waits until no other process writes the index; the turn lasts until the transaction ends."""
+    # A batch takes about a second.
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '60s'")
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_WRITING])
 
 
 def indexed(tools: list[int]) -> dict[int, State]:
-    """By tool, what is indexed."""
+    """What each tool is indexed from; tools that are not indexed are missing."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT tool_id, version_id, worded_at, renamed_at FROM catalog_searchdocument "
@@ -124,7 +125,12 @@ def _post(home: int | None, segment: int, documents: Iterable[tuple[int, Mapping
         "catalog_searchposting (lexeme_id, home, segment_id, top, count, documents, impacts)",
         (f"{lexeme}\t{where}\t{_posting(found)}" for lexeme, found in sorted(postings.items())),
     )
-    _count({lexeme: len(found) for lexeme, found in postings.items()})
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE catalog_searchlexeme l SET found_in = found_in + more.n "
+            "FROM unnest(%s::int[], %s::int[]) more (id, n) WHERE l.id = more.id",
+            [list(postings), [len(found) for found in postings.values()]],
+        )
 
 
 def _posting(found: list[int]) -> str:
@@ -140,17 +146,9 @@ def _copy(table: str, lines: Iterable[str]) -> None:
         copy.write("".join(lines))
 
 
-def _count(found: Mapping[int, int]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE catalog_searchlexeme l SET found_in = found_in + more.n "
-            "FROM unnest(%s::int[], %s::int[]) more (id, n) WHERE l.id = more.id",
-            [list(found), list(found.values())],
-        )
-
-
 def merge(home: int | None) -> None:
-    """Keep a home's segments few and mostly live; what is rewritten was never larger than one batch."""
+    """Rewrites segments of a home so that they stay few and most of their documents are live."""
+    # What is rewritten was never larger than one batch.
     segments = _segments(home)
     dead = [each.id for each in segments if not each.live]
     worn = choose_worn([each for each in segments if each.live])
@@ -160,7 +158,7 @@ def merge(home: int | None) -> None:
 
 
 def choose_worn(segments: Collection[Segment]) -> list[int]:
-    """Those of which more than half has moved on; else a full fan of about one size."""
+    """Ids of the segments to rewrite: those that are more than half dead, else `FAN` of about one size."""
     half_gone = [each.id for each in segments if each.live * 2 < each.documents]
     if half_gone:
         return half_gone[:_AT_ONCE]
@@ -214,7 +212,7 @@ def _drop(segments: list[int]) -> None:
 
 @transaction.atomic
 def forget_removed() -> None:
-    """Take what belonged to removed endpoints and vendors out of the index."""
+    """Takes the tools of removed endpoints and vendors out of the index."""
     with connection.cursor() as cursor:
         cursor.execute(
             """

@@ -78,18 +78,17 @@ def edits_allowed(word: str) -> int:
 
 
 def may_mean(typed: str, word: str, edits: int) -> bool:
-    """Whether `word`, so many edits away, is a repair at all.
-
-    People hardly ever mistype the first letter; they leave it out, or swap it with the second. With a second
-    mistake in the word it is another word.
-    """
+    """Whether `word`, which is `edits` edits away from what was typed, can be what was meant."""
     if not edits or edits > edits_allowed(typed) or word in _JOINING:
         return False
+    # People hardly ever mistype the first letter; they leave it out, or swap it with the second. With a
+    # second mistake in the word it is another word.
     if typed[0] != word[0] and (edits > 1 or (word[0] != typed[1] and word[1:2] != typed[0])):
         return False
-    return not (
-        len(typed) <= _SHORT and slip(typed, word) == Slip.OTHER and _is_vowel_for_consonant(typed, word)
-    )
+    if len(typed) > _SHORT or slip(typed, word) != Slip.OTHER:
+        return True
+    wrong, right, _, _ = _difference(typed, word)
+    return not (wrong in _VOWELS and right not in _VOWELS)
 
 
 def is_surely_meant(typed: str, word: str) -> bool:
@@ -98,7 +97,8 @@ def is_surely_meant(typed: str, word: str) -> bool:
 
 
 def likelihood(typed: str, word: str, edits: int, found_in: int) -> float:
-    """People mistype common words more often than rare ones, and seldom make two mistakes in one."""
+    """How likely `word` is what was meant, as a logarithm without a fixed zero; `found_in` counts tools."""
+    # People mistype common words more often than rare ones, and seldom make two mistakes in one.
     return (
         _FREQUENCY * math.log(found_in)
         - _EDIT * edits
@@ -124,15 +124,10 @@ def slip(typed: str, word: str) -> Slip:
 
 
 def _difference(typed: str, word: str) -> tuple[str, str, str, str]:
-    """What stands in `typed` where what stands in `word`, and the letters that both have around it."""
+    """The part of `typed` that differs, the part of `word` in its place, and the letters before and after."""
     shortest = min(len(typed), len(word))
     start = next((at for at in range(shortest) if typed[at] != word[at]), shortest)
     rest = shortest - start
     end = next((at for at in range(rest) if typed[-1 - at] != word[-1 - at]), rest)
     before = word[start - 1 : start] if start else ""
     return typed[start : len(typed) - end], word[start : len(word) - end], before, word[len(word) - end :][:1]
-
-
-def _is_vowel_for_consonant(typed: str, word: str) -> bool:
-    wrong, right, _, _ = _difference(typed, word)
-    return wrong in _VOWELS and right not in _VOWELS

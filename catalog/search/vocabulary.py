@@ -22,10 +22,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How many documents there are, and how many of them lie where the scope must read.
+    """`everywhere` counts all documents, `read` those in the segments that the scope has to read.
 
-    `has_sharers` says that chosen endpoints lie among others' documents; `is_narrow` that at most `FEW` tools
-    are in the scope at all.
+    `has_sharers` says that chosen endpoints share segments with others; `is_narrow` that the scope holds at
+    most `FEW` tools.
     """
 
     everywhere: int = 0
@@ -70,7 +70,7 @@ LEFT JOIN catalog_searchlexeme l ON l.text = coalesce(s.stems[1], w.word)
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A word of the catalog in place of an unknown one, `distance` edits away; None: it only begins so."""
+    """A word of the catalog for an unknown one, which it begins with when `distance` (in edits) is None."""
 
     word: str
     lexeme: int
@@ -79,7 +79,7 @@ class Spelling:
 
 
 def near(typed: Sequence[str]) -> dict[str, list[Spelling]]:
-    """For each unknown word those that begin with it, and those spelled nearly like it."""
+    """For each unknown word, the words of the catalog that begin with it or are spelled nearly like it."""
     with connection.cursor() as cursor:
         cursor.execute(
             """

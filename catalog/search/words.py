@@ -85,26 +85,22 @@ _ACTIONS = (
 )
 
 
-def _synonyms() -> dict[str, frozenset[str]]:
-    groups = [frozenset(line.split()) for line in _ACTIONS]
-    verbs = frozenset[str]().union(*groups)
-    return {
-        verb: frozenset[str]().union(*(group for group in groups if verb in group)) - {verb} for verb in verbs
-    }
-
-
-SYNONYMS = _synonyms()
+_GROUPS = [frozenset(line.split()) for line in _ACTIONS]
+# For each verb the other verbs of its actions.
+SYNONYMS = {
+    verb: frozenset[str]().union(*(group for group in _GROUPS if verb in group)) - {verb}
+    for verb in frozenset[str]().union(*_GROUPS)
+}
 
 
 def fold(text: str) -> str:
-    """Accents and compatibility forms away: `é` becomes `e`, the ligature fi two letters."""
+    """Takes accents and compatibility forms away: `é` becomes `e`, the ligature fi two letters."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 def runs(text: str) -> list[str]:
-    """The unbroken runs of letters and digits, in the writer's own case."""
     if text.isascii():
         return text.translate(_SPACED).split()
     return _RUN.findall(fold(text))
@@ -118,16 +114,12 @@ def parts(run: str) -> tuple[str, ...]:
     if not run.isascii():
         return tuple(part[:MAX_WORD_LENGTH] for part in _unspaced(run.lower()))
     found = [run] if run.islower() and run.isalpha() else _PART.findall(run)
-    if not _is_worth_splitting(found):
+    # `v2`, `s3` and `B2B` are words of their own; `OAuth2` and `sendMessage` are several.
+    if not (len(found) > 1 and any(len(part) > 2 for part in found)):
         found = [run]
     # A letter that is left over, as of `OAuth`, says nothing; the identifier in one piece still holds it.
     kept = [part for part in found if len(part) > 1 or part.isdigit()]
     return tuple(part.lower()[:MAX_WORD_LENGTH] for part in (kept if len(found) > 1 else found))
-
-
-def _is_worth_splitting(found: list[str]) -> bool:
-    """`v2`, `s3` and `B2B` are words of their own; `OAuth2` and `sendMessage` are several."""
-    return len(found) > 1 and any(len(part) > 2 for part in found)
 
 
 def _unspaced(run: str) -> Iterator[str]:
@@ -147,7 +139,8 @@ def words(text: str) -> list[str]:
 
 
 def with_compound(run: str) -> tuple[str, ...]:
-    """Also the identifier in one piece, for who types `github` where a vendor wrote `GitHub`."""
+    """The words inside one run, and the identifier in one piece."""
+    # People type `github` where a vendor wrote `GitHub`.
     found = parts(run)
     return (*found, run.lower()[:MAX_WORD_LENGTH]) if len(found) > 1 and run.isascii() else found
 
@@ -158,7 +151,6 @@ def name_key(name: str) -> str:
 
 
 def tag_word(tag: str) -> str:
-    """A tag as the index holds it."""
     return f"{TAG_MARK}{tag[:_MAX_TAG_LENGTH]}"
 
 
