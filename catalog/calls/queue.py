@@ -92,8 +92,10 @@ def request_call(
 
     Raises ArgumentsError, ConfirmationError, DomainError.
     """
-    signature = version.decoded()
+    signature, protocol = version.decoded(), version.tool.endpoint.speak()
     _refuse_unfit(version, arguments)
+    if note := protocol.why_not_run(signature):
+        raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
     if refusal := outcomes.refusal(signature, arguments):
         raise ArgumentsError(refusal)
     if not is_confirmed and (why := why_confirm(version)):

@@ -289,7 +289,10 @@ class Protocol(ABC):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        """Run the version labelled `label` (None: the current one) with arguments by wire name."""
+        """Run the version labelled `label` (None: the current one) with arguments by wire name.
+
+        They fit the signature, and `why_not_run` has nothing against it: that was judged before.
+        """
 
     def resume(
         self,

@@ -85,10 +85,6 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs_rest: dict[str, Any] | None = None
     rest: dict[str, Any] | None = None
 
-    @property
-    def is_invocable(self) -> bool:
-        return not any(p.unsupported_type for p in self.inputs)
-
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Signature)

@@ -124,8 +124,6 @@ class A2T(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        if refusal := outcomes.refusal(signature, arguments):
-            return refusal
         inputs = [
             {"name": parameter.name, "value": arguments[parameter.name]}
             for parameter in signature.inputs

@@ -195,8 +195,6 @@ class ACP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        if refusal := outcomes.refusal(signature, arguments):
-            return refusal
         given = judged.given(signature, arguments)
         request: dict[str, Any] = {"agent_id": tool_id}
         if config := _config(signature):

@@ -49,10 +49,7 @@ def failed(
 
 
 def refusal(signature: Signature, arguments: Mapping[str, Any]) -> Outcome | None:
-    """What stops a call before anything is sent."""
-    if not signature.is_invocable:
-        reason = "An input has a type that cannot be used here, so this tool cannot be run."
-        return failed("refused", "UNSUPPORTED_TYPE", reason)
+    """What stops a call with these arguments before anything is sent."""
     if fields := problems(signature, arguments):
         return failed("invalid_arguments", "ARGUMENTS", "Some inputs do not fit.", fields=fields)
     return None

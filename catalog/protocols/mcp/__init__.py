@@ -26,7 +26,6 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
-from catalog.protocols.calls import outcomes
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import calls as mcp_calls
 from catalog.protocols.mcp import headers as mcp_headers
@@ -111,8 +110,6 @@ class MCP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        if why := self.why_not_run(signature):
-            return outcomes.failed("refused", why.code, why.message)
         return mcp_calls.invoke(session, tool_id, signature, arguments, _listed_schema)
 
     def resume(

@@ -41,8 +41,6 @@ def invoke(
     arguments: Mapping[str, Any],
     listed_schema: ListedSchema,
 ) -> Outcome:
-    if refusal := outcomes.refusal(signature, arguments):
-        return refusal
     sent = given(signature, arguments)
     if whole := _whole(signature.inputs):
         sent = sent.get(whole.name, {})

@@ -202,10 +202,6 @@ class OpenApi(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        if why := self.why_not_run(signature):
-            return outcomes.failed("refused", why.code, why.message)
-        if refusal := outcomes.refusal(signature, arguments):
-            return refusal
         try:
             call = openapi_request.build(signature, arguments)
             with session.at(self._base(session, signature)) as server:

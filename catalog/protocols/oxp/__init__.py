@@ -142,8 +142,6 @@ class OXP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        if refusal := outcomes.refusal(signature, arguments):
-            return refusal
         try:
             version = label or self.fetch(session, tool_id).label
         except ProtocolError as error:

@@ -12,13 +12,16 @@ import msgspec
 import pytest
 
 from catalog import protocols
+from catalog.calls import queue
+from catalog.calls.queue import ArgumentsError
 from catalog.enumeration import runs as enumeration_runs
-from catalog.models import Endpoint, Tool
+from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
 from catalog.protocols import signature
 from catalog.protocols.base import NothingKnown, Protocol
 from core.outbound.errors import ProtocolViolationError
-from tests.factories import make_endpoint
+from people.models import Role
+from tests.factories import make_endpoint, make_tool, make_user
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import Vendor, serving
 
@@ -208,12 +211,16 @@ def test_failed_call_becomes_an_outcome_in_words(protocol, name):
     assert not scene.session.left
 
 
-def test_arguments_that_do_not_fit_are_never_sent(protocol):
+@pytest.mark.django_db
+def test_arguments_that_do_not_fit_make_no_call(protocol, toy):
     scene = Scene(protocol, "invoke")
+    tool = make_tool(scene.signature, endpoint=make_endpoint(protocol=protocol.name))
     given = {"an input that no tool has": 1}
-    outcome = scene.protocol.invoke(ScriptedSession(), scene.tool_id, None, scene.signature, given)
-    assert outcome.outcome == "invalid_arguments"
-    assert outcome.error["fields"]["an input that no tool has"]
+    with pytest.raises(ArgumentsError) as refused:
+        queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments=given)
+    assert refused.value.outcome.outcome == "invalid_arguments"
+    assert refused.value.fields["an input that no tool has"]
+    assert not Call.objects.exists()
 
 
 @pytest.fixture

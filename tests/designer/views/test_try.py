@@ -90,7 +90,9 @@ def test_a_tool_that_cannot_be_run_says_why(designer):
 
     assert "does not send: “photo” (file)" in text_of(page)
     assert 'disabled title="An input has a type' in page.content.decode()
-    assert "cannot be used here" in text_of(designer.post(try_url(tool), form(tool, photo="1")))
+    refused = text_of(designer.post(try_url(tool), form(tool, photo="1")))
+    assert refused.count("does not send: “photo” (file)") == 2
+    assert not Call.objects.exists()
 
 
 def test_what_was_typed_is_sent_as_the_signature_says(designer):

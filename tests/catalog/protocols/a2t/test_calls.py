@@ -5,6 +5,7 @@ from threading import Thread
 import pytest
 
 from catalog.protocols.a2t import A2T
+from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import AllowedValue, Parameter, Signature
 from core.outbound.addresses import Policy
 from core.outbound.session import Session
@@ -99,25 +100,21 @@ def test_values_keep_their_types_and_what_was_not_given_is_left_out():
         ("ratio", 1.5, "must be at most 1"),
     ],
 )
-def test_argument_that_does_not_fit_is_named_and_nothing_is_sent(name, value, why):
-    outcome = call({"City": "Omaha"} | {name: value})
+def test_argument_that_does_not_fit_is_named(name, value, why):
+    outcome = outcomes.refusal(WEATHER, {"City": "Omaha"} | {name: value})
     assert (outcome.outcome, outcome.error["code"]) == ("invalid_arguments", "ARGUMENTS")
     assert outcome.error["fields"] == {name: why}
 
 
 def test_all_faults_of_the_arguments_are_named_at_once():
-    assert call({"days": 99, "unit": "X", "more": 1}).error["fields"].keys() == {
-        "City",
-        "days",
-        "unit",
-        "more",
-    }
+    outcome = outcomes.refusal(WEATHER, {"days": 99, "unit": "X", "more": 1})
+    assert outcome.error["fields"].keys() == {"City", "days", "unit", "more"}
 
 
 def test_long_lists_of_allowed_values_are_cut_in_the_reason():
     values = tuple(AllowedValue(f"V{n}") for n in range(30))
     signature = Signature(name="a", description="", inputs=(parameter("v", "enum", allowed_values=values),))
-    why = call({"v": "X"}, signature=signature).error["fields"]["v"]
+    why = outcomes.refusal(signature, {"v": "X"}).error["fields"]["v"]
     assert why.endswith("V18, V19, …")
 
 
@@ -130,8 +127,7 @@ def test_json_arguments_may_be_anything(value):
 
 def test_tool_with_an_input_of_unknown_type_is_not_called():
     signature = Signature(name="a", description="", inputs=(parameter("l", "json", unsupported_type="list"),))
-    outcome = call({}, signature=signature)
-    assert (outcome.outcome, outcome.error["code"]) == ("refused", "UNSUPPORTED_TYPE")
+    assert A2T().why_not_run(signature).code == "UNSUPPORTED_TYPE"
 
 
 def test_outputs_come_back_as_they_are():

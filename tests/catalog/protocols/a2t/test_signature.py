@@ -129,13 +129,13 @@ def test_json_is_a_type_of_outputs_and_not_of_inputs(word):
 def test_tool_with_an_unknown_input_type_is_kept_and_cannot_be_run():
     document = with_input(type="list of text")
     assert read(document).inputs[0].unsupported_type == "list of text"
-    assert not read(document).is_invocable
+    assert A2T().why_not_run(read(document)).code == "UNSUPPORTED_TYPE"
     assert notes(document) == ["UNSUPPORTED_TYPE"]
 
 
 def test_unknown_output_type_does_not_stop_a_tool():
     assert the_output(type="float").unsupported_type == "float"
-    assert read(with_output(type="float")).is_invocable
+    assert A2T().why_not_run(read(with_output(type="float"))) is None
 
 
 @pytest.mark.parametrize("word", ["", " ", 5, ["string", "null"], {}])

@@ -100,11 +100,10 @@ def test_outputs_of_the_vendor_win_over_our_own():
     assert outcome.outputs == {"content": 7, "text": "b"}
 
 
-def test_a_tool_that_only_runs_as_a_task_says_so_and_nothing_is_sent():
-    outcome, session = call(tool=TOOL | {"execution": {"taskSupport": "required"}})
-    assert (outcome.outcome, outcome.error["code"]) == ("refused", "NEEDS_TASK")
-    assert "as a task only" in outcome.error["message"]
-    assert session.asked == []
+def test_a_tool_that_only_runs_as_a_task_says_so():
+    why = MCP().why_not_run(MCP().read(TOOL | {"execution": {"taskSupport": "required"}}))
+    assert why.code == "NEEDS_TASK"
+    assert "as a task only" in why.message
 
 
 def test_an_output_that_need_not_come_is_not_missed():
