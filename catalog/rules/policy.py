@@ -72,7 +72,6 @@ class Stop:
 
     @property
     def state(self) -> str:
-        """The state of the finding about it."""
         return "blocked" if self.action == "block" else "open"
 
     @property

@@ -61,12 +61,12 @@ def broken(update: Update, promised: Collection[str]) -> Iterator[Breach]:
             yield Breach("BREAKING", "medium", update.digest, message + _reasons(update, ("breaking",)))
     elif not update.new_label:
         yield from _changed(update)
-    if "stable_ids" in promised and (renumbered := _renumbered(update.old, update.new)):
-        yield _new_ids(update, renumbered)
+    if "stable_ids" in promised:
+        yield from _new_ids(update)
 
 
 def _changed(update: Update) -> Iterator[Breach]:
-    """Without version labels any change is allowed, and users of the tool want to know of it."""
+    # Without version labels any change is allowed, and users of the tool want to know of it.
     effects = update.comparison.effects - {"cosmetic"}
     if not effects:
         return
@@ -78,26 +78,24 @@ def _changed(update: Update) -> Iterator[Breach]:
 
 
 def _reasons(update: Update, classes: Sequence[str]) -> str:
-    """The gravest first."""
     changes = [change for each in classes for change in update.comparison.changes if change.class_ == each]
     more = f" And {len(changes) - SHOWN} more." if len(changes) > SHOWN else ""
     return " ".join(change.sentence for change in changes[:SHOWN]) + more
 
 
-def _renumbered(old: Signature, new: Signature) -> list[tuple[Parameter, Parameter]]:
-    """Parameters that kept their name and got another id, before and after."""
-    found = []
-    for before, after in ((old.inputs, new.inputs), (old.outputs, new.outputs)):
+def _new_ids(update: Update) -> Iterator[Breach]:
+    """One breach for all parameters that kept their name and got another id."""
+    renumbered: list[tuple[Parameter, Parameter]] = []
+    sides = ((update.old.inputs, update.new.inputs), (update.old.outputs, update.new.outputs))
+    for before, after in sides:
         by_name = {parameter.name: parameter for parameter in before}
         kept = {parameter.id for parameter in after}
         for parameter in after:
             known = by_name.get(parameter.name)
             if known is not None and known.id != parameter.id and known.id not in kept:
-                found.append((known, parameter))
-    return found
-
-
-def _new_ids(update: Update, renumbered: list[tuple[Parameter, Parameter]]) -> Breach:
+                renumbered.append((known, parameter))
+    if not renumbered:
+        return
     told = ", ".join(
         f"{_named(new.name)} was {_named(old.id)} and is now {_named(new.id)}"
         for old, new in renumbered[:SHOWN]
@@ -107,7 +105,7 @@ def _new_ids(update: Update, renumbered: list[tuple[Parameter, Parameter]]) -> B
         f"Parameters of {_named(update.new.name)} kept their names and got other ids, so a later rename "
         f"cannot be followed: {told}{more}."
     )
-    return Breach("NEW_PARAMETER_ID", "low", update.digest, message)
+    yield Breach("NEW_PARAMETER_ID", "low", update.digest, message)
 
 
 def same_name(name: str, tool_ids: Sequence[str], count: int) -> Breach:

@@ -175,11 +175,7 @@ def _standard_form(schema: Schema) -> Schema:
     for exclusive, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and plain in schema:
             schema[exclusive] = schema.pop(plain)
-    return _with_prefix(schema)
-
-
-def _with_prefix(schema: Schema) -> Schema:
-    """A list of schemas under `items`, as older drafts have it, under its newer name."""
+    # Older drafts have a list of schemas under `items`, and the schema of all further items beside it.
     others = schema.pop("additionalItems", None)
     if isinstance(schema.get("items"), list):
         schema["prefixItems"] = schema.pop("items")
@@ -189,7 +185,7 @@ def _with_prefix(schema: Schema) -> Schema:
 
 
 def _without_defaults(schema: Schema) -> Schema:
-    """Without what says no more than its absence."""
+    """Without members that mean the same as when they are left out."""
     _evaluate(schema)
     empty: tuple[object, ...] = ({}, [])
     for member in ("properties", "patternProperties", "dependentSchemas", "required", "prefixItems", "allOf"):
@@ -224,7 +220,7 @@ def _merged(one: Schema, other: Schema) -> Schema | None:
 
 
 def _evaluate(schema: Schema) -> None:
-    """With nothing beside it that looks at members too, the newer word says what the older one does."""
+    # With nothing beside it that looks at members too, the newer word says what the older one does.
     applying = ("allOf", "anyOf", "oneOf", "if", "dependentSchemas", "contains", "$ref", "$dynamicRef")
     for loose, tight in (("unevaluatedProperties", "additionalProperties"), ("unevaluatedItems", "items")):
         if tight in schema:
@@ -234,7 +230,7 @@ def _evaluate(schema: Schema) -> None:
 
 
 def _reach_across(one: Schema, other: Schema) -> bool:
-    """Whether a rule of `one` about all other members would mean others beside what `other` names."""
+    """Whether a rule of `one` about all other members would apply to other ones beside what `other` names."""
     named = set(other.get("properties") or ()) - set(one.get("properties") or ())
     named |= set(other.get("patternProperties") or ()) - set(one.get("patternProperties") or ())
     if _UNEVALUATED & one.keys() or (named and "additionalProperties" in one):
@@ -292,7 +288,7 @@ def _is_apart(one: Schema, other: Schema) -> bool:
 
 
 def _differs_in(name: str, one: Schema, other: Schema) -> bool:
-    """A member that tells the two apart, such as a kind."""
+    """Whether the member `name`, such as a kind, tells values of the two schemas apart."""
     read = [_standard_form(dict(_member(each, name))) for each in (one, other)]
     listed, others = values(read[0]), values(read[1])
     if listed is None or others is None:
@@ -307,7 +303,7 @@ def _member(schema: Schema, name: str) -> Schema:
 
 
 def types(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The types that a value may have; a list of values is as good as a word for them."""
+    """The types that a value may have, by `type` and by the values of `enum`."""
     named = EVERY_TYPE
     if "type" in schema:
         named = frozenset().union(*(_TYPES.get(w, {w}) for w in _list(schema["type"]) if isinstance(w, str)))
@@ -316,7 +312,7 @@ def types(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def values(schema: Mapping[str, Any]) -> list[Any] | None:
-    """All values that fit, where there are few; None where there is no telling."""
+    """All values that fit, where the schema lists them; None where it does not."""
     listed = schema.get("enum")
     if isinstance(listed, list):
         named = types({"type": schema["type"]}) if "type" in schema else EVERY_TYPE

@@ -29,7 +29,10 @@ _MEASURED = {
 
 
 def between(old: Mapping[str, Any], new: Mapping[str, Any], common: frozenset[str]) -> Iterator[Difference]:
-    """Member, kind, before, after. `changed` means that there is no telling which lets more in."""
+    """Member, kind, before and after of each rule that differs.
+
+    The kind `changed` means that it cannot be told which of the two lets more values in.
+    """
     if common & NUMBER:
         yield from _bounds(old, new, is_whole="fraction" not in common)
         yield from _steps(old.get("multipleOf"), new.get("multipleOf"))
@@ -66,7 +69,7 @@ def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], *, is_whole: bool) -
 
 
 def _bound(schema: Mapping[str, Any], member: str, sign: int, is_whole: bool) -> Bound | None:
-    """The tighter of the limit and the one that is itself no longer in."""
+    """The tighter of the inclusive and the exclusive limit, and whether the limit itself is excluded."""
     exclusive = "exclusiveMinimum" if sign > 0 else "exclusiveMaximum"
     found = [
         _whole((value, is_out), sign) if is_whole else (value, is_out)
@@ -77,7 +80,7 @@ def _bound(schema: Mapping[str, Any], member: str, sign: int, is_whole: bool) ->
 
 
 def _whole(bound: Bound, sign: int) -> Bound:
-    """For whole numbers, above 0 is from 1 up."""
+    # For whole numbers, above 0 is from 1 up.
     value, is_out = bound
     nearest = math.ceil(value) if sign > 0 else math.floor(value)
     return (nearest + sign if is_out and nearest == value else nearest), False
@@ -136,7 +139,7 @@ def _text_rule(member: str, before: object, after: object) -> Iterator[Differenc
 
 
 def fits(value: object, schema: Mapping[str, Any]) -> bool | None:
-    """None where this cannot tell, such as for objects and patterns."""
+    """Whether a value fits; None where that cannot be told here, such as for objects and patterns."""
     if type_of(value) not in _SCALARS:
         return None
     said = {

@@ -67,17 +67,19 @@ class Comparer:
         self._kept: list[tuple[object, object]] = []
 
     def parameter(self, path: Path, old: object, new: object) -> list[Change]:
-        """Of one input or output; what its other members say is not said again."""
+        """The changes of one input or output, without those that its other members tell."""
         return _gravest(self.between(old, new, _Place(path, is_parameter=True)), (*path, "schema"))
 
     def whole(self, path: Path, old: object, new: object) -> list[Change]:
-        """Of what holds for all inputs or outputs together."""
+        """The changes of what holds for all inputs or outputs together."""
         return _gravest(self.between(old, new, _Place(path)), path)
 
     def between(self, old: object, new: object, at: "_Place") -> list[Change]:
-        """Empty when the same values fit both and the same is said about them."""
+        """The changes; none when the same values fit both and the same is said about them."""
         pair = (id(old), id(new))
-        if pair in self._same or pair in self._open or self._is_equal(old, new):
+        if pair in self._same or pair in self._open:
+            return []
+        if self._is_same_root and same_json(old, new):
             return []
         self._steps += 1
         if self._steps > MAX_STEPS or len(at.inside) > 2 * MAX_DEPTH:
@@ -93,9 +95,6 @@ class Comparer:
         while found and len(self._same) > known:
             self._same.popitem()
         return found
-
-    def _is_equal(self, old: object, new: object) -> bool:
-        return self._is_same_root and same_json(old, new)
 
     def _differences(self, old: Schema, new: Schema, at: "_Place") -> list[Change]:
         # Callers of a schema that takes anything, and readers who expect nothing, need no rule by rule.
@@ -128,7 +127,7 @@ class Comparer:
     def _nothing(
         self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, at: "_Place"
     ) -> Iterator[Change]:
-        """On one side, no value fits at all."""
+        # On one side, no value fits at all.
         if before or after:
             is_safe = (self.side == "inputs") is bool(after)
             kind: Kind = ("widened" if after else "narrowed") if is_safe else "retyped"
@@ -148,7 +147,7 @@ class Comparer:
     def _few(
         self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: "_Place"
     ) -> list[Change] | None:
-        """When one side is a list of values, each of them is tried. None when that decides nothing."""
+        """Tries each value when one side lists its values. None when that decides nothing."""
         is_input = self.side == "inputs"
         listed, other = (old, new) if is_input else (new, old)
         few = values(listed)
@@ -217,13 +216,12 @@ class Comparer:
         if self.side == "inputs" and is_needed:
             return change(path, "added", "breaks_callers", None, schema)
         others = old.get("additionalProperties")
-        if self.side == "inputs" and isinstance(others, dict) and not self._is_within(others, schema, at):
+        if self.side == "inputs" and isinstance(others, dict):
             # Members of any name were taken before, and some of them may have had this one.
-            return change(path, "added", "widens_risk", None, schema)
+            is_within = all(each.effect in SAFE for each in self.between(others, schema, at))
+            if not is_within:
+                return change(path, "added", "widens_risk", None, schema)
         return on(self.side, path, "added", None, schema)
-
-    def _is_within(self, old: object, new: object, at: "_Place") -> bool:
-        return all(each.effect in SAFE for each in self.between(old, new, at))
 
     def _others(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
         for member, kind in (
@@ -235,7 +233,9 @@ class Comparer:
             before, after = old.get(member, True), new.get(member, True)
             if kind not in common or (before is True and after is True):
                 continue
-            if member.startswith("unevaluated") and _differ_in(old, new, _APPLYING):
+            if member.startswith("unevaluated") and any(
+                not same_json(old.get(each), new.get(each)) for each in _APPLYING
+            ):
                 yield change(at.path(member), "changed", "widens_risk", before, after)
             elif (before is False) != (after is False):
                 yield on(
@@ -254,7 +254,7 @@ class Comparer:
             yield from self.between(one, other, at.to("prefixItems", str(number)))
 
     def _conjuncts(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
-        """Rules of which each holds by itself."""
+        """Compares the rules that hold independently of each other."""
         if "object" in common:
             yield from self._patterns(old, new, at)
             before, after = _schemas(old.get("dependentSchemas")), _schemas(new.get("dependentSchemas"))
@@ -277,7 +277,7 @@ class Comparer:
                 yield from self._opaque(old.get(member), new.get(member), at.path(member))
 
     def _patterns(self, old: Schema, new: Schema, at: "_Place") -> Iterator[Change]:
-        """A name that a pattern no longer catches is one of the others."""
+        # A name that no pattern matches any more is judged as one of the additional properties.
         before, after = _schemas(old.get("patternProperties")), _schemas(new.get("patternProperties"))
         for name in dict.fromkeys([*before, *after]):
             one = before.get(name, old.get("additionalProperties", True))
@@ -296,7 +296,7 @@ class Comparer:
     def _group(
         self, members: Sequence[str], old: Schema, new: Schema, at: "_Place", common: frozenset[str]
     ) -> Iterator[Change]:
-        """Members that mean something only together."""
+        # Members that mean something only together.
         before = {member: old[member] for member in members if member in old}
         after = {member: new[member] for member in members if member in new}
         if same_json(before, after) or not common & APPLIES_TO[members[0]]:
@@ -313,7 +313,8 @@ class Comparer:
             yield from self.between(before, after, at)
 
     def _opaque(self, before: object, after: object, path: Path) -> Iterator[Change]:
-        """A rule that is there or not: one more never lets more through, one less never stops more."""
+        """The change of a rule that cannot be looked into."""
+        # One rule more never lets more through, and one less never stops more.
         if before is None and after is None:
             return
         kind: Kind = "changed" if before is not None and after is not None else "narrowed"
@@ -339,7 +340,7 @@ class Comparer:
                 yield from self.between(before, after, at.to(member))
 
     def _all(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
-        """What could not be written into the schema around it."""
+        # What could not be written into the schema around it.
         before, after = _listed(old.get("allOf")), _listed(new.get("allOf"))
         for part in list(before) if max(len(before), len(after)) <= MAX_BRANCHES else ():
             same = next((each for each in after if not self.between(part, each, at.to("allOf"))), None)
@@ -419,7 +420,6 @@ def _word(schema: Mapping[str, Any]) -> object:
 
 
 def _name(value: object) -> str:
-    """What a value is called in a path."""
     return value if isinstance(value, str) else text(value)
 
 
@@ -437,7 +437,3 @@ def _listed(value: object) -> list[Any]:
 
 def _but(parts: list[Any], gone: object) -> list[Any]:
     return [part for part in parts if part is not gone]
-
-
-def _differ_in(old: Schema, new: Schema, members: Sequence[str]) -> bool:
-    return any(not same_json(old.get(member), new.get(member)) for member in members)

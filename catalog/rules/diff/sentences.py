@@ -115,20 +115,19 @@ def joined(parts: Iterable[str]) -> str:
     return "/".join(part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def _split(path: str) -> list[str]:
-    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")]
-
-
 def sentence(path: str, kind: str, effect: str, before: object, after: object) -> str:
     if path in _TOOL:
         return _TOOL[path].format(before=shown(before), after=shown(after))
-    subject = _subject(_split(path), kind)
+    subject = _subject([part.replace("~1", "/").replace("~0", "~") for part in path.split("/")], kind)
     if not subject.what:
         return f"The {subject.side} are in another order."
     if not subject.member and kind in ("added", "removed"):
         return _came_or_went(subject.what, subject.side, kind, effect)
     if subject.value is not None:
-        return _about_value(subject, kind)
+        value = shown(subject.value)
+        if kind == "text":
+            return f"The description of {value} for {subject.what} has changed."
+        return _VALUE[subject.side, kind].format(what=subject.what, value=value)
     if subject.member in _LIMITS:
         return _limit_moved(subject.what, _LIMITS[subject.member], before, after)
     template = _MEMBER.get((subject.member, kind)) or _MEMBER.get(subject.member)
@@ -138,7 +137,7 @@ def sentence(path: str, kind: str, effect: str, before: object, after: object) -
 
 
 def _subject(parts: list[str], kind: str) -> _Subject:
-    """Whom a path is about, and which of its members."""
+    """What a path is about, and which member of it."""
     side = _TOGETHER.get(parts[0], parts[0])
     if parts[0] in _TOGETHER:
         inside, rest = _place(parts[1:])
@@ -158,22 +157,23 @@ def _subject(parts: list[str], kind: str) -> _Subject:
 
 
 def _place(parts: list[str]) -> tuple[str, list[str]]:
-    """Where in a schema, as in `lines[].price`, and what of it."""
+    """Splits a path into its place in a schema, as in `lines[].price`, and the parts behind that."""
     place, left = "", list(parts)
     while left and left[0] in _INTO:
         names = _INTO[left[0]]
         # The last name is what has changed, unless it is that of a member.
         if len(left) < 1 + names or (len(left) == 1 + names and left[0] != "properties"):
             break
-        place += _step(left[0], left[1] if names else "")
+        name = left[1] if names else ""
+        steps = {
+            "properties": f".{name}",
+            "prefixItems": f"[{name}]",
+            "items": "[]",
+            "additionalProperties": ".*",
+        }
+        place += steps.get(left[0], "")
         left = left[1 + names :]
     return place.removeprefix("."), left
-
-
-def _step(member: str, name: str) -> str:
-    if member == "properties":
-        return f".{name}"
-    return {"items": "[]", "prefixItems": f"[{name}]", "additionalProperties": ".*"}.get(member, "")
 
 
 def _came_or_went(what: str, side: str, kind: str, effect: str) -> str:
@@ -184,13 +184,6 @@ def _came_or_went(what: str, side: str, kind: str, effect: str) -> str:
     if effect == "widens_risk":
         return f"The {what} was added, where any other name was taken before. Please compare the two."
     return f"The {what} was added and is {'required' if effect == 'breaks_callers' else 'optional'}."
-
-
-def _about_value(subject: _Subject, kind: str) -> str:
-    value = shown(subject.value)
-    if kind == "text":
-        return f"The description of {value} for {subject.what} has changed."
-    return _VALUE[subject.side, kind].format(what=subject.what, value=value)
 
 
 def _limit_moved(what: str, limit: str, before: object, after: object) -> str:

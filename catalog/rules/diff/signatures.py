@@ -164,19 +164,16 @@ def _parameters(
         if parameter.id in before:
             yield from _parameter(side, before[parameter.id], parameter, comparer)
         else:
-            yield _added(side, parameter)
+            path, told = [side, parameter.name], msgspec.to_builtins(parameter)
+            if side == "inputs" and parameter.required:
+                yield change(path, "added", "breaks_callers", None, told)
+            else:
+                yield on(side, path, "added", None, told)
     for parameter in before.values():
         if parameter.id not in after:
             yield on(side, [side, parameter.name], "removed", msgspec.to_builtins(parameter), None)
     if [key for key in before if key in after] != [key for key in after if key in before]:
         yield on(side, [side], "reordered", [p.name for p in old], [p.name for p in new])
-
-
-def _added(side: Side, parameter: Parameter) -> Change:
-    path, after = [side, parameter.name], msgspec.to_builtins(parameter)
-    if side == "inputs" and parameter.required:
-        return change(path, "added", "breaks_callers", None, after)
-    return on(side, path, "added", None, after)
 
 
 def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -> Iterator[Change]:
@@ -189,7 +186,7 @@ def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -
 
 
 def _said(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> Iterator[Change]:
-    """Beside what fits the parameter."""
+    """What changed beside which values fit the parameter."""
     if old.name != new.name:
         yield on(side, [*path, "name"], "renamed", old.name, new.name)
     if old.required != new.required:
@@ -208,7 +205,7 @@ def _said(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> 
 def _shape(
     side: Side, path: tuple[str, ...], old: Parameter, new: Parameter, comparer: Comparer
 ) -> Iterator[Change]:
-    """What fits the parameter."""
+    """What changed about which values fit the parameter."""
     if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
         yield on(side, [*path, "type"], "retyped", _type_of(old), _type_of(new))
     elif old.type == new.type and old.schema is None and new.schema is None:

@@ -12,9 +12,9 @@ MEMBERS = ("anyOf", "oneOf")
 
 
 def alternatives(old: Schema, new: Schema) -> tuple[list[Any], list[Any], bool] | None:
-    """The branches of both, when both are nothing but a union, or one is and the other has no union.
+    """The branches of the old and of the new schema, and whether a value has to fit exactly one of them.
 
-    The third says whether a value has to fit exactly one of them.
+    None unless each schema is nothing but a union, or one is and the other has no union.
     """
     one, other = _branches(old), _branches(new)
     if one is None and other is None:
@@ -29,7 +29,7 @@ def alternatives(old: Schema, new: Schema) -> tuple[list[Any], list[Any], bool] 
 
 
 def _branches(schema: Schema) -> tuple[str | None, list[Any]] | None:
-    """Of a schema that says nothing else."""
+    """The word (`anyOf` or `oneOf`) and the branches of a schema that says nothing else; None for others."""
     said = CONSTRAINING & schema.keys()
     for member in MEMBERS:
         if said == {member} and isinstance(schema[member], list) and all(map(is_schema, schema[member])):
@@ -38,7 +38,7 @@ def _branches(schema: Schema) -> tuple[str | None, list[Any]] | None:
 
 
 def _by_type(schema: Schema) -> list[Schema]:
-    """One branch for each type, because those of the other side may be told apart by it."""
+    # One branch for each type, because those of the other side may be told apart by it.
     words = schema.get("type")
     if not isinstance(words, list) or "enum" in schema:
         return [schema]
@@ -63,9 +63,9 @@ def between(
 
 
 class _Match:
-    """Every branch that is needed has to be inside one that is offered.
+    """Matches branches: every branch that is needed has to fit inside one that is offered.
 
-    Callers need the old ones and are offered the new ones; readers the other way round.
+    For inputs the old branches are needed and the new ones offered, for outputs the other way round.
     """
 
     def __init__(self, comparer: "Comparer", olds: list[Any], news: list[Any], at: "_Place") -> None:
@@ -77,7 +77,7 @@ class _Match:
         self.needed, self.offered = left if self.is_input else (left[1], left[0])
 
     def inside(self) -> list[Change]:
-        """Of the branches that are inside one that is offered; they are then settled."""
+        """The changes of the branches that fit inside an offered one, which are then no longer needed."""
         found: list[Change] = []
         for need in list(self.needed):
             inside = self._inside(need)
@@ -111,10 +111,8 @@ class _Match:
 
     def _between(self, need: object, offer: object) -> list[Change]:
         old, new = (need, offer) if self.is_input else (offer, need)
-        return self.comparer.between(old, new, self.at.to(self._number(offer)))
-
-    def _number(self, branch: object) -> str:
-        return str(next((n for n, each in enumerate(self.all_offered) if each is branch), 0))
+        number = next((n for n, each in enumerate(self.all_offered) if each is offer), 0)
+        return self.comparer.between(old, new, self.at.to(str(number)))
 
     def _lost(self, branch: object) -> Change:
         if self.is_input:
@@ -131,7 +129,7 @@ class _Match:
 
 
 def _likeness(one: object, other: object) -> int:
-    """How surely two branches are the same one, changed. 0: they are two."""
+    """How surely two branches are the same one, changed; 0 when they are two different ones."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return 0
     for member, weight in (("$ref", 4), ("title", 3)):
@@ -147,7 +145,7 @@ def _likeness(one: object, other: object) -> int:
 def _unmatched(
     comparer: "Comparer", olds: list[Any], news: list[Any], at: "_Place"
 ) -> tuple[list[Any], list[Any]]:
-    """Without the branches that are on both sides."""
+    """The branches of each side that the other side lacks."""
     left, others = [], list(news)
     for old in olds:
         same = next((n for n, new in enumerate(others) if same_json(old, new)), None)

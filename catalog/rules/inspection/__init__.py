@@ -42,7 +42,13 @@ def inspect(signature: Signature) -> list[Alarm]:
     found = _Findings()
     # Most tools are told apart here, by looking once at all of their texts together.
     every = list(texts(signature))
-    rules = _firing(_Forms(_BETWEEN.join([_read(text.value) for text in every])))
+    forms = _Forms(_BETWEEN.join([_read(text.value) for text in every]))
+    rules = [
+        rule
+        for rule in TEXT_RULES
+        if (not rule.needs or _holds(forms.folded if rule.folds else forms.lowered, rule.needs))
+        and rule.find(forms.of(rule))
+    ]
     if rules or any(map(_is_odd, every)):
         for text in every:
             _look(text, rules, found)
@@ -68,15 +74,6 @@ class _Forms:
 
     def of(self, rule: TextRule) -> str:
         return self.folded if rule.folds else self.plain if rule.keeps_case else self.lowered
-
-
-def _firing(forms: _Forms) -> list[TextRule]:
-    return [
-        rule
-        for rule in TEXT_RULES
-        if (not rule.needs or _holds(forms.folded if rule.folds else forms.lowered, rule.needs))
-        and rule.find(forms.of(rule))
-    ]
 
 
 def _holds(text: str, needs: Iterable[str]) -> bool:

@@ -61,5 +61,5 @@ def first(clauses: Iterable[Clause], text: str) -> Hit | None:
 
 
 def _is_letter(character: str) -> bool:
-    """Of an alphabet that has blanks between its words; an apostrophe belongs to one."""
+    # Of an alphabet that has blanks between its words; an apostrophe belongs to one.
     return character.isalnum() and character <= "\u04ff"

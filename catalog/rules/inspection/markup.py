@@ -3,7 +3,6 @@
 import base64
 import binascii
 import re
-from collections.abc import Iterator
 
 from catalog.rules.inspection.alarms import Hit, text_rule
 
@@ -124,11 +123,12 @@ def terminal(text: str) -> Hit | None:
 
 @text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)
 def encoded(text: str) -> Hit | None:
-    """Loud when it says something readable. Long paths and keys look encoded and say nothing."""
+    # Loud when it says something readable. Long paths and keys look encoded and say nothing.
     if not ALIGNED.match(text):
         return None
     quiet = None
-    for found in _blobs(text):
+    # Within the long runs, those of one alphabet.
+    for found in (blob for run in LONG_RUN.finditer(text) for blob in BLOB.finditer(text, *run.span())):
         if says := _decoded(found.group()):
             return Hit(found.start(), found.end(), "high", f"hides a text in an encoded one, “{says[:80]}”,")
         if quiet is None and RANDOM.match(found.group()):
@@ -136,14 +136,8 @@ def encoded(text: str) -> Hit | None:
     return quiet
 
 
-def _blobs(text: str) -> Iterator[re.Match[str]]:
-    """Within the long runs, those of one alphabet."""
-    for run in LONG_RUN.finditer(text):
-        yield from BLOB.finditer(text, *run.span())
-
-
 def _decoded(blob: str) -> str:
-    """What it says, if nearly all of it can be read."""
+    """The text that a blob encodes; "" unless nearly all of it can be read."""
     try:
         if HEX.fullmatch(blob):
             data = bytes.fromhex(blob.removeprefix("0x"))

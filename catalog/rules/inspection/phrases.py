@@ -137,11 +137,11 @@ def _clause(phrase: str) -> Clause:
 
 
 def _word(word: str) -> str:
-    """Where words have blanks between them, it is looked for where a word begins."""
+    # Where words have blanks between them, a word is looked for where one begins.
     return rf"\b{re.escape(word)}" if word[0] <= "\u04ff" else re.escape(word)
 
 
 def _read(words: list[str]) -> list[str]:
-    """As texts are read. Capitals of other alphabets may look like other letters than their small ones."""
+    # As texts are read. Capitals of other alphabets may look like other letters than their small ones.
     cased = (form for word in words for form in (word, word.capitalize(), word.upper()))
     return list(dict.fromkeys(folded(legible(form)).strip() for form in cased))

@@ -30,7 +30,7 @@ def override(text: str) -> Hit | None:
     *("<", "inst]", "##", "[", "{{"),
 )
 def pseudo_tag(text: str) -> Hit | None:
-    """Some public documentation uses such a tag for a box: closed, and with nothing odd inside."""
+    # Some public documentation uses such a tag for a box: closed, and with nothing odd inside.
     found = patterns.PSEUDO_TAG.search(text)
     if found is None:
         return None

@@ -98,7 +98,7 @@ def odd_name(signature: Signature) -> Verdict:
 
 @signature_rule("PROSE_NAME")
 def prose_name(signature: Signature) -> Verdict:
-    """Some vendors write “Temperature in Fahrenheit” where others write temperature_f; that is legal."""
+    # Some vendors write “Temperature in Fahrenheit” where others write temperature_f; that is legal.
     for parameter in (*signature.inputs, *signature.outputs):
         words = len(parameter.name.split())
         if (len(parameter.name) > MAX_PARAMETER_LENGTH and words > 1) or words > PROSE_WORDS:
