@@ -4,7 +4,7 @@ import hashlib
 
 from catalog.credentials import sessions
 from catalog.credentials.oauth import clients
-from catalog.models import Credential, Endpoint, KnownPage
+from catalog.models import Endpoint, KnownPage
 from catalog.protocols import base
 from catalog.protocols.base import Item, Page, Protocol
 from core.outbound.reply import Reply
@@ -57,13 +57,12 @@ class RememberedPages:
 
 
 def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
-    """Who asked whom, and how. Another address, setting, credential or sign-in may bring another list."""
+    """What identifies who asks the vendor, and how: the key of the pages that were read so."""
+    # Another address, setting, credential or sign-in may bring another list.
     credential = endpoint.credential
-    asked = [endpoint.url, protocol.values, credential and _who_asks(credential)]
+    who: list[object] | None = None
+    if credential:
+        signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
+        who = [str(credential.pk), credential.set_at, signed_in_at, sessions.facts(credential)]
+    asked = [endpoint.url, protocol.values, who]
     return f"{protocol.name}:{protocol.revision}:{base.digest(asked)[:12]}"
-
-
-def _who_asks(credential: Credential) -> list[object]:
-    signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
-    facts = sessions.facts(credential)
-    return [str(credential.pk), credential.set_at, signed_in_at, facts]

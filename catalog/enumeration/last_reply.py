@@ -14,7 +14,8 @@ KEPT = 10  # failed runs of one endpoint
 
 
 def heard() -> deque[Exchange]:
-    """For a session to write into. An MCP session is ended with one more exchange, which says nothing."""
+    """For a session to write its exchanges into."""
+    # Two, because an MCP session is ended with one more exchange, which says nothing.
     return deque(maxlen=2)
 
 
@@ -38,5 +39,5 @@ def keep(run: Run, exchanges: Sequence[Exchange]) -> None:
 
 
 def _storable(text: str) -> str:
-    """PostgreSQL holds no NUL; its picture stands for it."""
+    # PostgreSQL holds no NUL; its picture stands for it.
     return text.replace("\0", "\N{SYMBOL FOR NULL}")

@@ -64,7 +64,8 @@ def lock(run: Run) -> datetime:
 
 
 def give_back(run: Run) -> None:
-    """Back into the queue. Nothing more is written under this number, so the next to claim it may have it."""
+    """Puts a run back into the queue."""
+    # Nothing more is written under this number of the attempt, so the next to claim the run may have it.
     if held(run).update(
         status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, put_aside=True
     ):

@@ -59,7 +59,7 @@ class Current:
 
 
 def current_tools(endpoint: Endpoint) -> dict[str, Current]:
-    """By what identifies a tool; see `identity`."""
+    """The tools of the endpoint by what identifies them; see `identity`."""
     rows = Tool.objects.filter(endpoint=endpoint).values_list(
         *("tool_id", "pk", "status", "current_id", "stopped_id"),
         *("current__label", "current__label_key", "current__digest"),
@@ -142,7 +142,7 @@ class _Deadline:
 
 
 def _content(page: Page) -> list[tuple[str, str]]:
-    """What a page lists. Of a remembered one the digests are not at hand, and it is known by its bytes."""
+    # Of a remembered page the digests are not at hand; it is known by its bytes.
     return sorted([(item.tool_id, item.digest) for item in page.items])
 
 
@@ -191,26 +191,22 @@ class _Pass:
         try:
             yield from self.protocol.enumerate(session, self.known)
         except ProtocolError as exc:
-            if isinstance(exc, UnavailableError) and self.harvest.pages:
-                raise self._incomplete(exc) from exc
-            if self.harvest.pages:
-                exc.message = f"Page {self.harvest.pages + 1}: {exc.message}"
+            pages = self.harvest.pages
+            if isinstance(exc, UnavailableError) and pages:
+                last = self.run.endpoint.last_success_at
+                kept = f"The list of {last:%-d %b, %H:%M} stays." if last else "Nothing was kept of it."
+                said = f"{pages} of ? pages were read. Page {pages + 1}: {exc.message} {kept}"
+                raise UnavailableError("INCOMPLETE", said, retry_after=exc.retry_after) from exc
+            if pages:
+                exc.message = f"Page {pages + 1}: {exc.message}"
             raise
 
-    def _incomplete(self, error: UnavailableError) -> UnavailableError:
-        pages = self.harvest.pages
-        last = self.run.endpoint.last_success_at
-        kept = f"The list of {last:%-d %b, %H:%M} stays." if last else "Nothing was kept of it."
-        read = f"{pages} of ? pages were read. Page {pages + 1}: {error.message} {kept}"
-        return UnavailableError("INCOMPLETE", read, retry_after=error.retry_after)
-
     def look_again(self, session: base.Session, replies: Replies) -> None:
-        """At the first page, once the last one of several has been read. Nothing new was read: no look.
-
-        What an earlier run has read always gets one: much may have happened since.
-        """
+        """Reads the first page again after the last one of several, to see whether the list has changed."""
         if self.is_doubtful or self.protocol.lists_at_once or self.first is None:
             return
+        # Where nothing new was read, nothing is looked at. What an earlier run has read always gets a look:
+        # much may have happened since.
         if replies.used:
             said = "Went on where the run before broke off, with what that one had read."
             self._note(Note("RESUMED", said))
@@ -224,7 +220,7 @@ class _Pass:
 
     @cached_property
     def current(self) -> dict[str, Current]:
-        """Not read at all when every page is known from the last complete run."""
+        # Not read at all when every page is known from the last complete run.
         return current_tools(self.run.endpoint)
 
     def _take(self, page: Page, number: int) -> None:
@@ -232,7 +228,11 @@ class _Pass:
         for note in page.notes:
             self._note(note)
         for rejected in page.rejected:
-            self._refuse_rejected(rejected, number)
+            name = rejected.tool
+            if name.startswith("#"):
+                self.nameless += 1
+                name = f"{name} on page {number}"
+            self._refuse(name, rejected.code, rejected.reason)
         if page.is_known:
             self._take_known(page)
         else:
@@ -245,7 +245,7 @@ class _Pass:
             self.pages.append(self.known.pages[page.cursor] if page.is_known else self._known_page(page))
 
     def _take_known(self, page: Page) -> None:
-        """The fast way for a page with the same bytes as last time: no item is looked at one by one."""
+        # The fast way for a page with the same bytes as last time: no item is looked at one by one.
         tools = {item.tool_id: "" for item in page.items}
         for tool in tools.keys() & self.seen.keys():
             del tools[tool]
@@ -297,15 +297,8 @@ class _Pass:
             )
         )
 
-    def _refuse_rejected(self, rejected: base.Rejected, page: int) -> None:
-        name = rejected.tool
-        if name.startswith("#"):
-            self.nameless += 1
-            name = f"{name} on page {page}"
-        self._refuse(name, rejected.code, rejected.reason)
-
     def _refuse(self, name: str, code: str, reason: str) -> None:
-        """Whatever else is listed under this id is refused with it, and told once."""
+        # Whatever else is listed under this id is refused with it, and told once.
         tool = identity(name)
         self.seen.setdefault(tool, "")
         self.odd.add(tool)
@@ -369,20 +362,20 @@ class _Pass:
         return found
 
     def _content_digest(self, document: dict[str, Any]) -> str:
-        """Nothing for what cannot be read, which is told where it is decoded."""
+        # "" for what cannot be read, which is told where it is decoded.
         try:
             return self.protocol.content_digest(document)
         except UnreadableItemError:
             return ""
 
     def _decoded(self, items: Sequence[tuple[str, Item]]) -> Iterator[tuple[str, StagedTool]]:
-        """An unreadable item costs only itself."""
         for tool, item in items:
             document, held = item.document or {}, self.current.get(tool)
             try:
                 read = self.protocol.read(document)
                 notes = self.protocol.notes(document, read)
             except UnreadableItemError as exc:
+                # It costs only itself.
                 self._refuse(item.tool_id, exc.code, exc.reason)
                 continue
             for note in notes:
@@ -390,7 +383,7 @@ class _Pass:
             yield tool, staged_tool(held.pk if held else None, item, read)
 
     def _assess(self, changed: list[tuple[str, StagedTool]]) -> None:
-        """A broken promise becomes a finding; what the endpoint's policy does not let through is stopped."""
+        # A broken promise becomes a finding; what the endpoint's policy does not let through is stopped.
         if not changed:
             return
         held = [pk for tool, _ in changed if (pk := self.current[tool].in_effect)]
@@ -424,7 +417,7 @@ class _Pass:
         return found
 
     def _conclude(self) -> None:
-        """Every tool seen is exactly one of added, changed, unchanged and refused."""
+        # Every tool seen is exactly one of added, changed, unchanged and refused.
         harvest = self.harvest
         harvest.seen = len(self.seen)
         harvest.known_pages = [page for page in self.pages if self.odd.isdisjoint(page.tool_ids)]
@@ -466,7 +459,7 @@ class _Pass:
         harvest.unchanged = len(taken) - len(staged)
 
     def _doubt_missing(self) -> None:
-        """A tool that is not in the list may have moved while it was read, or lost its id."""
+        # A tool that is not in the list may have moved while it was read, or lost its id.
         harvest = self.harvest
         if harvest.missing and harvest.pages > 1:
             self.is_doubtful = True

@@ -15,7 +15,7 @@ from catalog.tools import effective_texts
 
 
 def merge(run: Run, harvest: Harvest) -> None:
-    """Staged tools into the catalog. In a transaction that has locked the tools that change."""
+    """Writes the staged tools into the catalog, in a transaction that has locked the tools that change."""
     values: dict[str, int | str] = {
         "endpoint": run.endpoint_id,
         "run": run.pk,
@@ -51,7 +51,7 @@ def append_versions(stage: Stage, versions: Sequence[StagedTool]) -> list[ToolVe
 
 
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
-    """Note on the staged rows what their assessment says; whether the endpoint's policy stops any."""
+    """Notes on the staged rows what their assessment says. Returns whether the policy stops any of them."""
     if new := policy.judge(policy.whole(run.endpoint.policy), ["new_tool"]):
         cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.says})
     if harvest.assessed:

@@ -43,7 +43,7 @@ SILENT_TOOLS = 5
 
 
 def read_pending(endpoint_id: int, after: int = 0) -> int | None:
-    """Read the history of the next tools that may have one; gives the tool to go on `after`, or None.
+    """Reads the history of the next tools that may have one. Returns the tool to go on `after`, or None.
 
     One reader per endpoint at a time; a second one leaves at once.
     """
@@ -151,7 +151,7 @@ class _Reader:
 
     @transaction.atomic
     def _add(self, stage: Stage, tool: Tool, items: list[Item], *, is_final: bool) -> None:
-        """Append the versions that we do not hold, oldest first. Known labels with other bytes are drift."""
+        """Appends the versions that we do not hold, oldest first. Known labels with other bytes are drift."""
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         held = set(tool.versions.values_list("label", "digest"))
@@ -178,13 +178,13 @@ class _Reader:
         tool.save(update_fields=["version_count", "versions_read_at"])
 
     def _said(self, tool: Tool, items: Sequence[Item]) -> set[tuple[str, str]]:
-        """What we hold under the labels of these, in whatever form."""
+        # What we hold under the labels of these, in whatever form.
         same_label = tool.versions.filter(label__in=[item.label for item in items])
         held = same_label.values_list("label", "raw") if items else ()
         return {(label, self._content_digest(base.decoded(raw))) for label, raw in held}
 
     def _content_digest(self, document: dict[str, Any]) -> str:
-        """Nothing for what cannot be read: it is neither held nor added."""
+        # "" for what cannot be read: it is neither held nor added.
         try:
             return self.protocol.content_digest(document)
         except UnreadableItemError:
@@ -198,7 +198,7 @@ class _Reader:
             return None
 
     def _give_up(self, last: Tool) -> None:
-        """A vendor that offers no history for several tools in a row offers none at all."""
+        # A vendor that offers no history for several tools in a row offers none at all.
         if not self.failed:
             others = _pending(self.endpoint).filter(pk__gt=last.pk)
             tools = Tool.objects.filter(pk__in=list(others.values_list("pk", flat=True)))
@@ -220,7 +220,7 @@ class _Reader:
 
     @transaction.atomic
     def tell(self) -> None:
-        """On the page of the last run, because a batch has none of its own."""
+        # On the page of the last run, because a batch has none of its own.
         runs = Run.objects.filter(endpoint=self.endpoint, status=RunStatus.SUCCEEDED).order_by("-pk")
         run = runs.select_for_update(no_key=True).first() if self.notes else None
         if run is None:

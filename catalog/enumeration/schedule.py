@@ -6,7 +6,7 @@ It needs neither the broker nor the worker that died.
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import DurationField, F, Q, QuerySet
+from django.db.models import DurationField, F, Q
 from django.db.models.functions import Greatest, Least, Now
 
 from catalog.credentials import circuit_breaker
@@ -21,11 +21,16 @@ STARTS_PER_TICK = 100
 
 
 def tick() -> None:
-    """Start what is due, take up what died, send what no worker has claimed. Safe at any time, and twice."""
+    """Starts what is due, takes up what died, sends what no worker has claimed. Safe to run at any time."""
     _start_due()
     _take_up_dead()
     kept_replies.forget_old()
-    for run_id in _waiting().values_list("pk", flat=True):
+    # Queued, and no worker was told lately. The longer it waits, the rarer: no queue shall fill up.
+    waited = Greatest(F("sent_at") - F("queued_at"), RESEND_AFTER, output_field=DurationField())
+    pause = Least(waited, RESEND_AT_LEAST_EVERY, output_field=DurationField())
+    is_stale = Q(sent_at=None) | Q(sent_at__lt=Now() - pause)
+    waiting = Run.objects.filter(is_stale, status=RunStatus.QUEUED).order_by("pk")
+    for run_id in waiting.values_list("pk", flat=True):
         if not runs.send(run_id):
             return
 
@@ -40,7 +45,7 @@ def _start_due() -> None:
 
 
 def _take_up_dead() -> None:
-    """A run that is being recorded holds its row's lock and is skipped, however old its lease is."""
+    # A run that is being recorded holds its row's lock and is skipped, however old its lease is.
     with transaction.atomic():
         dead = Run.objects.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
         locked = dead.select_for_update(skip_locked=True, of=("self",)).select_related("endpoint")
@@ -60,11 +65,3 @@ def _park(run: Run) -> None:
         runs.fail(run, "PARKED", message, circuit_breaker.MAX_WAIT.total_seconds())
     except EndpointMovedError as moved:
         runs.start_over(run, moved)
-
-
-def _waiting() -> QuerySet[Run]:
-    """Queued, and no worker was told lately. The longer it waits, the rarer: no queue shall fill up."""
-    waited = Greatest(F("sent_at") - F("queued_at"), RESEND_AFTER, output_field=DurationField())
-    pause = Least(waited, RESEND_AT_LEAST_EVERY, output_field=DurationField())
-    is_stale = Q(sent_at=None) | Q(sent_at__lt=Now() - pause)
-    return Run.objects.filter(is_stale, status=RunStatus.QUEUED).order_by("pk")

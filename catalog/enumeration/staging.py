@@ -162,7 +162,7 @@ class Stage:
             failpoint("staging")
 
     def settle(self) -> None:
-        """Wait until everything is in the table; raises what went wrong with it."""
+        """Waits until everything is in the table. Raises what went wrong with it."""
         if self._rows is not None:
             self._rows = None
             with connection.wrap_database_errors:
@@ -170,14 +170,15 @@ class Stage:
 
 
 def _escaped(text: str) -> str:
-    """Replacing is many times quicker than `str.translate`, and most texts hold nothing to be replaced."""
+    # Replacing is many times quicker than `str.translate`, and most texts hold nothing to be replaced.
     if "\\" in text or "\t" in text or "\n" in text or "\r" in text:
         text = text.replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
     return text
 
 
 def _copy_line(tool: StagedTool) -> str:
-    """One row in the text format of COPY. Half the time of adapting every value by its type."""
+    """One row in the text format of COPY."""
+    # Half the time of adapting every value by its type.
     tags = ",".join(['"' + tag.replace("\\", "\\\\").replace('"', '\\"') + '"' for tag in tool.tags])
     texts = (
         *(tool.tool_id, tool.label, f"{{{','.join(map(str, tool.label_key))}}}", tool.digest),

@@ -59,7 +59,8 @@ def as_it_was_read(run: Run) -> QuerySet[Endpoint]:
 
 
 def keep_pass(run: Run, saw: str) -> None:
-    """One that another has to agree with. It outlasts the process: a long run goes on in another one."""
+    """Keeps the digest of a pass that another pass has to agree with."""
+    # It outlasts the process: a long run goes on in another one.
     run.passes = [*run.passes, saw]
     Run.objects.filter(pk=run.pk, attempt=run.attempt).update(passes=run.passes)
 
@@ -98,7 +99,7 @@ def record(run: Run, harvest: Harvest) -> None:
 
 
 def _lock_tools(harvest: Harvest) -> None:
-    """All that are about to change, in the order in which all transactions lock tools."""
+    # All that are about to change, in the order in which all transactions lock tools.
     listed_before = [*harvest.missing, *harvest.returned, *harvest.unread, *harvest.respelt]
     changed = "UNION SELECT tool_pk FROM staged_tool" if harvest.changed else ""
     if listed_before or changed:
@@ -113,7 +114,7 @@ ORDER BY id FOR NO KEY UPDATE
 
 
 def _succeed(run: Run, harvest: Harvest) -> None:
-    """Last in the transaction, so that an edit of the endpoint does not wait for the merge."""
+    # Last in the transaction, so that an edit of the endpoint does not wait for the merge.
     finish(
         run,
         status=RunStatus.SUCCEEDED,
@@ -155,13 +156,13 @@ def keep_rejections(harvest: Harvest) -> None:
 
 
 def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
-    """Pages that were recalled stay as they are."""
+    # Pages that were recalled stay as they are.
     KnownPage.objects.filter(endpoint=run.endpoint_id).exclude(pk__in=[page.pk for page in pages]).delete()
     KnownPage.objects.bulk_create([page for page in pages if page.pk is None])
 
 
 def _respell(tools: Mapping[int, str]) -> None:
-    """URLs take the newest spelling of an id: a server may be strict."""
+    # URLs take the newest spelling of an id: a server may be strict.
     if tools:
         with connection.cursor() as cursor:
             cursor.execute(RESPELL, [list(tools), list(tools.values())])
@@ -186,7 +187,8 @@ def _return(run: Run, tools: Sequence[int]) -> None:
 
 
 def finish(run: Run, may_resume: bool = False, /, **changes: object) -> bool:
-    """The last word on a run, if it is still ours. Only one that broke off leaves replies to go on from."""
+    """Writes how a run ended, if it is still ours; returns whether it was."""
+    # Only a run that broke off leaves replies to go on from.
     is_ours = bool(lease.held(run).update(finished_at=Now(), lease_until=None, **changes))
     if is_ours:
         if not may_resume:
