@@ -69,7 +69,7 @@ def publish(user: User) -> Release:
     agent = agents.create_agent(actor=user, name="Benchmark")
     for tool in Tool.objects.all():
         pins.pin_tool(agent, actor=user, tool=tool)
-    return publishing.publish(agent, actor=user)
+    return publishing.publish(agent, actor=user, channel="live")
 
 
 def aggregated() -> bytes:

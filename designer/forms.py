@@ -24,6 +24,7 @@ from core.errors import DomainError
 from designer.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
 from designer.errors import NameTakenError
 from designer.models import Agent
+from designer.releases import channels
 from designer.releases.publishing import MAX_NOTE_LENGTH
 from designer.signatures import model_names
 from designer.signatures.effective import ParameterWords, Words, merged
@@ -257,6 +258,21 @@ class PublishForm(OperationForm):
         help_text="What changed, for the people who roll this out.",
     )
     seen = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
+    # The channel that is to lead to it, by the button that was pressed; `led_to` is where it led before.
+    channel = forms.CharField(max_length=30, required=False, widget=forms.HiddenInput)
+    led_to = forms.IntegerField(min_value=0, required=False, widget=forms.HiddenInput)
+
+    def facts(self) -> dict[str, Any]:
+        given = dict(self.cleaned_data)
+        return given | {"expected": given.pop("led_to")}
+
+
+class MoveChannelForm(OperationForm):
+    """`led_to` is where the channel led when the page was opened; release 0 closes it."""
+
+    release = forms.IntegerField(min_value=0)
+    led_to = forms.IntegerField(min_value=0)
+    note = forms.CharField(max_length=channels.MAX_NOTE_LENGTH, required=False)
 
 
 @dataclass(frozen=True)

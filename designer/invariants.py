@@ -28,6 +28,15 @@ CLAIMS = (
         ),
     ),
     Claim(
+        "channels_in_their_agent",
+        "every channel leads to a release of its own agent",
+        "Move the channel to one of the agent's releases.",
+        rows(
+            "SELECT 'channel ' || c.id FROM designer_channel c JOIN designer_release r ON r.id = c.release_id"
+            " WHERE r.agent_id <> c.agent_id ORDER BY c.id"
+        ),
+    ),
+    Claim(
         "pinned_versions",
         "every pin holds a version of its own tool",
         "Remove the pin and pin the tool again.",

@@ -27,7 +27,7 @@ from people.authentication import WRITE_LAST_USE_EVERY
 from people.models import TEAMS_OF, ApiKey, Role, Scope, User
 from people.throttling import is_within_limit
 
-_PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([\w:]{1,71})/(tools|bundle)/", re.ASCII)
+_PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([-\w:]{1,71})/(tools|bundle)/", re.ASCII)
 _FORMAT = re.compile(r"format=([a-z0-9-]{1,30})")
 # The rules are those of ApiKeyAuthentication, RolePermission and releases.find, in one question. A key that
 # has not been used for an hour goes on to the view, which writes down that it was.
@@ -42,14 +42,19 @@ _ASK = f"""
         SELECT id, digest FROM designer_release WHERE agent_id = agent.id {{which}}
         ORDER BY number DESC LIMIT 1
     ) release ON true
-    WHERE key.digest = %(digest)s AND key.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (key.scopes)
+    WHERE key.digest = %(key)s AND key.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (key.scopes)
         AND (key.expires_at IS NULL OR key.expires_at > %(now)s) AND key.last_used_at >= %(lately)s
 """  # noqa: S608 - constant texts
 # A format that cannot carry a release has none there: the view answers 409.
 _IS_WRITTEN = """
         AND EXISTS (SELECT FROM designer_export WHERE release_id = release.id AND format = %(format)s)
 """
-_WHICH = {"number": "AND number = %(number)s", "digest": "AND digest = %(digest)s"}
+_WHICH = {
+    "number": "AND number = %(number)s",
+    "digest": "AND digest = %(digest)s",
+    "channels__name": """AND id = (
+        SELECT release_id FROM designer_channel WHERE agent_id = agent.id AND name = %(channels__name)s)""",
+}
 
 
 class MovedAgentMiddleware:
@@ -109,7 +114,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     if which is None or not (is_export or (kind == "bundle" and not query)):
         return None
     text = _ASK.format(which="".join(_WHICH[column] for column in which))
-    facts = {**which, "slug": slug, "digest": ApiKey.digest_of(key), "format": chosen and chosen[1]}
+    facts = {**which, "slug": slug, "key": ApiKey.digest_of(key), "format": chosen and chosen[1]}
     row = _asked(text + (_IS_WRITTEN if is_export else ""), facts)
     if row is None:
         return None

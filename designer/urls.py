@@ -1,6 +1,18 @@
 from django.urls import path
 
-from designer.views import agents, home, keys, pins, releases, removals, teams, tool_list, tools, try_it
+from designer.views import (
+    agents,
+    channels,
+    home,
+    keys,
+    pins,
+    releases,
+    removals,
+    teams,
+    tool_list,
+    tools,
+    try_it,
+)
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -51,6 +63,8 @@ urlpatterns = [
     path("agents/<slug:slug>/pins/<int:pk>/revert/", pins.pin_revert, name="pin-revert"),
     path("agents/<slug:slug>/pins/<int:pk>/remove/", pins.pin_remove, name="pin-remove"),
     path("agents/<slug:slug>/received/", releases.agent_received, name="agent-received"),
+    path("agents/<slug:slug>/channels/", channels.channel_list, name="channel-list"),
+    path("agents/<slug:slug>/channels/<str:channel>/", channels.channel, name="channel"),
     path("agents/<slug:slug>/releases/", releases.release_list, name="release-list"),
     path("agents/<slug:slug>/releases/<int:number>/", releases.release, name="release"),
 ]

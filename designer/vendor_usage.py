@@ -13,11 +13,8 @@ from people.models import User
 AGENTS_SHOWN = 50
 # A release names its tools by their ids in its document, which never changes.
 COUNT_RELEASES = """
-SELECT count(*), count(*) FILTER (WHERE release.id = newest.id)
+SELECT count(*), count(*) FILTER (WHERE release.id IN (SELECT release_id FROM designer_channel))
 FROM designer_release release
-CROSS JOIN LATERAL (
-    SELECT id FROM designer_release n WHERE n.agent_id = release.agent_id ORDER BY number DESC LIMIT 1
-) newest
 WHERE release.agent_id IN (
     SELECT pin.agent_id FROM designer_pin pin JOIN catalog_tool tool ON tool.id = pin.tool_id
     WHERE tool.endpoint_id = ANY(%(endpoints)s))
@@ -30,7 +27,7 @@ AND EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class VendorUse:
-    """`agents` with how many pins each has there; releases all told, and those that runtimes get now."""
+    """`agents` with how many pins each has there; releases all told, and those that a channel leads to."""
 
     agents: list[tuple[Agent, int]]
     pins: int

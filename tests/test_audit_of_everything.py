@@ -34,7 +34,7 @@ from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
 from designer import agent_keys, agents, calls, pins, tunings
 from designer.models import Agent
-from designer.releases import publishing
+from designer.releases import channels, publishing
 from people import api_keys, teams, users
 from people.audit import verify
 from people.models import AuditEntry, Role, User
@@ -264,7 +264,8 @@ def designers_work(bob: User, wanted: Tool) -> None:
     tunings.tune(pin, actor=bob, description="Ask it.")
     tunings.revert(pin, actor=bob)
     tunings.tune(wanted, actor=bob, description="Ours.")
-    publishing.publish(agent, actor=bob, note="The first")
+    release = publishing.publish(agent, actor=bob, note="The first", channel="canary")
+    channels.move(agent, "live", actor=bob, release=release)
     call = queue.request_call(
         wanted.versions.get(ordinal=1), actor=bob, arguments={"city": "Oslo"}, is_confirmed=True
     )

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from catalog.models import Call
 from designer import agents, calls, pins, tunings
-from designer.models import Agent, Pin, Release, Tuning
+from designer.models import Agent, Channel, Pin, Release, Tuning
 from designer.releases import publishing
 from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
@@ -27,6 +27,7 @@ NOTHING = {
     "username": "nobody",
     "name": "no_such_tool",
     "call": 2**40,
+    "channel": "none",
 }
 MARK = "zebra"
 # Scopes of keys that name no agent.
@@ -78,13 +79,14 @@ class World:
             "username": self.insider.username,
             "name": f"{MARK}_tool",
             "call": self.call.pk,
+            "channel": "live",
         }
         if name == "team-member-remove":
             known["pk"] = self.insider.pk
         return {parameter: known[parameter] for parameter in parameters_of(name)}
 
     def state(self) -> list[object]:
-        kept = (Agent, Pin, Release, Tuning, Team, AuditEntry)
+        kept = (Agent, Pin, Release, Channel, Tuning, Team, AuditEntry)
         return [list(model.objects.order_by("pk").values()) for model in kept]
 
 
@@ -101,7 +103,7 @@ def world(db) -> World:
     assert agent.team == zebra
     pin = pins.pin_tool(agent, actor=insider, tool=make_tool(name="shared_tool"), alias=f"{MARK}_tool")
     tunings.tune(pin, actor=insider, description=f"Ask the {MARK}.")
-    release = publishing.publish(agent, actor=insider, note=f"{MARK} release")
+    release = publishing.publish(agent, actor=insider, note=f"{MARK} release", channel="live")
     tool = calls.find_tool(release, f"{MARK}_tool")
     call = calls.call(release, tool, actor=insider, key=None, arguments={"city": "Oslo"})
     return World(zebra, agent, pin, release, call, insider, outsiders)

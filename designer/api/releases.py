@@ -2,7 +2,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import Http404, HttpResponse, HttpResponseNotModified
+from django.http import HttpResponse, HttpResponseNotModified
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
@@ -17,7 +17,7 @@ from designer import exports
 from designer.api.agents import chosen_agent, moved
 from designer.exports import document as release_document
 from designer.models import Release
-from designer.releases import diff, publishing
+from designer.releases import channels, diff, publishing
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -26,7 +26,8 @@ NUMBER = OpenApiParameter(
     "number",
     str,
     OpenApiParameter.PATH,
-    description="A number, `sha256:` with a release's digest, or `live` for the newest release.",
+    description="A number, `sha256:` with a release's digest, or the name of a channel, such as `live`: the "
+    "release that it leads to now.",
 )
 DOCUMENT_HEADERS = [
     OpenApiParameter(
@@ -46,8 +47,24 @@ DOCUMENT_HEADERS = [
 UNCHANGED = OpenApiResponse(description="The caller has it already.")
 
 
+EXPECTED = serializers.IntegerField(
+    required=False,
+    min_value=0,
+    max_value=2**31 - 1,
+    help_text="The release that the channel leads to as far as you know, 0 for none. If it leads elsewhere "
+    "by now, nothing is done and the answer is 409 `channel_moved`.",
+)
+
+
 class ReleaseInput(Input):
     note = serializers.CharField(required=False, allow_blank=True, max_length=publishing.MAX_NOTE_LENGTH)
+    channel = serializers.RegexField(
+        f"^{channels.NAME.pattern}$",
+        required=False,
+        max_length=30,
+        help_text="The channel that is to lead to the release, such as `live`. Without it none moves.",
+    )
+    expected = EXPECTED
 
 
 class ReleaseOutput(serializers.ModelSerializer[Release]):
@@ -125,11 +142,11 @@ def releases_at(request: Request, slug: str) -> QuerySet[Release]:
 
 
 def chosen_release(found: QuerySet[Release], name: str) -> Release:
-    """Of these, the one that is named. Raises Http404."""
+    """Of these, which are one agent's, the one that is named. Raises DomainError."""
     which = publishing.release_conditions(name)
-    release = None if which is None else found.filter(**which).order_by("-number").first()
+    release = None if which is None else found.filter(**which).first()
     if release is None:
-        raise Http404
+        raise publishing.nothing_there(name)
     return release
 
 
@@ -260,7 +277,8 @@ class ReleaseBytesView(GenericAPIView[Release]):
         if release is None and (agent := moved(request, slug)):
             release = publishing.find(agent.slug, number, person(request), key_of(request), formats=formats)
         if release is None:
-            raise Http404
+            chosen_agent(request, slug)
+            raise publishing.nothing_there(number)
         return release
 
     def answer(self, request: Request, tag: str, body: Callable[[], bytes]) -> HttpResponseBase:

@@ -1,6 +1,7 @@
 """What our people decided (agents, pins, tunings) and what was published (releases)."""
 
 from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, KeyAgent
+from designer.models.channels import Channel, ChannelMove
 from designer.models.pins import Pin, PinQuerySet, Tuning
 from designer.models.releases import PUBLISHING_KEY, Draft, Export, PublishingKey, Release
 
@@ -9,6 +10,8 @@ __all__ = [
     "PUBLISHING_KEY",
     "Agent",
     "AgentAddress",
+    "Channel",
+    "ChannelMove",
     "Draft",
     "Export",
     "KeyAgent",

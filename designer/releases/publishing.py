@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 from django.db import transaction
 from django.db.models import QuerySet
+from django.http import Http404
 from django.utils.http import parse_etags
 
 from catalog.models import Endpoint, Tool, ToolVersion
@@ -25,7 +26,7 @@ from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Release
-from designer.releases import proofs
+from designer.releases import channels, proofs
 from designer.signatures import model_names
 from designer.signatures.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.texts import checked
@@ -33,7 +34,6 @@ from designer.tunings import words_of
 from people import audit
 from people.models import TEAMS_OF, ApiKey, User
 
-LIVE = "live"
 # Kept by the caller, but asked about each time: which release is live may change any moment.
 CACHE_CONTROL = "private, no-cache"
 MAX_NOTE_LENGTH = 2_000
@@ -49,16 +49,30 @@ _FIND = """
     WHERE agent.slug = %s AND agent.removed_at IS NULL {}
     ORDER BY release.number DESC LIMIT 1
 """
-_NAMED_BY = {"number": "AND release.number = %s", "digest": "AND release.digest = %s"}
+_NAMED_BY = {
+    "number": "AND release.number = %s",
+    "digest": "AND release.digest = %s",
+    "channels__name": """AND release.id = (
+        SELECT release_id FROM designer_channel WHERE agent_id = agent.id AND name = %s)""",
+}
 _OF_THEIR_TEAMS = f"AND agent.team_id IN ({TEAMS_OF})"
 _NAMED = f"AND agent.id IN ({AGENTS_OF_KEY})"
 
 
 @transaction.atomic
-def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Release:
+def publish(
+    agent: Agent,
+    *,
+    actor: User,
+    note: str = "",
+    seen: str = "",
+    channel: str = "",
+    expected: int | None = None,
+) -> Release:
     """Makes a release of the agent as it is now. Raises DomainError when there is nothing (new) to publish.
 
-    `seen` is the digest of the draft that the person looked at; another draft by now is not published.
+    `seen` is the digest of the draft that the user looked at; another draft by now is not published. No
+    channel leads to the release unless `channel` names one that is to; `expected` is as for `channels.move`.
     """
     note = checked(note, field="note", limit=MAX_NOTE_LENGTH)
     agent = locked(agent)
@@ -98,6 +112,8 @@ def publish(agent: Agent, *, actor: User, note: str = "", seen: str = "") -> Rel
     agent_addresses.hold(agent)
     facts = {"number": release.number, "digest": release.digest, "note": note}
     audit.record(actor, "publish", release, after=facts, why=note, agent=agent.pk)
+    if channel:
+        channels.move(agent, channel, actor=actor, release=release, note=note, expected=expected)
     return release
 
 
@@ -121,10 +137,10 @@ def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
 
 
 def release_conditions(text: str) -> dict[str, str | int] | None:
-    """Which release is meant, as conditions on its columns: `live` is the newest, any other one goes by its
-    number or by `sha256:DIGEST`. None for what names no release."""
-    if text == LIVE:
-        return {}
+    """Which release of an agent is meant, as one condition on it: a number, `sha256:DIGEST`, or a channel
+    that leads to it. None for what can name no release."""
+    if channels.NAME.fullmatch(text):
+        return {"channels__name": text}
     if re.fullmatch("[0-9]{1,9}", text):
         return {"number": int(text)}
     if re.fullmatch("sha256:[0-9a-f]{64}", text):
@@ -163,6 +179,14 @@ def find(
     conditions = " ".join(text for text, value in asked if value is not None)
     parameters = [list(formats), slug, *(value for _, value in asked if value is not None)]
     return next(iter(Release.objects.raw(_FIND.format(conditions), parameters)), None)
+
+
+def nothing_there(name: str) -> Exception:
+    """For a release that is not there, of an agent that the caller may see."""
+    if not channels.NAME.fullmatch(name):
+        return Http404()
+    message = f"“{name}” leads to no release of this agent yet. A designer promotes one to it."
+    return DomainError("channel_empty", message, status=404)
 
 
 def previous_release(release: Release) -> Release | None:

@@ -17,7 +17,7 @@ from designer.exports.base import Carried, Format, Remark
 from designer.exports.document import ReleaseDocument
 from designer.forms import PublishForm, WhenForm
 from designer.models import Agent, Pin, Release
-from designer.releases import diff, provenance, publishing
+from designer.releases import channels, diff, provenance, publishing
 from designer.signatures.effective import NOTHING
 from designer.views.tools import pretty
 from people.models import Role
@@ -34,11 +34,11 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
     form = PublishForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            release = publishing.publish(agent, actor=person(request), **form.cleaned_data)
+            release = publishing.publish(agent, actor=person(request), **form.facts())
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"Release {release.number} is published. Runtimes can fetch it now.")
+            messages.success(request, _says_published(release.number, form.cleaned_data["channel"]))
             return redirect("release", agent.slug, release.number)
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
@@ -47,6 +47,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
     reviewed = [(pin, reviews[pin.pk]) for pin in pins if pin.pk in reviews]
     draft, last = publishing.draft(agent), agent.releases.order_by("-number").first()
     published = release_document.decode(last.document) if last else None
+    standings = channels.standings(agent)
     context = {
         "agent": agent,
         "form": form,
@@ -61,8 +62,16 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
         # What stops publishing first.
         "reviews": sorted(reviewed, key=lambda each: each[1].tone),
         "gone": pending_work.gone_from(agent),
+        "standings": standings,
+        "live": standings[0],
     }
     return render(request, "designer/releases.html", context)
+
+
+def _says_published(number: int, channel: str) -> str:
+    if channel:
+        return f"Release {number} is published, and “{channel}” leads to it. Runtimes get it now."
+    return f"Release {number} is published. No channel leads to it yet: promote it when it should be live."
 
 
 def _remarks(draft: ReleaseDocument) -> list[tuple[str, list[Remark]]]:
@@ -91,12 +100,11 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     others = list(
         agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
     )
-    newest = max([number, *(other.number for other in others[:1])])
     asked = request.GET.get("against", "")
     before = (
         agent.releases.filter(number=number_in(asked)).first() if asked else publishing.previous_release(row)
     )
-    document = release_document.decode(row.document)
+    document, standings = release_document.decode(row.document), channels.standings(agent)
     fetches = _fetches(document)
     old = release_document.decode(before.document) if before else None
     names = versions.names([tool.id for tool in document.tools])
@@ -104,8 +112,9 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     context = {
         "agent": agent,
         "release": row,
-        "newest": newest,
-        "replaced": f"Replaced by release {newest}",
+        "standings": standings,
+        "leading_here": channels.by_release(standings).get(number, []),
+        "live": standings[0],
         "is_intact": release_document.digest(row.document.encode()) == row.digest,
         "tools": [
             (

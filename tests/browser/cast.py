@@ -66,7 +66,7 @@ def set_the_stage() -> list[str]:
     agent = agents.create_agent(actor=actor, name="Travel desk", slug="desk", description="Plans trips.")
     agents.create_agent(actor=actor, name="Packing helper", parent=agent)
     pin = pins.pin_tool(agent, actor=actor, tool=tool, ordinal=1)
-    publishing.publish(agent, actor=actor, note="The first")
+    publishing.publish(agent, actor=actor, note="The first", channel="live")
     tunings.tune(pin, actor=actor, description="Ask for the city first.")
     publishing.publish(agent, actor=actor)
     team = teams.create_team(actor=actor, name="Travel")
@@ -120,6 +120,7 @@ def set_the_stage() -> list[str]:
         *(
             f"/agents/desk/pins/{pin.pk}/",
             "/agents/desk/releases/",
+            "/agents/desk/channels/live/?release=2",
             "/agents/desk/releases/2/?format=json-schema",
         ),
         *("/notifications/", "/notifications/webhooks/new/", f"/notifications/webhooks/{_webhook(actor)}/"),

@@ -85,7 +85,7 @@ def of_the_longest_names() -> list[str]:
     Rejection.objects.create(run=endpoint.held_run, tool="#3", code="NAME_TOO_LONG", reason="r" * 300)
     agent = make_agent(name="A" * 100, slug="long", description="x" * 400)
     pin = make_pin(agent, tool)
-    publishing.publish(agent, actor=make_user(name="N" * 60), note="o" * 300)
+    publishing.publish(agent, actor=make_user(name="N" * 60), note="o" * 300, channel="live")
     pages = ("", "try/", "tuning/", "versions/", "used-by/", "findings/", "raw/")
     return [
         *("/", "/tools/", f"/tools/?agent={agent.slug}", f"/tools/compare/?tool={tool.pk}", "/vendors/"),
@@ -93,6 +93,7 @@ def of_the_longest_names() -> list[str]:
         *("/vendors/long/", f"/endpoints/{endpoint.pk}/", f"/runs/{endpoint.held_run_id}/", "/review/"),
         *("/agents/", "/agents/long/", f"/agents/long/pins/{pin.pk}/", "/agents/long/upgrades/"),
         *("/agents/long/releases/", "/agents/long/releases/1/", "/agents/long/received/", "/audit/"),
+        *("/agents/long/channels/live/", "/agents/long/channels/canary/?release=1"),
     ]
 
 

@@ -71,7 +71,7 @@ def tune(page):
 def publish(page):
     page.get_by_role("link", name="Publish").click()
     page.get_by_label("Note").fill("The first")
-    page.get_by_role("button", name="Publish a release").click()
+    page.get_by_role("button", name="Publish and promote to live").click()
     expect(page.get_by_role("heading", name="Release 1")).to_be_visible()
     page.get_by_role("link", name="View", exact=True).first.click()
     expect(page.locator("#body")).to_contain_text("Ask for the city first.")

@@ -29,7 +29,7 @@ def runtime(alice):
 def desk(alice):
     agent = agents.create_agent(actor=alice, name="Desk")
     make_pin(agent)
-    publishing.publish(agent, actor=alice)
+    publishing.publish(agent, actor=alice, channel="live")
     return agent
 
 
@@ -145,7 +145,7 @@ def test_an_address_says_since_when_it_is_the_old_one(desk, alice, time_machine)
 def test_publishing_under_a_new_name_holds_both(api, desk, alice):
     agents.update_agent(desk, actor=alice, slug="counter")
     pins.set_alias(desk.pins.get(), actor=alice, alias="forecast")
-    publishing.publish(Agent.objects.get(pk=desk.pk), actor=alice)
+    publishing.publish(Agent.objects.get(pk=desk.pk), actor=alice, channel="live")
     assert {row.slug for row in desk.addresses.all()} == {"desk", "counter"}
 
 
@@ -154,7 +154,7 @@ def test_a_form_from_an_open_tab_is_saved_after_the_agent_was_renamed(client, al
     desk = agents.create_agent(actor=alice, name="Desk")
     pin = make_pin(desk)
     if was_published:
-        publishing.publish(desk, actor=alice)
+        publishing.publish(desk, actor=alice, channel="live")
     client.force_login(alice)
     form = client.get(f"/agents/desk/pins/{pin.pk}/").context["form"]
     typed = {"version": "1", "description": "Half an hour of typing.", "description-0": "The city"}
@@ -194,7 +194,7 @@ def test_an_address_that_was_never_published_leads_on_until_another_agent_has_it
     agents.update_agent(taker, actor=alice, slug="draft")
     assert text_of(client.get("/agents/draft/")).count("Taker")
     make_pin(taker)
-    publishing.publish(taker, actor=alice)
+    publishing.publish(taker, actor=alice, channel="live")
     assert {(row.slug, row.agent.slug) for row in AgentAddress.objects.all()} == {
         ("draft", "draft"),
         ("taker", "draft"),

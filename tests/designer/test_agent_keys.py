@@ -23,7 +23,7 @@ READS = ("", "live/", "1/", "live/bundle/", "1/bundle/", "live/tools/?format=mcp
 def published(owner, slug, **fields):
     agent = make_agent(slug=slug, name=slug.title(), **fields)
     make_pin(agent)
-    publishing.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner, channel="live")
     return agent
 
 

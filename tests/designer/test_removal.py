@@ -36,7 +36,7 @@ def shop(admin):
     )
     agent = agents.create_agent(actor=admin, name="Desk")
     pins.pin_tool(agent, actor=admin, tool=make_tool(name="buy", endpoint=endpoint))
-    publishing.publish(agent, actor=admin)
+    publishing.publish(agent, actor=admin, channel="live")
     return endpoint
 
 

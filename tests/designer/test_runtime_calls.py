@@ -68,7 +68,7 @@ def desk_with(owner, vendor, *, slug="desk", protocol="a2t", team=None, **fields
     tool = make_tool(signature, endpoint=make_endpoint(url=vendor.url, protocol=protocol))
     agent = agents.create_agent(actor=owner, name=slug, slug=slug, team=team)
     pin = pins.pin_tool(agent, actor=owner, tool=tool, alias="sky")
-    publishing.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner, channel="live")
     return agent, pin
 
 
@@ -132,7 +132,7 @@ def test_presets_and_hidden_inputs_are_added_here_and_cannot_be_given(owner, ven
         "trace": {"hidden": True, "preset": "pegboard"},
     }
     tunings.tune(pin, actor=owner, parameters=words)
-    publishing.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner, channel="live")
     client = runtime(owner, agent)
     client.post(url(), GIVEN)
     client.post(url(), {"arguments": {"Zip_code": "0150", "units": "imperial", "days": None}})
@@ -187,7 +187,7 @@ def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner,
     with HostileVendor(ANSWER) as others:
         other, pin = desk_with(owner, others, slug="other")
         pins.set_alias(pin, actor=owner, alias="theirs")
-        publishing.publish(other, actor=owner)
+        publishing.publish(other, actor=owner, channel="live")
         client = runtime(owner, desk[0])
         asked = [url("other", name="theirs"), url("desk", name="theirs"), url("nowhere", name="theirs")]
         refused = [client.post(each, GIVEN) for each in (*asked, *asked)]
@@ -220,7 +220,7 @@ def test_a_release_runs_by_number_and_digest_as_long_as_it_is_kept(owner, vendor
     assert client.post(url(number="1"), GIVEN).status_code == 200
     pins.remove_pin(pin, actor=owner)
     assert client.post(url(), GIVEN).status_code == 200  # removed from the agent, live all the same
-    publishing.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner, channel="live")
     digest = agent.releases.get(number=1).digest
     for name in ("1", f"sha256:{digest}"):
         late = client.post(url(number=name), GIVEN)
@@ -236,7 +236,7 @@ def test_a_release_runs_by_number_and_digest_as_long_as_it_is_kept(owner, vendor
 def test_a_version_that_was_blocked_runs_through_no_release(owner, vendor, desk):
     agent, pin = desk
     tunings.tune(pin, actor=owner, description="Looks up the sky.")
-    publishing.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner, channel="live")
     Finding.objects.create(
         endpoint=pin.tool.endpoint, tool=pin.tool, version=pin.version, code="HELD", severity="high",
         subject=pin.version.digest, state="blocked", message="Held.",
@@ -257,7 +257,7 @@ def test_a_release_of_another_agent_is_not_reached_by_its_digest(owner, vendor, 
 def test_every_path_of_a_release_takes_its_digest(owner, vendor, desk):
     agent, pin = desk
     tunings.tune(pin, actor=owner, description="Looks up the sky.")
-    publishing.publish(agent, actor=owner)
+    publishing.publish(agent, actor=owner, channel="live")
     client, first = runtime(owner, agent), agent.releases.get(number=1)
     base = "/api/v1/agents/desk/releases"
     for below in ("", "tools/?format=json-schema", "bundle/"):
@@ -312,7 +312,7 @@ def test_an_id_that_was_used_for_one_agent_runs_nothing_for_another(owner, vendo
     agent, pin = desk
     other = agents.create_agent(actor=owner, name="other", slug="other")
     pins.pin_tool(other, actor=owner, tool=pin.tool, alias="sky")
-    publishing.publish(other, actor=owner)
+    publishing.publish(other, actor=owner, channel="live")
     client, body = runtime(owner, agent, other), GIVEN | {"id": str(uuid.uuid4())}
     assert client.post(url(), body).json()["outcome"] == "ok"
     refused = client.post(url("other"), body)
@@ -497,7 +497,7 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
         pins.remove_pin(pin, actor=owner)
         other = make_tool(make_signature("other"), endpoint=pin.tool.endpoint)
         pins.pin_tool(agent, actor=owner, tool=other)
-        publishing.publish(agent, actor=owner)
+        publishing.publish(agent, actor=owner, channel="live")
         person = APIClient()
         person.force_login(owner)
         call = Call.objects.get()

@@ -13,7 +13,7 @@ from django.utils import timezone
 from catalog import invariants
 from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Grant, Run, Tool, Withdrawal
-from designer.models import Release
+from designer.models import Channel, Release
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 
@@ -79,6 +79,11 @@ def lose_a_release() -> None:
     release(2)
 
 
+def lead_to_a_stranger() -> None:
+    release(1)
+    Channel.objects.create(agent=make_agent(), name="live", release=Release.objects.get())
+
+
 def pin_a_stranger() -> None:
     make_pin(version=make_tool().current)
 
@@ -114,6 +119,7 @@ def remove_a_credential_by_halves() -> None:
         (change_a_release, "release_digests"),
         (change_a_release, "audited_releases"),
         (lose_a_release, "release_numbers"),
+        (lead_to_a_stranger, "channels_in_their_agent"),
         (pin_a_stranger, "pinned_versions"),
         (pin_unseen, "audited_pins"),
     ],

@@ -103,7 +103,7 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
     desk, other = make_agent(slug="desk"), make_agent(slug="other")
     for agent in (desk, other):
         make_pin(agent)
-        publishing.publish(agent, actor=owner)
+        publishing.publish(agent, actor=owner, channel="live")
     _, admin = api_keys.issue(owner, actor=owner, name="admin", scopes=["admin"])
     with web.only(0):
         status, made = web.ask(

@@ -60,7 +60,7 @@ class Desk:
         self.bench = Bench(vendor, DIALECTS[name], owner, count=2)
         self.agent = Agent.objects.get()
         self.tool = Tool.objects.order_by("pk")[0]
-        publishing.publish(self.agent, actor=owner)
+        publishing.publish(self.agent, actor=owner, channel="live")
         _, self.key = agent_keys.issue(
             owner, actor=owner, name="Desk", scopes=["runtime", "invoke"], agents=[self.agent]
         )

@@ -68,7 +68,7 @@ def test_a_runtime_hears_when_to_try_again():
     with HostileVendor(OXP_FAILURE) as vendor:
         agent = agents.create_agent(actor=owner, name="desk", slug="desk")
         pins.pin_tool(agent, actor=owner, tool=make_it(vendor, "oxp"))
-        publishing.publish(agent, actor=owner)
+        publishing.publish(agent, actor=owner, channel="live")
         _, plain = agent_keys.issue(owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent])
         headers = {"Authorization": f"Bearer {plain}"}
         address = "/api/v1/agents/desk/releases/live/tools/sky/invoke/"

@@ -124,7 +124,7 @@ def call_all_by_every_format(api, owner, signatures: list[Signature], slug: str 
             tool = make_tool(signature, endpoint=endpoint)
             echo.signatures[tool.tool_id] = signature
             pins.pin_tool(agent, actor=owner, tool=tool, alias=f"tool_{number}")
-        release = publishing.publish(agent, actor=owner)
+        release = publishing.publish(agent, actor=owner, channel="live")
         by_name = {
             tool.signature.name: tool.signature for tool in release_document.decode(release.document).tools
         }
@@ -198,7 +198,7 @@ def sky(api, owner):
         echo.signatures[tool.tool_id] = signature
         pin = pins.pin_tool(agent, actor=owner, tool=tool, alias="sky")
         tunings.tune(pin, actor=owner, parameters={"trace": {"hidden": True, "preset": "t"}})
-        publishing.publish(agent, actor=owner)
+        publishing.publish(agent, actor=owner, channel="live")
         yield echo
 
 

@@ -10,7 +10,7 @@ URL = "/api/v1/agents/desk/releases/"
 
 
 def make_release(desk, alice):
-    return publishing.publish(desk, actor=alice).number
+    return publishing.publish(desk, actor=alice, channel="live").number
 
 
 def test_what_differs_between_two_releases_is_told_member_by_member(api, alice, db):

@@ -35,7 +35,7 @@ def story(time_machine):
     agent = agents.create_agent(actor=bob, name="Desk")
     pin = pins.pin_tool(agent, actor=bob, tool=weather)
     time_machine.move_to(hour(1), tick=False)
-    publishing.publish(agent, actor=cleo, note="The first")
+    publishing.publish(agent, actor=cleo, note="The first", channel="live")
     time_machine.move_to(hour(2), tick=False)
     held = make_version(weather, label="2")
     finding = Finding.objects.create(
@@ -49,11 +49,11 @@ def story(time_machine):
     tunings.tune(pin, actor=cleo, description="Ask for the city first.")
     tunings.tune(maps, actor=bob, description="Our maps.")
     time_machine.move_to(hour(3), tick=False)
-    publishing.publish(agent, actor=bob)
+    publishing.publish(agent, actor=bob, channel="live")
     time_machine.move_to(hour(4), tick=False)
     pins.move_pin(pin, actor=bob, ordinal=1)
     tunings.revert(pin, actor=bob)
-    publishing.publish(agent, actor=dan)
+    publishing.publish(agent, actor=dan, channel="live")
     time_machine.move_to(hour(5), tick=False)
     # What comes later is no part of any answer.
     decisions.resolve(finding, actor=bob, decision="block")
@@ -153,7 +153,7 @@ def test_no_byte_reaches_a_runtime_without_a_person_who_pinned_and_published_it(
     live = "/api/v1/agents/fresh/releases/live"
     for path in (f"{live}/tools/?format=json-schema", f"{live}/bundle/"):
         assert runtime_api.get(path).status_code == 404
-    publishing.publish(agent, actor=ada)
+    publishing.publish(agent, actor=ada, channel="live")
     for path in ("/api/v1/agents/fresh/pins/", "/api/v1/agents/fresh/", f"/api/v1/tools/{tool.pk}/"):
         assert runtime_api.get(path).status_code == 403
     for each in (agent, story):

@@ -30,9 +30,9 @@ def owner():
 def release(owner):
     agent = agents.create_agent(actor=make_user(Role.DESIGNER), name="Desk", slug="desk")
     pins.pin_tool(agent, actor=make_user(Role.DESIGNER), tool=make_tool())
-    publishing.publish(agent, actor=make_user(Role.DESIGNER))
+    publishing.publish(agent, actor=make_user(Role.DESIGNER), channel="live")
     pins.pin_tool(agent, actor=make_user(Role.DESIGNER), tool=make_tool(name="other"))
-    return publishing.publish(agent, actor=make_user(Role.DESIGNER))
+    return publishing.publish(agent, actor=make_user(Role.DESIGNER), channel="live")
 
 
 def key_of(owner, *scopes, named=(), **fields) -> str:

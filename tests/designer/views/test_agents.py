@@ -138,21 +138,19 @@ def test_a_release_offers_every_format(designer, alice, desk):
 
     assert page.content.decode().count("/api/v1/agents/desk/releases/1/tools/?format=") >= 5
     assert '"forecast"' in text_of(page)
-    assert "Live" in text_of(page)
 
 
-def test_a_release_that_was_replaced_leads_to_the_live_one(designer, alice, desk):
+def test_a_release_says_which_channels_lead_to_it_and_what_is_live_instead(designer, alice, desk):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="forecast"))
-    publishing.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice, channel="live")
     tunings.tune(pin, actor=alice, description="Ours")
-    publishing.publish(desk, actor=alice)
+    publishing.publish(desk, actor=alice, channel="canary")
 
-    old = designer.get("/agents/desk/releases/1/").content.decode()
+    first, second = (text_of(designer.get(f"/agents/desk/releases/{number}/")) for number in (1, 2))
 
-    assert (
-        '<a href="/agents/desk/releases/2/"><span class="status is-idle">Replaced by release 2</span>' in old
-    )
-    assert "Replaced" not in designer.get("/agents/desk/releases/2/").content.decode()
+    assert "Promote to live" not in first
+    assert "canary Promote to live" in second
+    assert "“live” leads to release 1" in second
 
 
 def test_a_release_names_vendors_as_people_do(designer, alice, desk):

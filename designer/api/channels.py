@@ -1,0 +1,142 @@
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core.serializers import Input
+from designer.api.agents import chosen_agent
+from designer.api.releases import EXPECTED, chosen_release
+from designer.models import Agent, Channel, ChannelMove
+from designer.releases import channels
+from people.api.generics import GenericAPIView
+from people.models import Role
+from people.permissions import person
+
+CHANNEL = OpenApiParameter("channel", str, OpenApiParameter.PATH, description="Its name: `live`, `canary`.")
+MOVES_SHOWN = 50
+LONGEST_NAME = 80
+
+
+class ChannelMoveOutput(serializers.ModelSerializer[ChannelMove]):
+    """`action` is `promote`, `roll back` or `close`."""
+
+    before = serializers.IntegerField(source="before.number", default=None, allow_null=True)
+    release = serializers.IntegerField(source="release.number", default=None, allow_null=True)
+    moved_by = serializers.CharField(source="moved_by.username")
+    action = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ChannelMove
+        fields = ["action", "before", "release", "note", "moved_by", "moved_at"]
+        read_only_fields = fields
+
+    def get_action(self, row: ChannelMove) -> str:
+        return channels.direction(row.before, row.release)
+
+
+class ChannelOutput(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    release = serializers.IntegerField(
+        source="release.number", default=None, allow_null=True, help_text="Null where it leads nowhere yet."
+    )
+    digest = serializers.CharField(source="release.digest", default=None, allow_null=True)
+    moved_by = serializers.CharField(source="last_move.moved_by.username", default=None, allow_null=True)
+    moved_at = serializers.DateTimeField(source="last_move.moved_at", default=None, allow_null=True)
+    note = serializers.CharField(source="last_move.note", default="")
+
+
+class ChannelDetailOutput(ChannelOutput):
+    history = ChannelMoveOutput(many=True, help_text="The newest moves first, 50 at most.")
+
+
+class ChannelListOutput(serializers.Serializer[Any]):
+    results = ChannelOutput(many=True, help_text="`live` first, then by name: 20 at most.")
+
+
+@extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string", "maxLength": 80}]})
+class ReleaseField(serializers.Field[str, int | str, str, str]):
+    """Named as in an address; a number may be written as one."""
+
+    def to_internal_value(self, data: int | str) -> str:
+        if type(data) not in (int, str) or len(str(data)) > LONGEST_NAME:
+            raise serializers.ValidationError("Give a release's number, sha256:DIGEST, or a channel's name.")
+        return str(data)
+
+    def to_representation(self, value: str) -> str:
+        return value
+
+
+class ChannelMoveInput(Input):
+    release = ReleaseField(
+        allow_null=True,
+        help_text="A number, `sha256:` with a digest, or another channel's name. Null closes the channel.",
+    )
+    note = serializers.CharField(required=False, allow_blank=True, max_length=channels.MAX_NOTE_LENGTH)
+    expected = EXPECTED
+
+
+class NamedMoveInput(ChannelMoveInput):
+    channel = serializers.RegexField(f"^{channels.NAME.pattern}$", max_length=30)
+
+
+def moved(request: Request, agent: Agent, name: str, given: dict[str, Any]) -> Response:
+    wanted = given.pop("release")
+    release = None if wanted is None else chosen_release(agent.releases.defer("document"), wanted)
+    channels.move(agent, name, actor=person(request), release=release, **given)
+    return Response(ChannelDetailOutput(detail(agent, name)).data)
+
+
+def detail(agent: Agent, name: str) -> dict[str, Any]:
+    now = channels.standing(agent, name)
+    history = channels.moves(agent).filter(channel__name=name)[:MOVES_SHOWN]
+    return {"name": now.name, "release": now.release, "last_move": now.last_move, "history": history}
+
+
+@extend_schema(tags=["releases"])
+class ChannelList(GenericAPIView[Channel]):
+    """Where runtimes are led. `live` is always there, and leads nowhere until a release is promoted to it."""
+
+    write_role = Role.DESIGNER
+    runtime = True
+    pagination_class = None
+    serializer_class = ChannelListOutput
+    queryset = Channel.objects.none()
+
+    @extend_schema(operation_id="agents_channels_list", responses=ChannelListOutput)
+    def get(self, request: Request, slug: str) -> Response:
+        rows = channels.standings(chosen_agent(request, slug))
+        return Response(ChannelListOutput({"results": rows}).data)
+
+    @extend_schema(operation_id="agents_channels_move", request=NamedMoveInput, responses=ChannelDetailOutput)
+    def put(self, request: Request, slug: str) -> Response:
+        """Moves the channel that `channel` names."""
+        agent = chosen_agent(request, slug)
+        given = NamedMoveInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        name = given.validated_data.pop("channel")
+        return moved(request, agent, name, given.validated_data)
+
+
+@extend_schema(tags=["releases"])
+class ChannelDetail(GenericAPIView[Channel]):
+    """One channel and its moves. A PUT moves it, and makes it when it is new."""
+
+    write_role = Role.DESIGNER
+    runtime = True
+    pagination_class = None
+    serializer_class = ChannelDetailOutput
+    queryset = Channel.objects.none()
+
+    @extend_schema(parameters=[CHANNEL])
+    def get(self, request: Request, slug: str, channel: str) -> Response:
+        found = detail(chosen_agent(request, slug), channels.checked_name(channel))
+        return Response(ChannelDetailOutput(found).data)
+
+    @extend_schema(parameters=[CHANNEL], request=ChannelMoveInput, responses=ChannelDetailOutput)
+    def put(self, request: Request, slug: str, channel: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = ChannelMoveInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        return moved(request, agent, channels.checked_name(channel), given.validated_data)

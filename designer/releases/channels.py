@@ -1,0 +1,143 @@
+"""Channels of an agent: which release runtimes get that ask for `live` and the like.
+
+Publishing writes a release and moves nothing. A designer moves a channel: to a newer release, which promotes
+it, or back to an older one. Each move is kept, with its actor. docs/decisions/0047-channels.md says why.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from core.errors import DomainError, invalid
+from designer.agents import locked
+from designer.models import Agent, Channel, ChannelMove, Release
+from designer.texts import checked
+from people import audit
+from people.models import User
+
+LIVE = "live"
+NAME = re.compile("[a-z][a-z0-9-]{0,29}")
+NAME_RULE = (
+    "A channel's name starts with a letter and goes on with letters, digits and hyphens, all in lower case, "
+    "30 characters at most: “canary”."
+)
+MAX_NOTE_LENGTH = 2_000
+MOST_CHANNELS = 20
+
+Direction = Literal["promote", "roll back", "close", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A channel with the move that brought it where it is; `live` has neither before its first move."""
+
+    name: str
+    release: Release | None = None
+    last_move: ChannelMove | None = None
+
+    @property
+    def number(self) -> int:
+        """Of the release; 0 for none. What a form names as `expected`."""
+        return self.release.number if self.release else 0
+
+
+def standings(agent: Agent) -> list[Standing]:
+    """`live` first, then the others that lead somewhere, by name."""
+    last = {row.channel_id: row for row in moves(agent).order_by("channel_id", "-pk").distinct("channel_id")}
+    found = {
+        row.name: Standing(row.name, row.release, last.get(row.pk))
+        for row in agent.channels.exclude(release=None).select_related("release").defer("release__document")
+    }
+    live = found.pop(LIVE, Standing(LIVE))
+    return [live, *found.values()]
+
+
+def standing(agent: Agent, name: str) -> Standing:
+    """The same of one channel; one that was never used leads nowhere."""
+    return next((each for each in standings(agent) if each.name == name), Standing(name))
+
+
+def by_release(found: Iterable[Standing]) -> dict[int, list[str]]:
+    """The names of the channels that lead to each release, by its number."""
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for each in found:
+        names[each.number].append(each.name)
+    return names
+
+
+def moves(agent: Agent) -> QuerySet[ChannelMove]:
+    """All moves of all channels, the newest first."""
+    rows = ChannelMove.objects.filter(channel__agent=agent).select_related(
+        "channel", "moved_by", "before", "release"
+    )
+    return rows.defer("before__document", "release__document")
+
+
+def direction(before: Release | None, after: Release | None) -> Direction:
+    """How a move is named: a newer release is promoted, to an older one a channel is rolled back."""
+    if before == after:
+        return ""
+    if after is None:
+        return "close"
+    return "roll back" if before and after.number < before.number else "promote"
+
+
+def checked_name(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise invalid(channel=NAME_RULE)
+    return name
+
+
+@transaction.atomic
+def move(
+    agent: Agent,
+    name: str,
+    *,
+    actor: User,
+    release: Release | None,
+    note: str = "",
+    expected: int | None = None,
+) -> Standing:
+    """Makes the channel lead to this release of the agent, or nowhere.
+
+    `expected` is the number of the release that the actor saw it lead to, 0 for none: where it leads
+    elsewhere by now nothing moves, and DomainError (channel_moved) says who moved it. None skips that.
+    """
+    name, note = checked_name(name), checked(note, field="note", limit=MAX_NOTE_LENGTH)
+    agent = locked(agent)
+    now = standing(agent, name)
+    if expected not in (None, now.number):
+        raise _moved_meanwhile(now)
+    action = direction(now.release, release)
+    if not action:
+        return now
+    if release is None and name == LIVE:
+        raise DomainError(
+            "live_stays", "“live” always leads to a release. Move it to another one.", status=409
+        )
+    if now.release is None and agent.channels.exclude(release=None).count() >= MOST_CHANNELS:
+        raise DomainError(
+            "too_many_channels", f"An agent has {MOST_CHANNELS} channels at most. Close one.", status=409
+        )
+    row, _ = Channel.objects.update_or_create(agent=agent, name=name, defaults={"release": release})
+    made = ChannelMove.objects.create(
+        channel=row, before=now.release, release=release, note=note, moved_by=actor
+    )
+    facts = {"release": release.number if release else None}
+    audit.record(
+        actor, action, row, before={"release": now.number or None}, after=facts, why=note, agent=agent.pk
+    )
+    return Standing(name, release, made)
+
+
+def _moved_meanwhile(now: Standing) -> DomainError:
+    to = f"release {now.number}" if now.release else "no release"
+    says = f"“{now.name}” leads to {to} by now"
+    if now.last_move:
+        says = f"{now.last_move.moved_by} has moved “{now.name}” since you opened this: it leads to {to} now"
+    return DomainError("channel_moved", f"{says}. Look at what is different, then decide again.", status=409)

@@ -1,0 +1,81 @@
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import urlencode
+
+from catalog.views.asked import number as number_in
+from core.errors import DomainError
+from core.pagination import Keyset
+from designer.exports import document as release_document
+from designer.forms import MoveChannelForm
+from designer.models import Agent
+from designer.releases import channels, diff
+from people.models import Role
+from people.permissions import person, requires
+
+PAGE_SIZE = 50
+RELEASES_OFFERED = 100
+WORDS = {"promote": "Promote", "roll back": "Roll back"}
+
+
+@requires(Role.VIEWER)
+def channel_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """Leads from a name that was typed to the page of that channel."""
+    get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    name = request.GET.get("name", "").strip().lower()
+    if not channels.NAME.fullmatch(name):
+        messages.error(request, channels.NAME_RULE)
+        return redirect("release-list", slug)
+    asked = urlencode({"release": request.GET.get("release", "")})
+    return redirect(f"/agents/{slug}/channels/{name}/?{asked}")
+
+
+@requires(write=Role.DESIGNER)
+def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
+    """Where a channel leads, what moving it would change, and every move so far."""
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    if not channels.NAME.fullmatch(channel):
+        raise Http404
+    form = MoveChannelForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        release = agent.releases.filter(number=form.cleaned_data["release"]).first()
+        try:
+            if release is None and form.cleaned_data["release"]:
+                raise DomainError("unknown_release", "There is no such release of this agent.")
+            channels.move(
+                agent,
+                channel,
+                actor=person(request),
+                release=release,
+                note=form.cleaned_data["note"],
+                expected=form.cleaned_data["led_to"],
+            )
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            leads = f"leads to release {release.number}" if release else "is closed"
+            messages.success(request, f"“{channel}” {leads}. Runtimes that ask for it see that at once.")
+            return redirect("release-list", agent.slug)
+    now = channels.standing(agent, channel)
+    asked = number_in(request.POST.get("release", "") or request.GET.get("release", ""))
+    chosen = agent.releases.filter(number=asked).first()
+    action = channels.direction(now.release, chosen) if chosen else ""
+    old = release_document.decode(now.release.document) if now.release else None
+    new = release_document.decode(chosen.document) if chosen else None
+    page = Keyset(channels.moves(agent).filter(channel__name=channel), "-id").page(
+        request.GET.get("cursor"), PAGE_SIZE
+    )
+    context = {
+        "agent": agent,
+        "now": now,
+        "form": form,
+        "page": page,
+        "moves": [(move, channels.direction(move.before, move.release)) for move in page.rows],
+        "releases": agent.releases.defer("document").order_by("-number")[:RELEASES_OFFERED],
+        "chosen": chosen,
+        "act": WORDS.get(action, ""),
+        "is_back": action == "roll back",
+        "changes": diff.between(old, new) if old and new else [],
+        "changed_agent": diff.about_agent(old, new) if old and new else [],
+    }
+    return render(request, "designer/channel.html", context, status=409 if form.errors else 200)
