@@ -13,8 +13,9 @@ from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from core.compiled_queries import CompiledQuery, given
 from core.outbound.errors import printable
+from designer import pinned_signatures
 from designer.models import Agent, Pin, PinQuerySet, Release
-from designer.releases import drafts, publishing
+from designer.releases import drafts
 from people.models import ApiKey, Scope, User
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def reviews(pins: Sequence[Pin]) -> dict[int, Review]:
     waiting = holds.under_review(
         [pin.version for pin in pins] + [pin.tool.stopped for pin in pins if pin.tool.stopped]
     )
-    kept_out = publishing.kept_out(pins)
+    kept_out = pinned_signatures.kept_out(pins)
     found: dict[int, Review] = {}
     for pin in pins:
         finding = waiting.get(pin.version_id)

@@ -5,10 +5,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import token_budget
+from designer import pinned_signatures, token_budget
 from designer.api.agents import chosen_agent
 from designer.models import Agent
-from designer.releases import publishing
 from people.api.generics import GenericAPIView
 
 
@@ -32,9 +31,9 @@ class AgentBudget(GenericAPIView[Agent]):
 
     @extend_schema(responses=BudgetOutput)
     def get(self, request: Request, slug: str) -> Response:
-        pins = publishing.pinned([chosen_agent(request, slug)])
+        pins = pinned_signatures.pinned([chosen_agent(request, slug)])
         costs = sorted(
-            ((token_budget.tokens(publishing.effective_of(pin)), pin) for pin in pins),
+            ((token_budget.tokens(pinned_signatures.effective_of(pin)), pin) for pin in pins),
             key=lambda cost: (-cost[0], cost[1].name),
         )
         tools = [

@@ -15,7 +15,7 @@ from core.serializers import Input
 from designer import pins
 from designer.api.agents import chosen_agent
 from designer.models import Pin
-from designer.releases.publishing import effective_of, misfits_of, pinned
+from designer.pinned_signatures import effective_of, misfits_of, pinned
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected

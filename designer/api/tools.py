@@ -13,9 +13,8 @@ from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
 from catalog.review.holds import with_review_state
-from designer import vendor_usage
+from designer import pinned_signatures, vendor_usage
 from designer.models import Pin
-from designer.releases import publishing
 from designer.signatures.effective import as_document
 from people.api.generics import GenericAPIView
 from people.permissions import person
@@ -102,7 +101,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_effective(self, tool: Tool) -> Any:
-        shown = publishing.effective_of_tool(tool)
+        shown = pinned_signatures.effective_of_tool(tool)
         return as_document(shown) if shown else None
 
     @extend_schema_field(VersionRow(many=True))

@@ -20,7 +20,7 @@ from catalog.rules import diff
 from designer import upgrades
 from designer.api.agents import chosen_agent
 from designer.models import Pin
-from designer.releases.publishing import pinned
+from designer.pinned_signatures import pinned
 from people.api.generics import GenericAPIView, ListAPIView
 
 

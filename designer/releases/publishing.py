@@ -6,31 +6,25 @@ needs is inside the document, so it can be written when the vendor is long gone.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from django.db import transaction
-from django.db.models import QuerySet
 from django.http import Http404
 from django.utils.http import parse_etags
 
-from catalog.models import Endpoint, Tool, ToolVersion
+from catalog.models import Endpoint, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.protocols.base import canonical
-from catalog.review import holds
 from core.errors import DomainError
-from core.outbound.errors import printable
-from designer import agent_addresses, exports
+from designer import agent_addresses, exports, pinned_signatures
 from designer.agents import locked
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Release
 from designer.releases import channels, proofs
-from designer.signatures import model_names
-from designer.signatures.effective import Effective, Misfit, Words, effective, merged, misfits
 from designer.texts import checked
-from designer.tunings import words_of
 from people import audit
 from people.models import TEAMS_OF, ApiKey, User
 
@@ -76,7 +70,7 @@ def publish(
     """
     note = checked(note, field="note", limit=MAX_NOTE_LENGTH)
     agent = locked(agent)
-    pins = list(pinned([agent]))
+    pins = list(pinned_signatures.pinned([agent]))
     if not pins:
         message = f"“{agent}” has no tools. Pin one, then publish."
         raise DomainError("nothing_to_publish", message, status=409)
@@ -120,13 +114,13 @@ def publish(
 def draft(agent: Agent) -> ReleaseDocument:
     """What `publish` would write now."""
     last = agent.releases.order_by("-number").first()
-    return _draft(agent, pinned([agent]), number=last.number + 1 if last else 1)
+    return _draft(agent, pinned_signatures.pinned([agent]), number=last.number + 1 if last else 1)
 
 
 def drafts(agents: Sequence[Agent]) -> dict[int, ReleaseDocument]:
     """The same for several agents in one query, by their primary keys. All are numbered 0."""
     pins: defaultdict[int, list[Pin]] = defaultdict(list)
-    for pin in pinned(agents):
+    for pin in pinned_signatures.pinned(agents):
         pins[pin.agent_id].append(pin)
     return {agent.pk: _draft(agent, pins[agent.pk], number=0) for agent in agents}
 
@@ -265,67 +259,16 @@ def verify(release: Release) -> list[str]:
     return wrong
 
 
-def pinned(agents: Sequence[Agent]) -> QuerySet[Pin]:
-    """The agents' pins with all that their effective signatures need."""
-    return (
-        Pin.objects.live()
-        .filter(agent__in=agents)
-        .select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor")
-    )
-
-
-def effective_of(pin: Pin) -> Effective:
-    """What a model is shown of this pin; read it through `pinned` to spare queries."""
-    return effective(
-        pin.version.decoded(),
-        name=pin.name,
-        catalog_tuning=_tuning(pin.tool),
-        agent_tuning=_tuning(pin),
-    )
-
-
-def effective_of_tool(tool: Tool) -> Effective | None:
-    """What agents that pin its current version are shown, before any words of their own."""
-    if tool.current is None:
-        return None
-    signature = tool.current.decoded()
-    return effective(signature, name=model_names.derive(signature.name), catalog_tuning=_tuning(tool))
-
-
-def misfits_of(pin: Pin) -> list[Misfit]:
-    """Tuned words that the pinned version has no place for."""
-    return misfits(pin.version.decoded(), merged(_tuning(pin.tool), _tuning(pin)))
-
-
-def _tuning(target: Pin | Tool) -> Words:
-    return words_of(getattr(target, "tuning", None))
-
-
 def _check_fit(pins: list[Pin]) -> None:
     """Refuses to show a model an input that a designer hid, or to send a version that review keeps out."""
     for pin in pins:
-        for misfit in misfits_of(pin):
+        for misfit in pinned_signatures.misfits_of(pin):
             if misfit.exposes:
                 message = f"“{pin.name}”: {misfit.message}"
                 raise DomainError("tuning_does_not_fit", message, status=409)
-    for state, message in kept_out(pins).values():
+    for state, message in pinned_signatures.kept_out(pins).values():
         code = "version_blocked" if state == FindingState.BLOCKED else "version_held"
         raise DomainError(code, message, status=409)
-
-
-def kept_out(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:
-    """By pin: why review does not let its version be published. An accepted review lets it through."""
-    review_states = holds.review_states(pin.version for pin in pins)
-    found: dict[int, tuple[FindingState, str]] = {}
-    for pin in pins:
-        state = review_states.get(pin.version_id)
-        which = f"“{pin.name}” is pinned to version {printable(pin.version.name, 60)}, which"
-        if state == FindingState.BLOCKED:
-            found[pin.pk] = state, f"{which} was blocked in review. Move the pin to another version."
-        elif state:
-            message = f"{which} waits for review. An administrator decides there; or move the pin."
-            found[pin.pk] = state, message
-    return found
 
 
 def _draft(agent: Agent, pins: Iterable[Pin], *, number: int) -> ReleaseDocument:
@@ -348,8 +291,11 @@ def _released_tool(pin: Pin) -> ReleasedTool:
         endpoint=endpoint.url,
         protocol=endpoint.protocol,
         version=ReleasedVersion(ordinal=version.ordinal, label=version.label, digest=version.digest),
-        signature=effective_of(pin),
-        tuning={"catalog": _tuning(pin.tool), "agent": _tuning(pin)},
+        signature=pinned_signatures.effective_of(pin),
+        tuning={
+            "catalog": pinned_signatures.words_about(pin.tool),
+            "agent": pinned_signatures.words_about(pin),
+        },
     )
 
 

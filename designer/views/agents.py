@@ -9,10 +9,10 @@ from django.views.decorators.http import require_POST
 from catalog.models.tools import ToolStatus
 from catalog.token_estimate import tokens_of
 from core.errors import DomainError
-from designer import agents, pending_work, token_budget
+from designer import agents, pending_work, pinned_signatures, token_budget
 from designer.forms import AgentForm
 from designer.models import Agent
-from designer.releases import drafts, publishing
+from designer.releases import drafts
 from people import teams
 from people.models import Role
 from people.permissions import person, requires
@@ -62,7 +62,9 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(rows.select_related("parent", "team"), slug=slug)
     drafts.with_is_changed([row])
     pins = list(
-        pending_work.with_newer(publishing.pinned([row])).select_related("tool__current", "tool__stopped")
+        pending_work.with_newer(pinned_signatures.pinned([row])).select_related(
+            "tool__current", "tool__stopped"
+        )
     )
     reviews = pending_work.reviews(pins)
     lines = [_line(pin, reviews.get(pin.pk)) for pin in pins]
@@ -78,7 +80,7 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _line(pin: "PinWithNewer", review: pending_work.Review | None) -> dict[str, Any]:
-    shown = publishing.effective_of(pin)
+    shown = pinned_signatures.effective_of(pin)
     is_gone = pin.tool.status == ToolStatus.WITHDRAWN
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
     return {
@@ -88,7 +90,7 @@ def _line(pin: "PinWithNewer", review: pending_work.Review | None) -> dict[str, 
         "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned else 0,
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
         "is_tuned": is_tuned,
-        "misfits": publishing.misfits_of(pin),
+        "misfits": pinned_signatures.misfits_of(pin),
         # That a tool is gone weighs more than that a change of it waits.
         "review": review if review and (review.tone == "bad" or not is_gone) else None,
     }

@@ -9,11 +9,10 @@ from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import pins, token_budget, tunings, upgrades
+from designer import pinned_signatures, pins, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms import AliasForm, WordsForm, version_choices
 from designer.models import Agent, Pin
-from designer.releases import publishing
 from designer.signatures import model_names
 from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
@@ -59,7 +58,7 @@ def _pin_page(
 
 
 def _about(row: Pin) -> dict[str, Any]:
-    shown = publishing.effective_of(row)
+    shown = pinned_signatures.effective_of(row)
     trail = AuditEntry.objects.filter(kind="pin", object_id=str(row.pk)).select_related("actor")
     return {
         "agent": row.agent,
@@ -68,7 +67,7 @@ def _about(row: Pin) -> dict[str, Any]:
         "shown": shown,
         "tokens": token_budget.tokens(shown),
         "vendors_tokens": tokens_of(row.version.decoded()),
-        "misfits": publishing.misfits_of(row),
+        "misfits": pinned_signatures.misfits_of(row),
         "versions": version_choices(row.tool),
         "history": trail[:HISTORY_SHOWN],
     }

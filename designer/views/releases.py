@@ -11,7 +11,7 @@ from catalog.tools import versions
 from catalog.views.asked import number as number_in
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import pending_work, token_budget, upgrades
+from designer import pending_work, pinned_signatures, token_budget, upgrades
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, Remark
 from designer.exports.document import ReleaseDocument
@@ -42,7 +42,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect("release", agent.slug, release.number)
     rows = agent.releases.select_related("created_by").defer("document")
     page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
-    pins = list(publishing.pinned([agent]).select_related("tool__stopped"))
+    pins = list(pinned_signatures.pinned([agent]).select_related("tool__stopped"))
     reviews = pending_work.reviews(pins)
     reviewed = [(pin, reviews[pin.pk]) for pin in pins if pin.pk in reviews]
     draft, last = publishing.draft(agent), agent.releases.order_by("-number").first()

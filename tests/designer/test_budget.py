@@ -1,5 +1,4 @@
-from designer import token_budget
-from designer.releases import publishing
+from designer import pinned_signatures, token_budget
 from designer.signatures.effective import ParameterWords, Words, effective
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 
@@ -46,6 +45,6 @@ def test_budget_over_rest_is_what_the_agents_page_counts(api, db):
     told = api.get("/api/v1/agents/desk/budget/").json()
 
     assert [each["pin"] for each in told["tools"]] == [long.pk, short.pk]
-    assert told["tools"][0]["tokens"] == token_budget.tokens(publishing.effective_of(long))
+    assert told["tools"][0]["tokens"] == token_budget.tokens(pinned_signatures.effective_of(long))
     assert told["tokens"] == sum(each["tokens"] for each in told["tools"])
     assert f"{told['tokens']:,} tokens" in api.get("/agents/desk/").content.decode()

@@ -1,0 +1,65 @@
+"""The pins of agents as a model is shown them: rows in, effective signatures out."""
+
+from collections.abc import Collection, Sequence
+
+from django.db.models import QuerySet
+
+from catalog.models import Tool
+from catalog.models.findings import FindingState
+from catalog.review import holds
+from core.outbound.errors import printable
+from designer.models import Agent, Pin
+from designer.signatures import model_names
+from designer.signatures.effective import Effective, Misfit, Words, effective, merged, misfits
+from designer.tunings import words_of
+
+
+def pinned(agents: Sequence[Agent]) -> QuerySet[Pin]:
+    """The agents' pins with all that their effective signatures need."""
+    return (
+        Pin.objects.live()
+        .filter(agent__in=agents)
+        .select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor")
+    )
+
+
+def effective_of(pin: Pin) -> Effective:
+    """What a model is shown of this pin; read it through `pinned` to spare queries."""
+    return effective(
+        pin.version.decoded(),
+        name=pin.name,
+        catalog_tuning=words_about(pin.tool),
+        agent_tuning=words_about(pin),
+    )
+
+
+def effective_of_tool(tool: Tool) -> Effective | None:
+    """What agents that pin its current version are shown, before any words of their own."""
+    if tool.current is None:
+        return None
+    signature = tool.current.decoded()
+    return effective(signature, name=model_names.derive(signature.name), catalog_tuning=words_about(tool))
+
+
+def misfits_of(pin: Pin) -> list[Misfit]:
+    """Tuned words that the pinned version has no place for."""
+    return misfits(pin.version.decoded(), merged(words_about(pin.tool), words_about(pin)))
+
+
+def words_about(target: Pin | Tool) -> Words:
+    return words_of(getattr(target, "tuning", None))
+
+
+def kept_out(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:
+    """By pin: why review does not let its version be published. An accepted review lets it through."""
+    review_states = holds.review_states(pin.version for pin in pins)
+    found: dict[int, tuple[FindingState, str]] = {}
+    for pin in pins:
+        state = review_states.get(pin.version_id)
+        which = f"“{pin.name}” is pinned to version {printable(pin.version.name, 60)}, which"
+        if state == FindingState.BLOCKED:
+            found[pin.pk] = state, f"{which} was blocked in review. Move the pin to another version."
+        elif state:
+            message = f"{which} waits for review. An administrator decides there; or move the pin."
+            found[pin.pk] = state, message
+    return found
