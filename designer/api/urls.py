@@ -7,6 +7,7 @@ from designer.api import (
     channels,
     keys,
     pins,
+    procedures,
     provenance,
     releases,
     removals,
@@ -17,6 +18,7 @@ from designer.api import (
 )
 
 AGENT = "agents/<slug:slug>/"
+PROCEDURE = f"{AGENT}procedures/<slug:procedure>/"
 
 urlpatterns = [
     path("agents/", agents.AgentList.as_view(), name="api-agent-list"),
@@ -31,6 +33,16 @@ urlpatterns = [
         tunings.PinTuningHistory.as_view(),
         name="api-pin-tuning-history",
     ),
+    path(f"{AGENT}procedures/", procedures.ProcedureList.as_view(), name="api-procedure-list"),
+    path(f"{AGENT}procedures/lint/", procedures.ProcedureLint.as_view(), name="api-procedure-lint"),
+    path(f"{PROCEDURE}", procedures.ProcedureDetail.as_view(), name="api-procedure"),
+    path(f"{PROCEDURE}versions/", procedures.ProcedureVersionList.as_view(), name="api-procedure-versions"),
+    path(
+        f"{PROCEDURE}versions/<int:number>/",
+        procedures.ProcedureVersionDetail.as_view(),
+        name="api-procedure-version",
+    ),
+    path(f"{PROCEDURE}restore/", procedures.ProcedureRestore.as_view(), name="api-procedure-restore"),
     path(f"{AGENT}budget/", budgets.AgentBudget.as_view(), name="api-agent-budget"),
     path(f"{AGENT}upgrades/", upgrades.UpgradeList.as_view(), name="api-upgrade-list"),
     path(f"{AGENT}received/", provenance.AgentReceived.as_view(), name="api-agent-received"),

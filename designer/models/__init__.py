@@ -3,6 +3,12 @@
 from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, KeyAgent
 from designer.models.channels import Channel, ChannelMove
 from designer.models.pins import Pin, PinQuerySet, Tuning
+from designer.models.procedures import (
+    Procedure,
+    ProcedureDraft,
+    ProcedureReference,
+    ProcedureVersion,
+)
 from designer.models.releases import PUBLISHING_KEY, Draft, Export, PublishingKey, Release
 
 __all__ = [
@@ -17,6 +23,10 @@ __all__ = [
     "KeyAgent",
     "Pin",
     "PinQuerySet",
+    "Procedure",
+    "ProcedureDraft",
+    "ProcedureReference",
+    "ProcedureVersion",
     "PublishingKey",
     "Release",
     "Tuning",

@@ -255,8 +255,10 @@ def _of_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> It
         if tool is None or tool.pin in before or tool.state == "removed":
             continue
         given = _given_by_reference(pieces, tool, piece.line)
-        # The rest of the line belongs to the step, too.
-        step = text[: text.find("\n", end) if "\n" in text[end:] else len(text)]
+        if supplies.is_ruled_out(end, said):
+            continue
+        step_end = supplies.end_of_step(text, end)
+        by_here = text[:step_end].lower()
         for known in tool.inputs:
             if not known.is_required or known.is_given or supplies.is_composed(known.name):
                 continue
@@ -264,8 +266,8 @@ def _of_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> It
                 known.id in given
                 or any(supplies.names_the_same(known.name, supplies.words_of(name)) for name in given)
                 or any(_returns(earlier, known) for earlier in before.values())
-                or any(re.search(rf"\b{re.escape(value)}\b", step) for value in known.allowed)
-                or supplies.is_supplied(known.name, end, said)
+                or any(re.search(rf"\b{re.escape(value.lower())}\b", by_here) for value in known.allowed)
+                or supplies.is_supplied(known.name, end, step_end, said)
             )
             if not is_supplied:
                 yield _remark(
@@ -309,8 +311,10 @@ def _prose(pieces: Iterable[Piece]) -> str:
     def blanked(piece: Piece) -> str:
         if piece.reference is None:
             return piece.shown
-        kept = piece.shown.find("(") if piece.reference.kind == "input" else len(piece.shown)
-        return "_" * kept + piece.shown[kept:]
+        # The names of inputs and outputs are words that count.
+        kept = len(piece.shown) if piece.reference.kind not in ("input", "output") else piece.shown.find("(")
+        mark = supplies.RESULT if piece.reference.kind == "output" else "_"
+        return mark * kept + piece.shown[kept:]
 
     return "".join(blanked(piece) for piece in pieces)
 

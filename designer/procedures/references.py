@@ -32,11 +32,11 @@ _ARGUMENT = rf"{_NAME}(?:\s?[=:]\s?(?:{_VALUE}))?"
 _TOKEN = re.compile(
     rf"\{{(?P<kind>tool|agent):(?P<id>\d{{1,18}})\}}"
     rf"|\{{(?P<side>in|out):(?P<pin>\d{{1,18}})/(?P<members>[^\s{{}}]{{1,2000}})\}}"
-    rf"|\{{(?:item:)?(?P<item>[A-Za-z_]\w{{0,63}})\}}"
+    rf"|\{{(?:item:)?(?P<item>[A-Za-z_][\w-]{{0,63}})\}}"
     # Not the end of a longer word, an address or a path.
-    rf"|(?<![\w.@/-])@?(?P<name>{_NAME})\((?:\)(?:\.(?P<output>[A-Za-z_]\w{{0,127}}))?"
+    rf"|(?<![\w@/-])@?(?P<name>{_NAME})\((?:\)(?:\.(?P<output>[A-Za-z_](?:[\w-]{{0,126}}\w)?))?"
     rf"|(?P<arguments>{_ARGUMENT}(?:\s?,\s?{_ARGUMENT}){{0,30}})\))"
-    rf"|(?<![\w.@/-])@(?P<mention>{_NAME})",
+    rf"|(?<![\w@/-])@(?P<mention>{_NAME})",
     re.ASCII,
 )
 _GIVEN = re.compile(rf"\s*({_NAME})(?:\s?[=:]\s?({_VALUE}))?\s*(?:,|$)", re.ASCII)
@@ -161,6 +161,33 @@ def parse(text: str, vocabulary: Vocabulary) -> list[Piece]:
         line += breaks
         column = len(shown) - shown.rfind("\n") - 1 if breaks else column + len(shown)
     return pieces
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a text refers to, and where. `member` is the id of an input or output, or the item."""
+
+    line: int
+    column: int
+    kind: Kind
+    target: int | None
+    member: str
+
+
+def flat(pieces: Iterable[Piece]) -> Iterator[Place]:
+    """What the text refers to and this agent has, one by one: a reference to three inputs gives three."""
+    for piece in pieces:
+        reference = piece.reference
+        if reference is None or (reference.target is None and reference.kind != "item"):
+            continue
+        item = reference.name if reference.kind == "item" else ""
+        for member in [each.id for each in reference.members] or [item]:
+            yield Place(
+                line=piece.line,
+                column=piece.column,
+                kind=reference.kind,
+                target=reference.target,
+                member=member,
+            )
 
 
 def stored(pieces: Iterable[Piece]) -> str:

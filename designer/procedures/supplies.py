@@ -14,7 +14,9 @@ from functools import lru_cache
 # Words that an input's name may end in and a sentence may leave out: "choose a prescription" gives its id.
 _GENERIC = frozenset((
     "id", "identifier", "uuid", "guid", "number", "no", "nr", "code", "key", "ref", "reference", "name",
-    "value", "str", "text", "input", "param", "the", "of", "for", "to", "a", "an", "is",
+    "value", "str", "text", "input", "param", "the", "of", "for", "to", "a", "an", "is", "new", "old",
+    "current", "target", "desired", "requested", "preferred", "chosen", "selected", "pickup", "dropoff",
+    "delivery", "billing", "home",
 ))  # fmt: skip
 # What a model writes by itself, out of the conversation.
 _COMPOSED = frozenset((
@@ -23,7 +25,49 @@ _COMPOSED = frozenset((
     "text", "reason",
 ))  # fmt: skip
 # What knowing who a person is gives.
-_IDENTITY = frozenset(("account", "customer", "member", "user", "patient", "client", "caller", "subscriber"))
+_IDENTITY = frozenset((
+    "account", "customer", "member", "user", "patient", "client", "caller", "subscriber", "employee",
+    "colleague",
+))  # fmt: skip
+# Words for the same kind of thing: who asks "which day" has asked for a date.
+_KINDS = (
+    frozenset(("date", "day", "when", "time", "hour", "week", "slot", "departure", "arrival", "train")),
+    frozenset(
+        ("amount", "sum", "much", "many", "money", "limit", "price", "fee", "credit", "quantity", "count")
+    )
+    | {"minute"},
+    frozenset(("email", "phone", "address", "contact", "where")),
+    frozenset(("address", "where", "city", "town", "place", "location", "origin", "destination", "street"))
+    | {"station", "route", "room", "floor", "country"},
+    frozenset(("type", "kind", "category", "reason", "why", "method", "mode", "option", "how", "sort")),
+    frozenset(("drug", "medicine", "medication", "name", "product", "item", "article")),
+    frozenset(("surname", "last", "family", "lastname")),
+    frozenset(("order", "job", "case", "ticket")),
+)
+# Those who are asked for by "who", under whichever title.
+_ROLES = frozenset(
+    [
+        "who",
+        "teacher",
+        "tutor",
+        "trainer",
+        "coach",
+        "instructor",
+        "doctor",
+        "agent",
+        "staff",
+        "advisor",
+        "engineer",
+        "driver",
+    ]
+)
+# How long something lasts.
+_DURATIONS = frozenset(("month", "week", "night", "duration", "length"))
+# An input that ends so names one thing, which words for its kind do not give.
+_ID_LIKE = re.compile(r"(?:id|number|no|code|key|ref|reference|uuid)s?$", re.IGNORECASE)
+# Of two ends, asking for one does not give the other.
+_STARTS = frozenset(("start", "begin", "from", "first", "since"))
+_ENDS = frozenset(("end", "until", "till", "last", "back", "return", "finish", "long", "dates", "through"))
 _SAME = {
     "acct": "account", "addr": "address", "amt": "amount", "qty": "quantity", "tel": "phone",
     "telephone": "phone", "mobile": "phone", "mail": "email", "zip": "postcode", "postal": "postcode",
@@ -71,10 +115,11 @@ _ASKS = re.compile(
     rf"|\b{_any(_DONE, _CUSTOMERS)}\b",
     re.IGNORECASE,
 )
-_GIVES = re.compile(rf"\b{_CUSTOMERS}\b", re.IGNORECASE)
+_GIVES = re.compile(rf"\b{_any(_CUSTOMERS, _DONE, 'after asking')}\b", re.IGNORECASE)
 _REFUSES = re.compile(
     r"\b(?:do not|don.t|never|without|cannot|can.t|no need to)\s+(?:\w+\s+){0,2}$", re.IGNORECASE
 )
+_RULES_OUT = re.compile(r"\b(?:never|do not|don.t|must not|mustn.t|avoid|instead of|not|no)\b", re.IGNORECASE)
 _FROM_AUTHENTICATION = re.compile(
     r"\b(?:authentication|verification|sign-?in|log-?in|identification|identity check)\b", re.IGNORECASE
 )
@@ -87,15 +132,25 @@ _AUTHENTICATES = re.compile(
 _PREREQUISITES = re.compile(
     r"\b(?:before (?:you|we) (?:start|begin)|prerequisites?|what (?:you|we) need|you (?:will )?need|"
     r"needed first|required (?:first|information|details|data|inputs)|requirements|authentication|"
-    r"have ready|to hand|inputs|to collect|collected|before the call)\b",
+    r"have ready|to hand|inputs|to collect|collect(?:ed)?|(?:must|should) know|before the call)\b",
     re.IGNORECASE,
 )
-_BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)]|[a-z][.)])\s")
+# What a reference to an output reads as here.
+RESULT = "\x1f"
+_FROM_A_RESULT = re.compile(rf"\b(?:as in|from|in|of|by|is|with|at)\W{{0,3}}{RESULT}|[=:]\W{{0,3}}{RESULT}")
+_IN_WHAT_IS_KNOWN = re.compile(r"(?:\b(?:is|are|stays?|stand|as)\b|.s\b).{0,20}\bin the\b", re.IGNORECASE)
+_BULLET = re.compile(r"\s*(?:[-*+•.·]|\d{1,3}[.)]|[a-z][.)])\s")
 _SENTENCE = re.compile(r"[^\n.!?;]+(?:[.!?;](?!\s|$)[^\n.!?;]*)*[.!?;]?")
 _LITERAL = re.compile(
     r"[\"“'`]([^\"”'`\n]{1,80})[\"”'`]|\b\d[\d.,:]*\b|\b(?:true|false|today|now|tomorrow)\b"
 )
+_LABEL = re.compile(
+    r"\W*(?:before|collect(?: first)?|need(?:ed|s)?|have|prerequisites?|(?:you|we) need|required|first)"
+    r"\W*[:-]",
+    re.IGNORECASE,
+)
 MAX_HEADING_LENGTH = 90
+MAX_NOTE_WORDS = 6
 
 
 @lru_cache(maxsize=4_096)
@@ -121,6 +176,24 @@ def names_the_same(name: str, others: frozenset[str]) -> bool:
     return meant <= others if meant else bool(words) and words <= others
 
 
+def _speaks_of(name: str, text: str) -> bool:
+    """Whether a sentence has the words of `name`, or words for the same kind of thing."""
+    words, said = words_of(name), words_of(text)
+    if names_the_same(name, said):
+        return True
+    if words & _ROLES and said & _ROLES:
+        return True
+    if _ID_LIKE.search(name):
+        return False
+    if words & _DURATIONS:
+        return bool(said & (_ENDS | _DURATIONS))
+    if words & {"start", "begin", "from"} and words & _KINDS[0]:
+        return bool(said & _STARTS or said & _KINDS[0])
+    if words & {"end", "until", "to"} and words & _KINDS[0]:
+        return bool(said & _ENDS or re.search(r"\b(?:dates|days)\b", text))
+    return any(words & kind and said & kind for kind in _KINDS)
+
+
 def is_composed(name: str) -> bool:
     words = words_of(name)
     return bool(words & _COMPOSED) and not words & {"id", "number", "code"}
@@ -143,14 +216,17 @@ def sentences(text: str) -> list[Sentence]:
     found: list[Sentence] = []
     is_section = is_list = False
     offset = 0
-    for line in text.split("\n"):
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
         title = line.strip().strip("#*: ")
+        follows = next((each for each in lines[number + 1 :] if each.strip()), "")
+        leads_a_list = bool(_BULLET.match(follows)) and len(title) <= MAX_HEADING_LENGTH
         if line.lstrip().startswith(("#", "**")) and len(line) <= MAX_HEADING_LENGTH:
             is_section, is_list = bool(_PREREQUISITES.search(title)), False
-        elif line.rstrip().endswith(":"):
+        elif not _BULLET.match(line) and (line.rstrip().endswith(":") or (title and leads_a_list)):
             # “Ask the customer for:” and its list.
             is_list = bool(_PREREQUISITES.search(title)) or _says(_COLLECTS, title)
-        elif line.strip() and not _BULLET.match(line):
+        elif title and not _BULLET.match(line):
             is_list = False
         found += [
             Sentence(match.group(), offset + match.start(), is_section or is_list)
@@ -161,35 +237,79 @@ def sentences(text: str) -> list[Sentence]:
     return found
 
 
-def is_supplied(name: str, call: int, said: Iterable[Sentence]) -> bool:
-    """Whether prose gives the input called `name` to the tool whose reference ends at the offset `call`."""
+def end_of_step(text: str, start: int) -> int:
+    """Where the step ends that `start` stands in: with its line, or with the bullets below it."""
+    end = text.find("\n", start)
+    while end != -1:
+        line = text[end + 1 : text.find("\n", end + 1) if "\n" in text[end + 1 :] else len(text)]
+        if not (line.startswith((" ", "\t")) and _BULLET.match(line)):
+            return end
+        end = text.find("\n", end + 1)
+    return len(text)
+
+
+def is_ruled_out(call: int, said: Iterable[Sentence]) -> bool:
+    """Whether the sentence says not to call what is referred to there: “never use … here”."""
+    own = next((each for each in said if each.start <= call <= each.end), None)
+    return own is not None and bool(_RULES_OUT.search(own.text[: call - own.start]))
+
+
+def is_supplied(name: str, call: int, step_end: int, said: Iterable[Sentence]) -> bool:
+    """Whether prose gives the input called `name` to the tool whose reference ends at the offset `call`, in a
+    step that ends at `step_end`."""
     is_authenticated = is_taken_from_there = False
     for sentence in said:
-        if sentence.start > call:
+        if sentence.start > step_end:
             break
         # “The ID that authentication gave” is no authentication: a step before has to do it.
         names_authentication = bool(_FROM_AUTHENTICATION.search(sentence.text))
         does_it = bool(_AUTHENTICATES.search(sentence.text)) or (names_authentication and sentence.is_listed)
-        is_authenticated = is_authenticated or does_it
-        if not names_the_same(name, words_of(sentence.text)):
-            continue
-        if names_authentication and not does_it:
+        is_authenticated = is_authenticated or (does_it and sentence.start <= call)
+        if names_authentication and not does_it and names_the_same(name, words_of(sentence.text)):
             is_taken_from_there = True
-        elif call <= sentence.end:
-            if _is_said_with_the_call(name, sentence, call - sentence.start):
+        elif not sentence.start <= call <= sentence.end:
+            if _speaks_of(name, sentence.text) and _collects(name, sentence):
                 return True
-        elif sentence.is_listed or _says(_COLLECTS, sentence.text) or _has_value(name, sentence.text):
+        elif _is_said_with_the_call(name, sentence, call - sentence.start):
             return True
     return is_authenticated and (is_taken_from_there or bool(words_of(name) & _IDENTITY))
 
 
+def _collects(name: str, sentence: Sentence) -> bool:
+    text = sentence.text
+    if _ID_LIKE.search(name) and not sentence.is_listed:
+        # “Ask whether they have a licence” does not give its number.
+        text = re.split(r"\b(?:whether|if)\b", text)[0]
+        if not _speaks_of(name, text):
+            return False
+    return (
+        sentence.is_listed
+        or bool(_LABEL.match(text))
+        # “Number plate.”: a step in note form.
+        or len(text.split()) <= MAX_NOTE_WORDS
+        or text.rstrip(' _*"”').endswith("?")
+        or "please" in text.lower()
+        or _says(_COLLECTS, text)
+        or bool(_IN_WHAT_IS_KNOWN.search(text) or _FROM_A_RESULT.search(text))
+        or _has_value(name, text)
+    )
+
+
 def _is_said_with_the_call(name: str, sentence: Sentence, call: int) -> bool:
     before, after = sentence.text[:call], sentence.text[call:]
-    if names_the_same(name, words_of(before)) and _says(_ASKS, before):
+    if _speaks_of(name, before) and ("?" in before or _says(_ASKS, before)):
         return True
+    # “for that branch”: it has been spoken of.
+    for match in re.finditer(r"\b(?:that|those|these|this|same)\b((?:\W+\w+){1,3})", after, re.IGNORECASE):
+        if _speaks_of(name, match.group(1)):
+            return True
+    # “Get the postcode, then call”; not “To get the orders of the account, call”.
+    for match in re.finditer(rf"(?<!to )\b{_STEPS}\b((?:\W+\w+){{1,4}})", before, re.IGNORECASE):
+        if names_the_same(name, words_of(match.group(1))):
+            return True
     # “with the size that the customer chose”; not “with the account ID”, which says nothing of its origin.
-    is_after = names_the_same(name, words_of(after))
-    return is_after and bool(_GIVES.search(after) or _has_value(name, after))
+    is_given = any(each.search(after) for each in (_GIVES, _FROM_A_RESULT, _IN_WHAT_IS_KNOWN))
+    return _speaks_of(name, after) and (is_given or _has_value(name, after))
 
 
 def _says(pattern: re.Pattern[str], text: str) -> bool:

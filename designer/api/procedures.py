@@ -1,0 +1,253 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.token_estimate import estimate_tokens
+from core import slugs
+from core.serializers import Input
+from designer.api.agents import chosen_agent
+from designer.models import Procedure, ProcedureVersion
+from designer.procedures import checking, editing, references, vocabulary
+from designer.procedures.checking import Checked
+from people.api.generics import APIView, GenericAPIView, ListAPIView
+from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.models import Role
+from people.permissions import person
+
+BODY_HELP = (
+    "Markdown. References as typed: `name()`, `name(input)`, `name().output`, `{item}`; or by identity: "
+    "`{tool:PIN}`, `{in:PIN/ID}`, `{out:PIN/ID}`, `{agent:ID}`, `{item:NAME}`."
+)
+
+
+class LintRemarkOutput(serializers.Serializer[Any]):
+    line = serializers.IntegerField(allow_null=True, help_text="From 1, in `body`; null for the whole agent.")
+    column = serializers.IntegerField(allow_null=True, help_text="From 0, in characters.")
+    code = serializers.CharField()
+    severity = serializers.ChoiceField(["error", "warning"])
+    message = serializers.CharField()
+    fix = serializers.CharField(allow_blank=True, help_text="What to do about it.")
+
+
+class ReferenceOutput(serializers.Serializer[Any]):
+    line = serializers.IntegerField()
+    column = serializers.IntegerField()
+    kind = serializers.ChoiceField(["tool", "input", "output", "agent", "item"])
+    target = serializers.IntegerField(allow_null=True, help_text="The number of the pin or the agent.")
+    member = serializers.CharField(
+        allow_blank=True, help_text="The id of the input or output, or the name of the item."
+    )
+
+
+class ProcedureInput(Input):
+    title = serializers.CharField(max_length=editing.MAX_TITLE_LENGTH)
+    body = serializers.CharField(
+        max_length=editing.MAX_TEXT_LENGTH, allow_blank=True, trim_whitespace=False, help_text=BODY_HELP
+    )
+    why = serializers.CharField(max_length=editing.MAX_REASON_LENGTH, required=False, allow_blank=True)
+
+
+class NewProcedureInput(ProcedureInput):
+    slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
+    body = serializers.CharField(
+        max_length=editing.MAX_TEXT_LENGTH,
+        allow_blank=True,
+        trim_whitespace=False,
+        required=False,
+        help_text=f"{BODY_HELP} Without one it starts with a template.",
+    )
+
+
+class LintInput(Input):
+    body = serializers.CharField(
+        max_length=editing.MAX_TEXT_LENGTH, allow_blank=True, trim_whitespace=False, help_text=BODY_HELP
+    )
+    procedure = serializers.SlugField(
+        max_length=slugs.MAX_LENGTH, required=False, help_text="The procedure that the body stands in for."
+    )
+
+
+class LintOutput(serializers.Serializer[Any]):
+    rendered = serializers.CharField(help_text="What a model reads.")
+    tokens = serializers.IntegerField(help_text="About how many tokens `rendered` costs a model.")
+    lint = LintRemarkOutput(many=True, help_text="In the order of the text; those of the whole agent last.")
+
+
+class ProcedureOutput(LintOutput):
+    slug = serializers.SlugField()
+    title = serializers.CharField()
+    position = serializers.IntegerField(help_text="Its place among the agent's procedures, from 1.")
+    version = serializers.IntegerField()
+    body = serializers.CharField(help_text="As it is typed, by the current names.")
+    references = ReferenceOutput(many=True)
+    updated_by = serializers.CharField(allow_null=True)
+    updated_at = serializers.DateTimeField()
+
+
+class ProcedureVersionOutput(serializers.ModelSerializer[ProcedureVersion]):
+    version = serializers.IntegerField(source="number", read_only=True)
+    created_by = serializers.CharField(source="created_by.username", read_only=True)
+
+    class Meta:
+        model = ProcedureVersion
+        fields = ["version", "title", "why", "created_by", "created_at"]
+        read_only_fields = fields
+
+
+class ProcedureVersionDetailOutput(ProcedureVersionOutput):
+    body = serializers.SerializerMethodField(help_text="As it was saved, by the current names.")
+
+    class Meta(ProcedureVersionOutput.Meta):
+        fields = [*ProcedureVersionOutput.Meta.fields, "body"]
+        read_only_fields = fields
+
+    def get_body(self, version: ProcedureVersion) -> str:
+        known = vocabulary.of_agent(version.procedure.agent, texts=[version.text])
+        return references.shown(references.parse(version.text, known))
+
+
+class RestoreInput(Input):
+    version = serializers.IntegerField(min_value=1)
+
+
+def chosen_procedure(request: Request, slug: str, procedure: str) -> Procedure:
+    rows = Procedure.objects.live().select_related("agent", "updated_by")
+    return get_object_or_404(rows, agent=chosen_agent(request, slug), slug=procedure)
+
+
+class ProcedureList(ListAPIView[Procedure]):
+    """The operating procedures of an agent, in their order."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ProcedureOutput
+    ordering = ("position", "id")
+
+    def get_queryset(self) -> QuerySet[Procedure]:
+        rows = Procedure.objects.live().select_related("updated_by")
+        return rows.filter(agent=chosen_agent(self.request, self.kwargs["slug"]))
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        page = super().paginate_queryset(queryset) or []
+        checked = checking.check_agent(chosen_agent(self.request, self.kwargs["slug"]), person(self.request))
+        return [_described(row, checked) for row in page]
+
+    @extend_schema(request=NewProcedureInput, responses={201: ProcedureOutput})
+    def post(self, request: Request, slug: str) -> Response:
+        given = NewProcedureInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        agent = chosen_agent(request, slug)
+        made = editing.create_procedure(agent, actor=person(request), **given.validated_data)
+        return _answer(made, request, status=201)
+
+
+class ProcedureDetail(GenericAPIView[Procedure]):
+    write_role = Role.DESIGNER
+    serializer_class = ProcedureOutput
+    pagination_class = None
+
+    def get(self, request: Request, slug: str, procedure: str) -> Response:
+        return _answer(chosen_procedure(request, slug, procedure), request)
+
+    @extend_schema(parameters=[IF_MATCH], request=ProcedureInput)
+    def put(self, request: Request, slug: str, procedure: str) -> Response:
+        row = chosen_procedure(request, slug, procedure)
+        given = ProcedureInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        saved = editing.save_procedure(
+            row, actor=person(request), expected=expected(request), **given.validated_data
+        )
+        return _answer(saved, request)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str, procedure: str) -> Response:
+        editing.remove_procedure(chosen_procedure(request, slug, procedure), actor=person(request))
+        return Response(status=204)
+
+
+class ProcedureVersionList(ListAPIView[ProcedureVersion]):
+    """Every text that was saved, newest first."""
+
+    serializer_class = ProcedureVersionOutput
+    ordering = ("-number",)
+
+    def get_queryset(self) -> QuerySet[ProcedureVersion]:
+        row = chosen_procedure(self.request, self.kwargs["slug"], self.kwargs["procedure"])
+        return row.versions.select_related("created_by")
+
+
+class ProcedureVersionDetail(GenericAPIView[ProcedureVersion]):
+    serializer_class = ProcedureVersionDetailOutput
+    pagination_class = None
+
+    def get(self, request: Request, slug: str, procedure: str, number: int) -> Response:
+        row = chosen_procedure(request, slug, procedure)
+        rows = row.versions.select_related("created_by", "procedure__agent")
+        return Response(ProcedureVersionDetailOutput(get_object_or_404(rows, number=number)).data)
+
+
+class ProcedureRestore(GenericAPIView[Procedure]):
+    """Saves an earlier text as the newest version."""
+
+    role = write_role = Role.DESIGNER
+    serializer_class = ProcedureOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[IF_MATCH], request=RestoreInput)
+    def post(self, request: Request, slug: str, procedure: str) -> Response:
+        given = RestoreInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = editing.restore_version(
+            chosen_procedure(request, slug, procedure),
+            given.validated_data["version"],
+            actor=person(request),
+            expected=expected(request),
+        )
+        return _answer(row, request)
+
+
+class ProcedureLint(APIView):
+    """What would be remarked about a text. Nothing is stored."""
+
+    write_role = Role.DESIGNER
+
+    @extend_schema(request=LintInput, responses=LintOutput)
+    def post(self, request: Request, slug: str) -> Response:
+        given = LintInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        agent = chosen_agent(request, slug)
+        stands_for = given.validated_data.get("procedure")
+        key = chosen_procedure(request, slug, stands_for).pk if stands_for else checking.NEW
+        checked = checking.check_agent(agent, person(request), typed={key: given.validated_data["body"]})
+        return Response(LintOutput(_read(checked, key)).data)
+
+
+def _read(checked: Checked, key: int) -> dict[str, Any]:
+    rendered = references.rendered(checked.pieces[key])
+    remarks = [*checked.remarks[key], *checked.of_agent]
+    return {"rendered": rendered, "tokens": estimate_tokens(rendered), "lint": remarks}
+
+
+def _described(row: Procedure, checked: Checked) -> dict[str, Any]:
+    pieces = checked.pieces[row.pk]
+    return {
+        **_read(checked, row.pk),
+        "slug": row.slug,
+        "title": row.title,
+        "position": row.position,
+        "version": row.number,
+        "body": references.shown(pieces),
+        "references": list(references.flat(pieces)),
+        "updated_by": row.updated_by.username if row.updated_by else None,
+        "updated_at": row.updated_at,
+    }
+
+
+def _answer(row: Procedure, request: Request, status: int = 200) -> Response:
+    checked = checking.check_agent(row.agent, person(request))
+    document = ProcedureOutput(_described(row, checked)).data
+    return Response(document, status=status, headers=etag_of(editing.facts(row)))

@@ -1,0 +1,117 @@
+"""Operating procedures: the text that says when and how an agent uses its tools."""
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from designer.models.agents import Agent
+from designer.models.pins import Pin
+from people.models import User
+
+
+class ProcedureQuerySet(models.QuerySet["Procedure"]):
+    def live(self) -> "ProcedureQuerySet":
+        return self.filter(removed_at=None, agent__removed_at=None)
+
+    def visible_to(self, user: User) -> "ProcedureQuerySet":
+        return self if user.can_administer else self.filter(agent__in=Agent.objects.visible_to(user))
+
+
+class Procedure(models.Model):
+    """`text` is markdown with references by identity (designer/procedures/references.py): that of the newest
+    version, which is number `number`. `position` orders the procedures of an agent from 1.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="procedures")
+    slug = models.SlugField(max_length=60)
+    title = models.CharField(max_length=120)
+    text = models.TextField(blank=True)
+    number = models.PositiveIntegerField(default=1)
+    position = models.PositiveIntegerField(default=1)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    updated_at = models.DateTimeField(default=timezone.now)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ProcedureQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["position", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "slug"],
+                condition=models.Q(removed_at=None),
+                name="one_live_procedure_per_slug",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class ProcedureVersion(models.Model):
+    """A text as it was saved once: a trigger refuses UPDATE and DELETE."""
+
+    procedure = models.ForeignKey(Procedure, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField()
+    title = models.CharField(max_length=120)
+    text = models.TextField(blank=True)
+    why = models.CharField(max_length=500, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["procedure", "number"], name="one_procedure_version_per_number")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.procedure} version {self.number}"
+
+
+class ProcedureDraft(models.Model):
+    """What one user has typed and not saved. `based_on` is the version that the user started from."""
+
+    procedure = models.ForeignKey(Procedure, on_delete=models.CASCADE, related_name="drafts")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    title = models.CharField(max_length=120)
+    text = models.TextField(blank=True)
+    based_on = models.PositiveIntegerField()
+    saved_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-saved_at"]
+        constraints = [
+            models.UniqueConstraint(fields=["procedure", "user"], name="one_draft_per_procedure_and_user")
+        ]
+
+    def __str__(self) -> str:
+        return f"Draft of {self.procedure} by {self.user}"
+
+
+class ProcedureReference(models.Model):
+    """A reference in the text of a procedure as it is now, to be found from the tool or agent it names.
+
+    `line` counts from 1 and `column` from 0, in the text as it is shown. `member` is the id of the input or
+    output, or the name of the item.
+    """
+
+    procedure = models.ForeignKey(Procedure, on_delete=models.CASCADE, related_name="references")
+    line = models.PositiveIntegerField()
+    column = models.PositiveIntegerField()
+    kind = models.CharField(max_length=10)
+    pin = models.ForeignKey(Pin, null=True, on_delete=models.PROTECT, related_name="references")
+    agent = models.ForeignKey(Agent, null=True, on_delete=models.PROTECT, related_name="references")
+    member = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["procedure", "line", "column", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} in {self.procedure}, line {self.line}"

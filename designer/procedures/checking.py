@@ -1,0 +1,44 @@
+"""The procedures of an agent, read and checked, in a number of queries that does not grow with them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from designer.models import Agent, Procedure
+from designer.procedures import lint, references, vocabulary
+from designer.procedures.lint import Remark
+from designer.procedures.references import Piece, Vocabulary
+from people.models import User
+
+# The key of a text that is no procedure yet.
+NEW = 0
+
+
+@dataclass(frozen=True)
+class Checked:
+    """By the primary key of a procedure: its text in pieces, and what is remarked about it. `of_agent` are
+    remarks about the agent as a whole.
+    """
+
+    vocabulary: Vocabulary
+    pieces: Mapping[int, Sequence[Piece]]
+    remarks: Mapping[int, Sequence[Remark]]
+    of_agent: Sequence[Remark]
+
+
+def check_agent(agent: Agent, user: User, *, typed: Mapping[int, str] | None = None) -> Checked:
+    """`typed` stands in for the texts of these procedures; under the key NEW it is one that is not there yet.
+
+    What other agents have is told as far as `user` may see it.
+    """
+    texts = {procedure.pk: procedure.text for procedure in Procedure.objects.live().filter(agent=agent)}
+    texts |= typed or {}
+    known = vocabulary.of_agent(agent, texts=texts.values())
+    pieces = {key: references.parse(text, known) for key, text in texts.items()}
+    names: set[str] = set().union(*(lint.unknown_names(each) for each in pieces.values()))
+    elsewhere = vocabulary.elsewhere(names, agent, user)
+    return Checked(
+        vocabulary=known,
+        pieces=pieces,
+        remarks={key: lint.lint(each, known, elsewhere) for key, each in pieces.items()},
+        of_agent=lint.unreferenced(pieces.values(), known),
+    )

@@ -1,0 +1,254 @@
+"""Changes of procedures. Each is one change by one user, audited in its own transaction.
+
+A saved text is a version that nothing rewrites. What a user types and has not saved is kept as that user's
+draft, so that neither a closed browser nor the work of another user loses it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Max
+from django.utils import timezone
+
+from core import display_names, slugs
+from core.errors import DomainError
+from designer.agents import locked
+from designer.models import (
+    Agent,
+    Procedure,
+    ProcedureDraft,
+    ProcedureReference,
+    ProcedureVersion,
+)
+from designer.procedures import references, vocabulary
+from designer.procedures.references import Piece
+from designer.procedures.template import TEMPLATE
+from designer.texts import why_not
+from people import audit
+from people.audit import edit_conflicts
+from people.models import User
+
+MAX_TITLE_LENGTH = 120
+# About 15,000 tokens; 500 lines of 120 characters.
+MAX_TEXT_LENGTH = 60_000
+MAX_PROCEDURES = 100
+MAX_REASON_LENGTH = 500
+# Addresses below an agent's procedures that are no procedure.
+RESERVED = {"lint", "new"}
+
+
+@transaction.atomic
+def create_procedure(
+    agent: Agent, *, actor: User, title: str, body: str | None = None, slug: str = "", why: str = ""
+) -> Procedure:
+    """Without a body it starts with the template. Raises DomainError for what cannot be kept."""
+    agent = locked(agent)
+    title = _checked_title(title)
+    body = _checked_body(TEMPLATE if body is None else body)
+    count = agent.procedures.live().count()
+    if count >= MAX_PROCEDURES:
+        message = f"“{agent}” has {count} procedures, and {MAX_PROCEDURES} is the most. Remove one first."
+        raise DomainError("too_many_procedures", message, status=409)
+    pieces = references.parse(body, vocabulary.of_agent(agent, texts=[body]))
+    last = agent.procedures.live().aggregate(last=Max("position"))["last"] or 0
+    procedure = Procedure.objects.create(
+        agent=agent,
+        slug=_free_slug(agent, title, slug),
+        title=title,
+        text=references.stored(pieces),
+        position=last + 1,
+        created_by=actor,
+        updated_by=actor,
+    )
+    _add_version(procedure, pieces, actor, why)
+    audit.record(actor, "create", procedure, after=facts(procedure), why=why, agent=agent.pk)
+    return procedure
+
+
+@transaction.atomic
+def save_procedure(
+    procedure: Procedure,
+    *,
+    actor: User,
+    title: str | None = None,
+    body: str | None = None,
+    why: str = "",
+    expected: str = edit_conflicts.ANY_STATE,
+) -> Procedure:
+    """`expected` is the state that the editor started from (people/audit/edit_conflicts.py). The actor's
+    draft is settled with it; those of other users stay.
+    """
+    procedure = _locked(procedure)
+    before = facts(procedure)
+    why = _checked_reason(why)
+    title = procedure.title if title is None else _checked_title(title)
+    body = procedure.text if body is None else _checked_body(body)
+    known = vocabulary.of_agent(procedure.agent, texts=[procedure.text, body])
+    pieces = references.parse(body, known)
+    wanted = before | {"title": title, "text": references.stored(pieces)}
+    edit_conflicts.check(procedure, expected, now=before, wanted=wanted)
+    procedure.drafts.filter(user=actor).delete()
+    if wanted == before:
+        return procedure
+    procedure.title, procedure.text = title, wanted["text"]
+    procedure.number += 1
+    procedure.updated_by, procedure.updated_at = actor, timezone.now()
+    procedure.save(update_fields=["title", "text", "number", "updated_by", "updated_at"])
+    _add_version(procedure, pieces, actor, why)
+    audit.record(
+        actor, "edit", procedure, before=before, after=facts(procedure), why=why, agent=procedure.agent_id
+    )
+    return procedure
+
+
+def restore_version(
+    procedure: Procedure, number: int, *, actor: User, expected: str = edit_conflicts.ANY_STATE
+) -> Procedure:
+    """Saves an earlier text as the newest version. Raises DomainError for a number that there is not."""
+    version = procedure.versions.filter(number=number).first()
+    if version is None:
+        message = f"“{procedure}” has no version {number}."
+        raise DomainError("unknown_version", message, fields={"version": message})
+    return save_procedure(
+        procedure,
+        actor=actor,
+        title=version.title,
+        body=version.text,
+        why=f"Version {number} restored.",
+        expected=expected,
+    )
+
+
+@transaction.atomic
+def move_procedure(procedure: Procedure, *, actor: User, position: int) -> None:
+    """To a place among its agent's procedures, counted from 1; beyond the last means last."""
+    procedure = _locked(procedure)
+    before = procedure.position
+    others = list(procedure.agent.procedures.live().exclude(pk=procedure.pk))
+    others.insert(max(position - 1, 0), procedure)
+    for place, each in enumerate(others, 1):
+        if each.position != place:
+            Procedure.objects.filter(pk=each.pk).update(position=place)
+    procedure.refresh_from_db(fields=["position"])
+    if procedure.position != before:
+        audit.record(
+            actor,
+            "move",
+            procedure,
+            before={"position": before},
+            after={"position": procedure.position},
+            agent=procedure.agent_id,
+        )
+
+
+@transaction.atomic
+def remove_procedure(procedure: Procedure, *, actor: User) -> None:
+    """Hides it. Its versions stay, and published releases keep its text."""
+    procedure = _locked(procedure)
+    procedure.removed_at = timezone.now()
+    procedure.save(update_fields=["removed_at"])
+    procedure.references.all().delete()
+    behind = procedure.agent.procedures.live().filter(position__gt=procedure.position)
+    behind.update(position=F("position") - 1)
+    audit.record(actor, "remove", procedure, before=facts(procedure), agent=procedure.agent_id)
+
+
+def keep_draft(procedure: Procedure, *, user: User, title: str, body: str, based_on: int) -> ProcedureDraft:
+    """What the user has typed so far, by identity like a saved text. Titles may be empty in a draft."""
+    if why := why_not(title, MAX_TITLE_LENGTH):
+        raise DomainError("invalid", f"The title cannot be kept: {why}", fields={"title": why})
+    body = _checked_body(body)
+    known = vocabulary.of_agent(procedure.agent, texts=[procedure.text, body])
+    text = references.stored(references.parse(body, known))
+    draft, _ = ProcedureDraft.objects.update_or_create(
+        procedure=procedure,
+        user=user,
+        defaults={"title": title, "text": text, "based_on": based_on, "saved_at": timezone.now()},
+    )
+    return draft
+
+
+def drop_draft(procedure: Procedure, *, user: User) -> None:
+    ProcedureDraft.objects.filter(procedure=procedure, user=user).delete()
+
+
+def facts(procedure: Procedure) -> dict[str, Any]:
+    """What an audit row says about a procedure. The text has its references by identity."""
+    return {
+        "agent": procedure.agent.slug,
+        "slug": procedure.slug,
+        "title": procedure.title,
+        "text": procedure.text,
+    }
+
+
+def _locked(procedure: Procedure) -> Procedure:
+    # Whatever edits an agent's procedures locks the agent, as for its pins.
+    agent = locked(procedure.agent)
+    found = agent.procedures.live().filter(pk=procedure.pk).first()
+    if found is None:
+        raise DomainError("procedure_removed", f"“{procedure}” has been removed.", status=409)
+    found.agent = agent
+    return found
+
+
+def _add_version(procedure: Procedure, pieces: Sequence[Piece], actor: User, why: str) -> None:
+    ProcedureVersion.objects.create(
+        procedure=procedure,
+        number=procedure.number,
+        title=procedure.title,
+        text=procedure.text,
+        why=why,
+        created_by=actor,
+    )
+    procedure.references.all().delete()
+    ProcedureReference.objects.bulk_create(
+        ProcedureReference(
+            procedure=procedure,
+            line=place.line,
+            column=place.column,
+            kind=place.kind,
+            pin_id=None if place.kind == "agent" else place.target,
+            agent_id=place.target if place.kind == "agent" else None,
+            member=place.member,
+        )
+        for place in references.flat(pieces)
+    )
+
+
+def _checked_title(title: str) -> str:
+    title = title.strip()
+    if why := display_names.why_not(title, MAX_TITLE_LENGTH):
+        raise DomainError("invalid", "A procedure cannot be called so.", fields={"title": why})
+    return title
+
+
+def _checked_body(body: str) -> str:
+    body = body.replace("\r\n", "\n").replace("\r", "\n")
+    if why := why_not(body, MAX_TEXT_LENGTH):
+        raise DomainError("invalid", f"The text cannot be kept: {why}", fields={"body": why})
+    return body
+
+
+def _checked_reason(why: str) -> str:
+    why = why.strip()
+    if problem := why_not(why, MAX_REASON_LENGTH):
+        raise DomainError("invalid", f"The reason cannot be kept: {problem}", fields={"why": problem})
+    return why
+
+
+def _free_slug(agent: Agent, title: str, wanted: str) -> str:
+    taken = set(agent.procedures.live().values_list("slug", flat=True)) | RESERVED
+    if wanted:
+        wanted = slugs.checked(wanted)
+        if wanted in taken:
+            message = f"“{agent}” has a procedure at “{wanted}” already."
+            raise DomainError("slug_taken", message, fields={"slug": message}, status=409)
+        return wanted
+    stem = (slugs.from_name(title) or "procedure")[: slugs.MAX_LENGTH - 5].strip("-")
+    slug, number = stem, 1
+    while slug in taken:
+        number += 1
+        slug = f"{stem}-{number}"
+    return slug

@@ -1,0 +1,130 @@
+"""What the procedures of an agent may refer to: its pins, its sub-agents, and what the catalog has beside."""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from django.db.models import Count
+from django.db.models.functions import Lower
+from msgspec import UNSET
+
+from catalog.models import Tool
+from catalog.models.findings import FindingState
+from catalog.models.tools import ToolStatus
+from catalog.protocols.signature import Parameter
+from designer import pinned_signatures
+from designer.models import Agent, Pin
+from designer.procedures.lint import Elsewhere
+from designer.procedures.references import (
+    KnownAgent,
+    KnownInput,
+    KnownOutput,
+    KnownTool,
+    ToolState,
+    Vocabulary,
+)
+from designer.signatures import model_names
+from designer.signatures.effective import Effective
+from people.models import User
+
+_PINS_NAMED = re.compile(r"\{(?:tool:|(?:in|out):)(\d{1,18})")
+# Names of what lies inside of a result, this many levels down.
+MAX_DEPTH = 4
+MAX_NAMES_INSIDE = 200
+
+
+def of_agent(agent: Agent, *, texts: Iterable[str] = ()) -> Vocabulary:
+    """`texts` are stored ones: pins that they name and that are removed are known by their last name."""
+    pins = list(pinned_signatures.pinned([agent]))
+    kept_out = pinned_signatures.kept_out(pins)
+    tools = []
+    for pin in pins:
+        state: ToolState = "withdrawn" if pin.tool.status == ToolStatus.WITHDRAWN else ""
+        if pin.pk in kept_out:
+            state = "blocked" if kept_out[pin.pk][0] == FindingState.BLOCKED else "held"
+        tools.append(known_tool(pin, pinned_signatures.effective_of(pin), state))
+    named = {int(found) for text in texts for found in _PINS_NAMED.findall(text)} - {pin.pk for pin in pins}
+    removed = Pin.objects.filter(agent=agent, pk__in=named) if named else Pin.objects.none()
+    tools += [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
+    children = agent.children.live().order_by("pk")
+    return Vocabulary(tools=tuple(tools), agents=tuple(known_agent(child) for child in children))
+
+
+def known_agent(child: Agent) -> KnownAgent:
+    name = model_names.derive(f"transfer_to_{child.slug.replace('-', '_')}")
+    return KnownAgent(id=child.pk, name=name, title=child.name)
+
+
+def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> KnownTool:
+    return KnownTool(
+        pin=pin.pk,
+        name=shown.name,
+        wire_name=shown.wire_name,
+        description=shown.description,
+        inputs=tuple(
+            KnownInput(
+                id=each.parameter.id,
+                name=each.alias,
+                is_required=each.is_required,
+                is_given=each.parameter.default is not UNSET,
+                allowed=tuple(value.name for value in each.parameter.allowed_values),
+            )
+            for each in shown.inputs
+        ),
+        outputs=tuple(
+            KnownOutput(id=each.parameter.id, name=each.alias, holds=_names_inside(each.parameter))
+            for each in shown.outputs
+        ),
+        hidden=frozenset(each.parameter.id for each in shown.hidden),
+        state=state,
+    )
+
+
+def _names_inside(parameter: Parameter) -> tuple[str, ...]:
+    """The property names in the schema of a result, down to MAX_DEPTH levels of schemas."""
+    names: dict[str, None] = {}
+    level: list[object] = [parameter.schema]
+    for _ in range(MAX_DEPTH):
+        below: list[object] = []
+        for schema in level:
+            if isinstance(schema, dict):
+                properties = schema.get("properties")
+                if isinstance(properties, dict):
+                    names |= dict.fromkeys(properties)
+                    below += properties.values()
+                below.append(schema.get("items"))
+        level = below[:MAX_NAMES_INSIDE]
+    return tuple(names)[:MAX_NAMES_INSIDE]
+
+
+def elsewhere(names: Collection[str], agent: Agent, user: User) -> dict[str, Elsewhere]:
+    """Where tools of these names (lower case) are that this agent has not pinned, as far as `user` sees."""
+    if not names:
+        return {}
+    found = Tool.objects.filter(
+        status=ToolStatus.ACTIVE, endpoint__removed_at=None, endpoint__vendor__removed_at=None
+    )
+    counted = found.annotate(lower=Lower("name")).filter(lower__in=names).values("lower")
+    tools = {row["lower"]: row["count"] for row in counted.annotate(count=Count("pk")).order_by()}
+    pins = Pin.objects.live().visible_to(user).exclude(agent=agent).filter(agent__in=_tree(agent))
+    pinned = pins.annotate(lower=Lower("name")).filter(lower__in=names)
+    agents: defaultdict[str, list[str]] = defaultdict(list)
+    for name, title in pinned.order_by("agent__name").values_list("lower", "agent__name"):
+        agents[name].append(title)
+    return {
+        name: Elsewhere(tools=tools.get(name, 0), agents=tuple(agents.get(name, ())))
+        for name in tools.keys() | agents.keys()
+    }
+
+
+def _tree(agent: Agent) -> Collection[int]:
+    """The agents of the same tree: those above, and all that is below the root."""
+    parents = dict(Agent.objects.live().filter(team=agent.team_id).values_list("pk", "parent_id"))
+    root = agent.pk
+    while (above := parents.get(root)) is not None:
+        root = above
+    tree, level = {root}, {root}
+    while level:
+        level = {pk for pk, parent in parents.items() if parent in level} - tree
+        tree |= level
+    return tree

@@ -1,0 +1,178 @@
+"""What is remarked about the text of a procedure."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from designer.procedures import lint
+from designer.procedures.lint import Elsewhere, Remark
+from designer.procedures.references import KnownAgent, KnownInput, KnownOutput, KnownTool, Vocabulary, parse
+
+LABELLED = Path(__file__).parents[2] / "fixtures" / "labelled_procedures.json"
+LOOK_UP = KnownTool(
+    pin=1,
+    name="look_up_prescriptions",
+    inputs=(KnownInput(id="a", name="accountID", is_required=True),),
+    outputs=(KnownOutput(id="p", name="prescriptions", holds=("number", "drug")),),
+)
+REFILL = KnownTool(
+    pin=2,
+    name="request_refill",
+    inputs=(
+        KnownInput(id="n", name="prescription_number", is_required=True),
+        KnownInput(id="c", name="channel", is_required=True, allowed=("sms", "email")),
+        KnownInput(id="s", name="store", is_required=True, is_given=True),
+    ),
+    hidden=frozenset({"secret"}),
+)
+PHARMACY = Vocabulary(
+    tools=(LOOK_UP, REFILL), agents=(KnownAgent(id=7, name="transfer_to_billing", title="Billing"),)
+)
+REFILL_FLOW = """\
+# Goal
+
+Help members to get a refill.
+{authentication}
+# Flow
+
+1. Look up the member's prescriptions with look_up_prescriptions(). It takes the account ID that comes
+   from the authentication.
+2. Read out look_up_prescriptions().prescriptions and let the member choose one prescription.
+3. Ask whether the notice goes by sms or email, then call request_refill().
+"""
+
+
+def codes(text: str, known: Vocabulary = PHARMACY, **elsewhere: Elsewhere) -> list[tuple[int | None, str]]:
+    return [(remark.line, remark.code) for remark in lint.lint(parse(text, known), known, elsewhere)]
+
+
+def with_state(state: Any) -> Vocabulary:
+    return Vocabulary(tools=(KnownTool(pin=1, name="look_up", state=state),))
+
+
+def test_an_account_that_nothing_gives_is_told_where_it_is_needed():
+    assert codes(REFILL_FLOW.format(authentication="")) == [(7, "input_not_supplied")]
+
+
+def test_an_authentication_before_supplies_the_account():
+    section = "\n# Authentication\n\nThe member must be authenticated, which gives the account ID.\n"
+    assert codes(REFILL_FLOW.format(authentication=section)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Use look_upp_prescriptions().", "unknown_reference"),
+        ("Use {tool:99}.", "unknown_reference"),
+        ("Use track().", "not_pinned"),
+        ("Use pay().", "ambiguous_reference"),
+        ("Use bill().", "other_agents_tool"),
+        ("{accountID}: look_up_prescriptions(customer)", "unknown_input"),
+        ("{prescription} sms: request_refill(secret)", "unknown_input"),
+        ("{accountID}: look_up_prescriptions(), look_up_prescriptions().refills", "unknown_output"),
+        ('{prescription}: request_refill(channel="fax")', "value_not_allowed"),
+        ('{prescription}: request_refill() with `channel` set to "fax"', "value_not_allowed"),
+        ("look_up_prescriptions().prescriptions", "result_before_call"),
+        ("Call look_up_prescriptions()", "input_not_supplied"),
+    ],
+)
+def test_each_fault_has_its_code_on_its_line(text: str, code: str) -> None:
+    elsewhere = {
+        "track": Elsewhere(tools=1),
+        "pay": Elsewhere(tools=2),
+        "bill": Elsewhere(tools=1, agents=("Billing",)),
+    }
+    found = [each for each in codes(f"First.\n{text}", **elsewhere) if each[1] != "input_not_supplied"]
+    assert (found or codes(f"First.\n{text}", **elsewhere)) == [(2, code)]
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "severity"),
+    [
+        ("withdrawn", "tool_withdrawn", "warning"),
+        ("held", "version_held", "error"),
+        ("blocked", "version_blocked", "error"),
+        ("removed", "not_pinned", "error"),
+    ],
+)
+def test_what_cannot_run_is_told_at_each_mention(state: str, code: str, severity: str) -> None:
+    known = with_state(state)
+    found = lint.lint(parse("look_up() and\n{tool:1}", known), known)
+    assert [(remark.line, remark.code, remark.severity) for remark in found] == [
+        (1, code, severity),
+        (2, code, severity),
+    ]
+
+
+def test_a_near_name_is_proposed():
+    (remark,) = lint.lint(parse("look_up_prescription()", PHARMACY), PHARMACY)
+    assert remark.fix == "Did you mean look_up_prescriptions()?"
+
+
+def test_what_no_procedure_names_is_told_of_the_agent():
+    texts = [parse("look_up_prescriptions()", PHARMACY)]
+    found = lint.unreferenced(texts, PHARMACY)
+    assert [(remark.line, remark.code) for remark in found] == [
+        (None, "never_referenced"),
+        (None, "agent_unreachable"),
+    ]
+    assert lint.unreferenced([], PHARMACY) == []
+    assert lint.unreferenced([parse("{tool:1} {tool:2} {agent:7}", PHARMACY)], PHARMACY) == []
+
+
+def test_a_tool_that_is_ruled_out_is_not_called():
+    assert codes("Never use request_refill() here.") == []
+
+
+def test_five_hundred_lines_have_bounded_remarks():
+    text = "\n".join("Call nothing() and look_up_prescriptions(), then request_refill()." for _ in range(500))
+    assert len(lint.lint(parse(text, PHARMACY), PHARMACY)) == lint.MAX_REMARKS
+
+
+def vocabulary_of(box: dict[str, Any]) -> Vocabulary:
+    tools = [
+        KnownTool(
+            pin=number,
+            name=tool["name"],
+            description=tool["description"],
+            state=tool["state"],
+            inputs=tuple(
+                KnownInput(
+                    id=each["name"],
+                    name=each["name"],
+                    is_required=each["required"],
+                    is_given=each["preset"],
+                    allowed=tuple(each["allowed_values"]),
+                )
+                for each in tool["inputs"]
+            ),
+            outputs=tuple(KnownOutput(id=name, name=name) for name in tool["outputs"]),
+        )
+        for number, tool in enumerate(box["tools"], 1)
+    ]
+    agents = [KnownAgent(id=n, name=name, title=name) for n, name in enumerate(box["agents"], 1)]
+    return Vocabulary(tools=tuple(tools), agents=tuple(agents))
+
+
+def remarks_about(procedure: dict[str, Any], boxes: dict[str, Any]) -> list[Remark]:
+    box = boxes[procedure["toolbox"]]
+    known = vocabulary_of(box)
+    elsewhere = {each["name"].lower(): Elsewhere(tools=each["count"]) for each in box["elsewhere"]}
+    return lint.lint(parse(procedure["text"], known), known, elsewhere)
+
+
+def test_labelled_procedures_are_told_apart():
+    """A hundred, half of them clean, written without knowledge of the rules."""
+    labelled = json.loads(LABELLED.read_text())
+    right = false = missed = 0
+    for procedure in labelled["procedures"]:
+        found = {(remark.line, remark.code) for remark in remarks_about(procedure, labelled["toolboxes"])}
+        wanted = {(each["line"], each["code"]) for each in procedure["expects"]}
+        right += len(found & wanted)
+        false += len(found - wanted)
+        missed += len(wanted - found)
+    assert len(labelled["procedures"]) >= 100
+    assert right / (right + false) >= 0.9
+    assert right / (right + missed) >= 0.9

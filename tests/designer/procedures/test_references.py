@@ -1,0 +1,118 @@
+"""References in the text of a procedure: typed, stored by identity, shown by name."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from designer.procedures.references import (
+    KnownAgent,
+    KnownInput,
+    KnownOutput,
+    KnownTool,
+    Vocabulary,
+    parse,
+    rendered,
+    shown,
+    stored,
+)
+
+LOOK_UP = KnownTool(
+    pin=12,
+    name="look_up",
+    wire_name="prescriptions.find",
+    inputs=(KnownInput(id="acct/1", name="account_id"), KnownInput(id="channel", name="channel")),
+    outputs=(KnownOutput(id="r=1", name="refills"),),
+)
+KNOWN = Vocabulary(tools=(LOOK_UP,), agents=(KnownAgent(id=7, name="transfer_to_billing", title="Billing"),))
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept", "reads"),
+    [
+        ("Call look_up().", "Call {tool:12}.", "Call look_up()."),
+        ("Call `LOOK_UP()`", "Call `{tool:12}`", "Call `look_up()`"),
+        ("Use @look_up now", "Use {tool:12} now", "Use look_up() now"),
+        ("pharmacy.look_up()", "pharmacy.{tool:12}", "pharmacy.look_up()"),
+        ("look_up(account_id)", "{in:12/acct%2F1}", "look_up(account_id)"),
+        (
+            "look_up(account_id, channel=sms)",
+            "{in:12/acct%2F1,channel=sms}",
+            "look_up(account_id, channel=sms)",
+        ),
+        ('look_up(channel="by sms")', "{in:12/channel=by%20sms}", 'look_up(channel="by sms")'),
+        ("look_up().refills, then", "{out:12/r%3D1}, then", "look_up().refills, then"),
+        ("look_up().gone", "{out:12/gone}", "look_up().gone"),
+        ("transfer_to_billing()", "{agent:7}", "transfer_to_billing()"),
+        ("their {account_id}", "their {item:account_id}", "their {account_id}"),
+        ("{tool:12} {in:12/channel}", "{tool:12} {in:12/channel}", "look_up() look_up(channel)"),
+        (
+            "a@look_up.example, the form(s)",
+            "a@look_up.example, the form(s)",
+            "a@look_up.example, the form(s)",
+        ),
+        ("look_up (see below)", "look_up (see below)", "look_up (see below)"),
+        ("look_up(s) and my-look_up()", "look_up(s) and my-look_up()", "look_up(s) and my-look_up()"),
+        ("nothing()", "nothing()", "nothing()"),
+    ],
+)
+def test_what_is_typed_is_kept_by_identity_and_shown_by_name(typed: str, kept: str, reads: str) -> None:
+    pieces = parse(typed, KNOWN)
+    assert stored(pieces) == kept
+    assert shown(pieces) == reads
+    assert stored(parse(reads, KNOWN)) == kept
+
+
+def test_a_model_reads_items_by_their_bare_names() -> None:
+    assert rendered(parse("{item:account_id} for {tool:12}", KNOWN)) == "account_id for look_up()"
+
+
+def test_a_renamed_tool_changes_what_is_shown_and_not_what_is_kept() -> None:
+    renamed = Vocabulary(tools=(KnownTool(pin=12, name="find_refills"),))
+    pieces = parse("{tool:12} and {in:12/acct%2F1}", renamed)
+    assert shown(pieces) == "find_refills() and find_refills(acct_1)"
+    assert stored(parse("{tool:12}", renamed)) == "{tool:12}"
+
+
+def test_a_name_of_two_is_ambiguous_and_a_name_of_none_stays_as_typed() -> None:
+    twins = Vocabulary(tools=(LOOK_UP,), agents=(KnownAgent(id=7, name="look_up", title="Look-ups"),))
+    (piece,) = parse("look_up()", twins)
+    assert piece.reference
+    assert piece.reference.is_ambiguous
+    assert piece.stored == "look_up()"
+
+
+def test_places_are_those_of_what_is_shown() -> None:
+    pieces = parse("a {tool:12}\r\nb {tool:12} {agent:7}", KNOWN)
+    places = [(piece.line, piece.column) for piece in pieces if piece.reference]
+    assert places == [(1, 2), (2, 2), (2, 12)]
+
+
+REFERENCES = st.sampled_from(
+    [
+        "look_up()",
+        "look_up(account_id)",
+        "look_up().refills",
+        "{tool:12}",
+        "{in:12/channel=sms}",
+        "{item:x}",
+        "transfer_to_billing()",
+        "{agent:7}",
+        "{agent:8}",
+        "unknown()",
+        "@look_up",
+    ]
+)
+BETWEEN = st.sampled_from([" ", "\n", ". ", " (", "“", "\r\n", " {", ": "])
+TEXTS = st.lists(st.tuples(BETWEEN, REFERENCES | st.text("ab(){}.@=", max_size=6)), max_size=15).map(
+    lambda parts: "".join(between + part for between, part in parts)
+)
+
+
+@given(TEXTS)
+def test_shown_and_stored_lead_to_each_other(text: str) -> None:
+    pieces = parse(text, KNOWN)
+    kept, reads = stored(pieces), shown(pieces)
+    assert shown(parse(kept, KNOWN)) == reads
+    assert kept.count("\n") == reads.count("\n")
+    # What is saved again without a change is kept without a change.
+    assert stored(parse(reads, KNOWN)) == kept
