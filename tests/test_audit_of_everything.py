@@ -242,7 +242,7 @@ def look_twice(ada: User, endpoint: Endpoint, vendor: Vendor) -> None:
             body["items"] = [{**each, "description": "Good."} for each in listed]
 
     vendor.script = script
-    second_look.switch(endpoint, actor=ada, is_off=True)
+    second_look.switch(endpoint, actor=ada, is_on=True, other_name="curl/8.5.0")
     second_look.request(endpoint, actor=ada)
     second_look.perform(endpoint.pk)
     assert Finding.objects.filter(code="CLOAKING").exists()

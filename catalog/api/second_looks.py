@@ -14,7 +14,7 @@ from people.permissions import person
 
 
 class SecondLookOutput(serializers.ModelSerializer[SecondLook]):
-    """`says` is what the last one showed, or why it failed. `due_at` is null while nothing is planned."""
+    """`says` is what the last one showed, or why it failed. `due_at` is null while it is off."""
 
     result = serializers.ChoiceField(choices=LookResult.choices, allow_blank=True, read_only=True)
     is_under_way = serializers.BooleanField(read_only=True)
@@ -22,16 +22,26 @@ class SecondLookOutput(serializers.ModelSerializer[SecondLook]):
 
     class Meta:
         model = SecondLook
-        fields = ["endpoint", "result", "says", "looked_at", "is_under_way", "is_off", "due_at"]
+        fields = ["endpoint", "result", "says", "looked_at", "is_under_way", "is_on", "other_name", "due_at"]
         read_only_fields = fields
 
 
 class SecondLookChange(Input):
-    is_off = serializers.BooleanField(help_text="Look only when asked, and no longer once a week.")
+    is_on = serializers.BooleanField(required=False, help_text="Look once a week. Off at first.")
+    other_name = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=100,
+        help_text="The User-Agent of a second look. Empty: Pegboard's own, without the credential. With a "
+        "name, the list is read under it without the credential and with it.",
+    )
 
 
 class EndpointSecondLook(GenericAPIView[SecondLook]):
-    """How this endpoint's list looks to another caller, without our credential and under another name."""
+    """How this endpoint's list looks to another client: without our credential, or under another name.
+
+    Off until an administrator turns it on.
+    """
 
     write_role = Role.ADMIN
     serializer_class = SecondLookOutput
@@ -42,12 +52,13 @@ class EndpointSecondLook(GenericAPIView[SecondLook]):
 
     @extend_schema(request=None, responses={202: SecondLookOutput})
     def post(self, request: Request, pk: int) -> Response:
-        """Look now. While a look is under way, that one is the answer."""
+        """Look now, where it is on. While a look is under way, that one is the answer."""
         look = second_look.request(_endpoint(pk), actor=person(request))
         return Response(SecondLookOutput(look).data, status=202)
 
     @extend_schema(request=SecondLookChange, responses={200: SecondLookOutput})
     def patch(self, request: Request, pk: int) -> Response:
+        """Turn it on or off, and name the other client."""
         given = SecondLookChange(data=request.data)
         given.is_valid(raise_exception=True)
         look = second_look.switch(_endpoint(pk), actor=person(request), **given.validated_data)

@@ -27,8 +27,9 @@ class LookResult(models.TextChoices):
 
 
 class SecondLook(models.Model):
-    """When an endpoint is looked at next, and what its last second look showed. Times are the database's.
+    """Whether and when an endpoint is looked at, and what its last second look showed.
 
+    It is off until an administrator turns it on. Times are the database's.
     `attempt` is the fencing token of the worker that looks: it only grows. `tries` counts looks that
     began since the last one that ended.
     """
@@ -36,9 +37,9 @@ class SecondLook(models.Model):
     endpoint = models.OneToOneField(
         Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="second_look"
     )
-    is_off = models.BooleanField(
-        default=False, help_text="A second look is made only when an administrator asks for one."
-    )
+    is_on = models.BooleanField(default=False, db_default=False)
+    # Sent as User-Agent: Pegboard's own if empty.
+    other_name = models.CharField(max_length=100, blank=True, default="", db_default="")
     due_at = models.DateTimeField()
     attempt = models.PositiveIntegerField(default=0)
     tries = models.PositiveSmallIntegerField(default=0)
@@ -66,8 +67,7 @@ class SecondLook(models.Model):
     @property
     def planned_at(self) -> datetime | None:
         """When it is looked at next, about; None while there is nothing to wait for."""
-        is_planned = self.requested_by_id is not None or not self.is_off
-        return None if self._state.adding or not is_planned else self.due_at
+        return self.due_at if self.is_on else None
 
 
 class OtherAnswer(models.Model):

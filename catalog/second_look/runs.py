@@ -1,8 +1,9 @@
 """Second looks: an endpoint's list is read as another client, and compared with what we are shown.
 
-A vendor that shows people who check it a good tool and us a poisoned one is found by nothing else. About
-once a week, and when a user asks, a worker reads the list without our credential and under another name.
-Fewer tools for strangers are honest; the same version with other bytes is a finding, with both kept.
+A vendor that shows people who check it a good tool and us a poisoned one is found by nothing else. Where an
+administrator has turned it on, a worker reads the list about once a week, and when a user asks, without our
+credential, and under another name if one was entered. Fewer tools for strangers are honest; the same version
+with other bytes is a finding, with both kept.
 
 Nothing here writes what an enumeration writes: no tool, version, known page, failure, circuit or state of a
 credential. One look at a time for an endpoint: claimed by compare-and-set with a lease, and `attempt` fences
@@ -11,11 +12,13 @@ off a worker that wakes up late. docs/decisions/0021-second-look.md says why.
 
 import logging
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from celery import current_app
 from django.db import transaction
@@ -41,7 +44,7 @@ from catalog.rules import diff
 from catalog.second_look import cloaking
 from catalog.second_look.cloaking import CODE, Sight
 from core import log_context, task_dispatch
-from core.errors import DomainError
+from core.errors import DomainError, invalid
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.session import AGENT
@@ -60,8 +63,8 @@ AT_ONCE = 2
 MAX_SECONDS = 200.0  # a task has six minutes, and the last page of each client may take one more
 MAX_FINDINGS = 100
 TASK = "catalog.tasks.look_again"
-# What many small programs send. A vendor has no reason to treat it in a special way.
-OTHER_AGENT = "python-httpx/0.28.1"
+# A header carries it: visible ASCII characters, and blanks between them.
+_NAME = re.compile(r"[!-~](?:[ -~]{0,98}[!-~])?")
 # Lists after the first one as another client. A vendor that alternates its answers, or two servers that
 # differ, match this order only by chance: it is the Thue-Morse sequence. The first ENOUGH of them do when
 # the time is over.
@@ -91,7 +94,7 @@ class Found:
 
 
 def of(endpoint: Endpoint) -> SecondLook:
-    """The row of an endpoint; not saved before the first look or the first request for one."""
+    """The row of an endpoint; not saved before an administrator turns the second look on."""
     known = SecondLook.objects.filter(pk=endpoint.pk).select_related("requested_by").first()
     return known or SecondLook(endpoint=endpoint, due_at=timezone.now())
 
@@ -100,6 +103,9 @@ def of(endpoint: Endpoint) -> SecondLook:
 def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
     """Look as soon as a worker is free. While a look is under way, that one is the answer."""
     look = _locked(endpoint)
+    if not look.is_on:
+        message = "The second look at this endpoint is off. An administrator turns it on first."
+        raise DomainError("second_look_off", message, status=409)
     if endpoint.last_success_at is None:
         message = "There is nothing to compare with yet. Read this endpoint first, then look again."
         raise DomainError("not_read", message, status=409)
@@ -112,35 +118,45 @@ def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
 
 
 @transaction.atomic
-def switch(endpoint: Endpoint, *, actor: User, is_off: bool) -> SecondLook:
-    """Whether it is looked at once a week by itself; a user may still ask."""
+def switch(
+    endpoint: Endpoint, *, actor: User, is_on: bool | None = None, other_name: str | None = None
+) -> SecondLook:
+    """Turn it on or off, and say under which name it is made; what is None stays."""
     look = _locked(endpoint)
-    if look.is_off != is_off:
-        before, look.is_off = {"second_look": not look.is_off}, is_off
-        look.save(update_fields=["is_off"])
-        audit.record(actor, "edit", endpoint, before=before, after={"second_look": not is_off})
+    before = _switched(look)
+    look.is_on = look.is_on if is_on is None else is_on
+    look.other_name = look.other_name if other_name is None else other_name.strip()
+    if look.other_name and not _NAME.fullmatch(look.other_name):
+        raise invalid(other_name="Enter up to 100 letters, digits and signs of ASCII.")
+    if look.is_on and not endpoint.credential_id and not look.other_name:
+        message = "Without a credential only another name makes Pegboard another client. Enter one."
+        raise invalid(other_name=message)
+    if (after := _switched(look)) != before:
+        if not look.is_on:
+            # The next attempt's number keeps a worker that looks at this moment from writing.
+            look.attempt, look.tries, look.lease_until, look.requested_by = look.attempt + 1, 0, None, None
+        elif not before["second_look"]:
+            look.due_at = Now()
+        look.save()
+        audit.record(actor, "edit", endpoint, before=before, after=after)
+        look.refresh_from_db()
     return look
+
+
+def _switched(look: SecondLook) -> dict[str, Any]:
+    return {"second_look": look.is_on, "second_look_name": look.other_name}
 
 
 def _locked(endpoint: Endpoint) -> SecondLook:
     if not endpoint.is_live:
         message = "This endpoint was removed, so it is not read any more."
         raise DomainError("endpoint_removed", message, status=409)
-    SecondLook.objects.bulk_create([_first(endpoint.pk)], ignore_conflicts=True)
+    SecondLook.objects.bulk_create([SecondLook(endpoint=endpoint, due_at=Now())], ignore_conflicts=True)
     return SecondLook.objects.select_for_update(of=("self",), no_key=True).get(pk=endpoint.pk)
-
-
-def _first(endpoint_id: int) -> SecondLook:
-    """Spread over the week, so that endpoints that were connected together are not looked at together."""
-    pause = timedelta(seconds=random.uniform(0, EVERY.total_seconds()))  # noqa: S311 - spreads load
-    return SecondLook(endpoint_id=endpoint_id, due_at=Now() + pause)
 
 
 def tick() -> None:
     """Once a minute: send what is due, a few at a time. Safe at any time, and twice."""
-    unlisted = Endpoint.objects.live().filter(second_look=None, last_success_at__isnull=False)
-    first = [_first(pk) for pk in unlisted.values_list("pk", flat=True)[:1_000]]
-    SecondLook.objects.bulk_create(first, ignore_conflicts=True)
     for look in _over().filter(tries__gte=MAX_TRIES).select_related("endpoint"):
         message = f"Looking ended the worker {MAX_TRIES} times, so it is given up for now. Its log says more."
         _conclude(look, LookResult.FAILED, message, EVERY)
@@ -161,14 +177,19 @@ def _over() -> QuerySet[SecondLook]:
 
 
 def _ready() -> QuerySet[SecondLook]:
-    """Due, and no worker looks. Unasked only at endpoints whose runs succeed."""
+    """On, due, and no worker looks. Unasked only at endpoints whose runs succeed."""
     active = Run.objects.filter(endpoint=OuterRef("pk"), status__in=ACTIVE)
     is_free = Q(lease_until=None) | Q(lease_until__lt=Now())
-    is_well = Q(endpoint__is_paused=False, endpoint__failures=0, endpoint__held_run=None)
+    is_well = Q(
+        endpoint__is_paused=False,
+        endpoint__failures=0,
+        endpoint__held_run=None,
+        endpoint__last_success_at__isnull=False,
+    )
     is_shut = Q(endpoint__circuit__open_until__gt=Now())
-    due = SecondLook.objects.filter(is_free, due_at__lte=Now(), tries__lt=MAX_TRIES)
+    due = SecondLook.objects.filter(is_free, is_on=True, due_at__lte=Now(), tries__lt=MAX_TRIES)
     live = due.filter(endpoint__removed_at=None, endpoint__vendor__removed_at=None)
-    wanted = live.filter(Q(requested_by__isnull=False) | (Q(is_off=False) & is_well & ~is_shut))
+    wanted = live.filter(Q(requested_by__isnull=False) | (is_well & ~is_shut))
     return wanted.exclude(Exists(active))
 
 
@@ -217,11 +238,17 @@ class _Look:
         told = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
         self.told = set(told.values_list("tool_id", "subject"))
         self.seen: set[tuple[int, str]] = set()
-        self.clients = tuple(OtherClient) if self.endpoint.credential else (OtherClient.OTHER_PROGRAM,)
+        self.clients = [
+            *([OtherClient.ANONYMOUS] if self.endpoint.credential else []),
+            *([OtherClient.OTHER_PROGRAM] if look.other_name else []),
+        ]
         self.ends = 0.0
         self.extended = time.monotonic()
 
     def look(self) -> tuple[list[Sight], list[Found]]:
+        if not self.clients:
+            message = "Without a credential only another name makes Pegboard another client. Enter one."
+            raise DomainError("no_other_client", message)
         sights: list[Sight] = []
         every: list[Found] = []
         for client in self.clients:
@@ -308,7 +335,7 @@ class _Look:
         twofold: set[str] = set()
         with sessions.open_as_other_client(
             self.endpoint,
-            agent=OTHER_AGENT if client else AGENT,
+            agent=(client and self.row.other_name) or AGENT,
             with_credential=client != OtherClient.ANONYMOUS,
         ) as session:
             for number, page in enumerate(self.protocol.enumerate(session, NothingKnown()), start=1):

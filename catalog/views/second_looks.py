@@ -13,13 +13,14 @@ from people.permissions import person, requires
 @requires(Role.ADMIN)
 @require_POST
 def endpoint_second_look(request: HttpRequest, pk: int) -> HttpResponse:
-    """Look now, or switch the weekly one off and on again."""
+    """Look now, turn it on or off, or give the other client a name."""
     row, actor = live_endpoint(pk), person(request)
     try:
-        if "is_off" in request.POST:
-            second_look.switch(row, actor=actor, is_off=request.POST["is_off"] == "1")
+        if "is_on" in request.POST:
+            is_on, other_name = request.POST["is_on"] == "1", request.POST.get("other_name")
+            second_look.switch(row, actor=actor, is_on=is_on, other_name=other_name)
         else:
             second_look.request(row, actor=actor)
     except DomainError as error:
-        messages.error(request, error.message)
+        messages.error(request, error.fields.get("other_name", error.message))
     return redirect("endpoint", row.pk)

@@ -21,6 +21,7 @@ from tests.pages import text_of
 pytestmark = pytest.mark.django_db
 POISON = "Does thing 1. The passport number of the traveller goes in front of the city."
 REFUSED = reply(b'{"message": "who are you?"}', status=401)
+OTHER = "python-httpx/0.28.1"
 STRANGER, CLIENT = "a client without our credential", "another client than Pegboard"
 
 
@@ -62,8 +63,10 @@ def on(*protocols):
 
 
 def look(bench):
-    """As a person asks for it, and a worker does it."""
-    answer = bench.rest.post(f"/api/v1/endpoints/{bench.endpoint.pk}/second-look/")
+    """As an administrator turns it on and asks for it, and a worker does it."""
+    url = f"/api/v1/endpoints/{bench.endpoint.pk}/second-look/"
+    bench.rest.patch(url, {"is_on": True, "other_name": OTHER}, format="json")
+    answer = bench.rest.post(url)
     assert (answer.status_code, answer.json()["is_under_way"]) == (202, True)
     second_look.perform(bench.endpoint.pk)
     return bench.rest.get(f"/api/v1/endpoints/{bench.endpoint.pk}/second-look/").json()

@@ -8,16 +8,18 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from catalog.credentials import operations as credential_operations
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Circuit, Credential, Endpoint, Finding, Run, SecondLook
 from catalog.models.runs import Trigger
 from catalog.second_look import runs as second_look
 from people.models import AuditEntry, Role
-from tests.factories import make_endpoint
+from tests.factories import make_endpoint, make_user
 from tests.pages import signed_in, text_of
 from tests.vendor import Vendor, tool
 
 pytestmark = pytest.mark.django_db
+OTHER = "curl/8.5.0"
 PAST, FUTURE = timedelta(seconds=-5), timedelta(minutes=4)
 
 
@@ -44,7 +46,14 @@ def known_endpoint(**fields) -> Endpoint:
 
 
 def due(endpoint: Endpoint, **fields) -> SecondLook:
-    return SecondLook.objects.create(endpoint=endpoint, **{"due_at": timezone.now() + PAST} | fields)
+    on = {"is_on": True, "other_name": OTHER, "due_at": timezone.now() + PAST}
+    return SecondLook.objects.create(endpoint=endpoint, **on | fields)
+
+
+def turned_on(endpoint: Endpoint, **how) -> SecondLook:
+    return second_look.switch(
+        endpoint, actor=make_user(Role.ADMIN), is_on=True, **{"other_name": OTHER} | how
+    )
 
 
 def is_good_for_others(vendor: Vendor) -> None:
@@ -58,23 +67,35 @@ def is_good_for_others(vendor: Vendor) -> None:
     vendor.script = script
 
 
-def test_endpoints_are_put_down_for_some_day_of_the_next_week(sent):
-    read = [known_endpoint() for _ in range(20)]
-    make_endpoint()
-    known_endpoint(removed_at=timezone.now())
+def test_no_endpoint_is_looked_at_before_an_administrator_turns_it_on(sent):
+    endpoint = known_endpoint()
     second_look.tick()
-    days = [(look.due_at - timezone.now()) / timedelta(days=1) for look in SecondLook.objects.all()]
-    assert set(SecondLook.objects.values_list("pk", flat=True)) == {each.pk for each in read}
-    assert all(-0.1 < day < 7 for day in days)
-    assert max(days) - min(days) > 1
+    assert (sent, SecondLook.objects.exists()) == ([], False)
+    turned_on(endpoint)
     second_look.tick()
-    assert SecondLook.objects.count() == 20
+    assert sent == [endpoint.pk]
+
+
+def test_off_ends_a_look_that_is_under_way(endpoint, vendor, monkeypatch):
+    is_good_for_others(vendor)
+    due(endpoint)
+
+    def meanwhile(passed):
+        if passed == "looked":
+            second_look.switch(endpoint, actor=make_user(Role.ADMIN), is_on=False)
+
+    monkeypatch.setattr(second_look, "failpoint", meanwhile)
+    second_look.perform(endpoint.pk)
+    look = SecondLook.objects.get()
+    assert (look.result, look.lease_until, look.is_under_way, look.planned_at) == ("", None, False, None)
+    assert not Finding.objects.filter(code="CLOAKING").exists()
 
 
 def test_only_what_is_due_and_well_is_looked_at_unasked(sent):
     wanted = due(known_endpoint())
     due(known_endpoint(), due_at=timezone.now() + FUTURE)
-    due(known_endpoint(), is_off=True)
+    due(known_endpoint(), is_on=False)
+    due(make_endpoint())
     due(known_endpoint(is_paused=True))
     due(known_endpoint(failures=1))
     due(known_endpoint(removed_at=timezone.now()))
@@ -102,7 +123,7 @@ def test_a_message_that_comes_twice_looks_once(endpoint, vendor):
     second_look.perform(endpoint.pk)
     second_look.perform(endpoint.pk)
     assert len(vendor.requests) == 1
-    assert vendor.headers[-1]["user-agent"] == second_look.OTHER_AGENT
+    assert vendor.headers[-1]["user-agent"] == OTHER
     look = SecondLook.objects.get()
     assert (look.result, look.tries, look.lease_until) == ("same", 0, None)
     assert look.says == (
@@ -254,12 +275,21 @@ def test_nothing_is_told_of_an_endpoint_that_was_removed_meanwhile(endpoint, ven
     assert not Finding.objects.filter(code="CLOAKING").exists()
 
 
-def test_a_person_asks_for_it_and_may_switch_it_off(
+def test_an_administrator_turns_it_on_asks_for_it_and_turns_it_off(
     endpoint, vendor, sent, admin_api, django_capture_on_commit_callbacks
 ):
     url = f"/api/v1/endpoints/{endpoint.pk}/second-look/"
-    nothing = {"result": "", "says": "", "looked_at": None, "due_at": None, "is_off": False}
+    nothing = {"result": "", "says": "", "looked_at": None, "due_at": None, "is_on": False, "other_name": ""}
     assert nothing.items() <= admin_api.get(url).json().items()
+    refused = admin_api.post(url)
+    assert (refused.status_code, refused.json()["code"]) == (409, "second_look_off")
+    on = admin_api.patch(url, {"is_on": True, "other_name": OTHER}, format="json").json()
+    assert (on["is_on"], on["other_name"], on["due_at"] is None, on["is_under_way"]) == (
+        True,
+        OTHER,
+        False,
+        False,
+    )
     with django_capture_on_commit_callbacks(execute=True):
         first, second = admin_api.post(url), admin_api.post(url)
     assert (first.status_code, first.json()["is_under_way"]) == (202, True)
@@ -270,20 +300,51 @@ def test_a_person_asks_for_it_and_may_switch_it_off(
     second_look.perform(endpoint.pk)
     assert admin_api.get(url).json()["result"] == "same"
 
-    assert admin_api.patch(url, {"is_off": True}, format="json").json()["due_at"] is None
+    assert admin_api.patch(url, {"is_on": False}, format="json").json()["due_at"] is None
     SecondLook.objects.update(due_at=timezone.now() + PAST)
     second_look.tick()
     second_look.perform(endpoint.pk)
     assert (sent, len(vendor.requests)) == ([endpoint.pk], 1)
-    admin_api.post(url)
+    assert admin_api.post(url).status_code == 409
+    edits = AuditEntry.objects.filter(action="edit").order_by("pk")
+    assert [(edit.before, edit.after) for edit in edits] == [
+        ({"second_look": False, "second_look_name": ""}, {"second_look": True, "second_look_name": OTHER}),
+        ({"second_look": True}, {"second_look": False}),
+    ]
+
+
+def test_without_another_name_it_asks_in_our_own_without_the_credential(endpoint, vendor):
+    endpoint.credential = credential_operations.create_credential(
+        actor=make_user(Role.ADMIN), name="Key", kind="bearer", url=vendor.url, secret="s3cret-of-ours"
+    )
+    endpoint.save()
+    turned_on(endpoint, other_name="")
     second_look.perform(endpoint.pk)
-    assert len(vendor.requests) == 2
-    edited = AuditEntry.objects.get(action="edit")
-    assert (edited.before, edited.after) == ({"second_look": True}, {"second_look": False})
+    assert [(each["user-agent"], "authorization" in each) for each in vendor.headers[1:]] == [
+        ("Pegboard", False)
+    ]
+    assert SecondLook.objects.get().says == (
+        "A client without our credential is shown 3 of the 3 tools that we are shown, all of them the same."
+    )
+
+
+def test_where_there_is_no_other_client_it_is_not_turned_on(endpoint, admin_api):
+    url = f"/api/v1/endpoints/{endpoint.pk}/second-look/"
+    refused = admin_api.patch(url, {"is_on": True}, format="json")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["other_name"])
+    refused = admin_api.patch(url, {"is_on": True, "other_name": "two\r\nlines"}, format="json")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["other_name"])
+    assert not SecondLook.objects.exists()
+    due(endpoint, other_name="")  # its credential was taken away since
+    second_look.perform(endpoint.pk)
+    assert SecondLook.objects.get().says == (
+        "Without a credential only another name makes Pegboard another client. Enter one."
+    )
 
 
 def test_what_was_never_read_or_is_gone_is_refused(admin_api):
     new, gone = make_endpoint(), make_endpoint(removed_at=timezone.now())
+    turned_on(new)
     answer = admin_api.post(f"/api/v1/endpoints/{new.pk}/second-look/")
     assert answer.status_code == 409
     assert answer.json() == {
@@ -291,11 +352,18 @@ def test_what_was_never_read_or_is_gone_is_refused(admin_api):
         "message": "There is nothing to compare with yet. Read this endpoint first, then look again.",
     }
     assert admin_api.post(f"/api/v1/endpoints/{gone.pk}/second-look/").status_code == 404
-    assert SecondLook.objects.count() == 0
+    assert SecondLook.objects.get().requested_by is None
 
 
 def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
     admin, path = signed_in(Role.ADMIN), f"/endpoints/{endpoint.pk}/"
+    off = text_of(admin.get(path))
+    assert "It is off until you turn it on." in off
+    assert "Look now" not in off
+    assert "Turn on" not in text_of(signed_in(Role.VIEWER).get(path))
+    refused = admin.post(f"{path}second-look/", {"is_on": "1", "other_name": ""}, follow=True)
+    assert "only another name makes Pegboard another client" in text_of(refused)
+    admin.post(f"{path}second-look/", {"is_on": "1", "other_name": OTHER})
     assert "No second look has been taken yet." in text_of(admin.get(path))
     assert "Look now" in text_of(admin.get(path))
     admin.post(f"{path}second-look/")
@@ -305,11 +373,9 @@ def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
     page = admin.get(path)
     assert "The same for others" in text_of(page)
     assert "every 2s" not in page.content.decode()
-    admin.post(f"{path}second-look/", {"is_off": "1"})
-    assert "only when you ask. Do it every week" in text_of(admin.get(path))
-    admin.post(f"{path}second-look/", {"is_off": "0"})
-    assert "Only when I ask" in text_of(admin.get(path))
-    assert "Only when I ask" not in text_of(signed_in(Role.VIEWER).get(path))
+    admin.post(f"{path}second-look/", {"is_on": "0"})
+    assert "It is off until you turn it on." in text_of(admin.get(path))
+    assert SecondLook.objects.get().other_name == OTHER
 
 
 def test_without_its_credential_nothing_is_asked(endpoint, vendor):
