@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -18,14 +18,6 @@ from designer.models import Agent, Pin, PinQuerySet, Release
 from designer.releases import drafts
 from people.models import ApiKey, Scope, User
 
-if TYPE_CHECKING:
-    from django_stubs_ext import WithAnnotations
-
-    class Newer(TypedDict):
-        newer: int
-
-    PinWithNewer = WithAnnotations[Pin, Newer]
-
 
 class FirstSteps(TypedDict):
     connected: bool
@@ -35,20 +27,24 @@ class FirstSteps(TypedDict):
     fetched: bool
 
 
-def with_newer(pins: QuerySet[Pin]) -> "QuerySet[PinWithNewer]":
-    """Each pin with how many newer versions its tool has; 0 when the vendor's current one is pinned."""
+def with_newer(pins: QuerySet[Pin]) -> QuerySet[Pin]:
+    """Each pin with its `newer`, which is 0 when the vendor's current version is pinned."""
     later = Q(label_key__gt=OuterRef("version__label_key")) | Q(
         label_key=OuterRef("version__label_key"), ordinal__gt=OuterRef("version__ordinal")
     )
     offered = ToolVersion.objects.exclude(stopped_of__pk=OuterRef("tool"))  # what is held is no news yet
     newer = offered.filter(later, tool=OuterRef("tool")).order_by().values("tool")
     count = Subquery(newer.annotate(count=Count("pk")).values("count"), output_field=IntegerField())
-    return pins.annotate(newer=Coalesce(count, 0))
+    return pins.annotate(newer=Coalesce(count, 0))  # type: ignore[no-redef] # declared by Pin
 
 
-def pins_behind(user: User) -> "QuerySet[PinWithNewer]":
-    pins = Pin.objects.live().visible_to(user).exclude(version=F("tool__current"))
-    return with_newer(pins).filter(newer__gt=0).select_related("agent")
+def behind(pins: QuerySet[Pin]) -> QuerySet[Pin]:
+    """Those whose tool has a newer version, with their `newer`."""
+    return with_newer(pins.exclude(version=F("tool__current"))).filter(Q(newer__gt=0))
+
+
+def pins_behind(user: User) -> QuerySet[Pin]:
+    return behind(Pin.objects.live().visible_to(user)).select_related("agent")
 
 
 def pins_gone(user: User) -> PinQuerySet:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
 from catalog.models import ToolVersion
 from catalog.protocols.signature import Signature
@@ -40,8 +40,7 @@ def of(agent: Agent) -> list[Upgrade]:
 
 def behind(agent: Agent) -> QuerySet[Pin]:
     """The agent's pins to which their vendors offer a newer version, with all that `to` reads."""
-    rows = pending_work.with_newer(agent.pins.live().exclude(version=F("tool__current")))
-    return rows.filter(newer__gt=0, tool__current__isnull=False).select_related(
+    return pending_work.behind(agent.pins.live().filter(tool__current__isnull=False)).select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
     )
 

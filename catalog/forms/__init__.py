@@ -1,7 +1,7 @@
 """What a person types about vendors, endpoints and credentials. The rules live in the operations."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from django import forms
 from django.forms import BoundField
@@ -32,11 +32,6 @@ INTERVALS = {
 }
 NEW = "new"
 
-if TYPE_CHECKING:
-    CredentialField = forms.ModelChoiceField[Credential]
-else:
-    CredentialField = forms.ModelChoiceField
-
 
 class VendorForm(OperationForm):
     name = forms.CharField(max_length=120)
@@ -57,7 +52,7 @@ def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
     )
 
 
-class CredentialChoice(CredentialField):
+class CredentialChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # not generic at run time
     def label_from_instance(self, obj: Credential) -> str:
         return f"{obj.name} (for {obj.origin})"
 

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -14,10 +14,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import protocols
+from catalog.protocols.base import Protocol
 from core.encryption import EncryptedField, KeyIdField
-
-if TYPE_CHECKING:
-    from catalog.protocols.base import Protocol
 
 
 class VendorQuerySet(models.QuerySet["Vendor"]):
@@ -247,7 +245,7 @@ class Endpoint(models.Model):
     def _document_names(self) -> set[str]:
         return {s.name for s in protocols.get(self.protocol).settings if s.kind == "document"}
 
-    def speak(self) -> "Protocol":
+    def speak(self) -> Protocol:
         """The protocol of this endpoint with its settings."""
         return protocols.get(self.protocol)(self.settings | self.documents())
 

@@ -36,6 +36,9 @@ class Pin(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
 
+    # How many newer versions the tool has; set by `pending_work.with_newer`.
+    newer: int
+
     objects = PinQuerySet.as_manager()
 
     class Meta:

@@ -1,5 +1,5 @@
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -11,14 +11,11 @@ from catalog.token_estimate import tokens_of
 from core.errors import DomainError
 from designer import agents, pending_work, pinned_signatures, token_budget
 from designer.forms import AgentForm
-from designer.models import Agent
+from designer.models import Agent, Pin
 from designer.releases import drafts
 from people import teams
 from people.models import Role
 from people.permissions import person, requires
-
-if TYPE_CHECKING:
-    from designer.pending_work import PinWithNewer
 
 PARTS_SHOWN = 11
 
@@ -79,7 +76,7 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/agent.html", context)
 
 
-def _line(pin: "PinWithNewer", review: pending_work.Review | None) -> dict[str, Any]:
+def _line(pin: Pin, review: pending_work.Review | None) -> dict[str, Any]:
     shown = pinned_signatures.effective_of(pin)
     is_gone = pin.tool.status == ToolStatus.WITHDRAWN
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")

@@ -25,21 +25,12 @@ from catalog.rules.diff.normal import (
     types,
     values,
 )
+from catalog.rules.diff.places import Path, Place
 
 MAX_DEPTH = 64
 MAX_STEPS = 4_000
 MAX_CHANGES = 200
 
-Path = tuple[str, ...]
-
-# Members of a parameter that say the same as the schema does at its outermost level.
-_FLAT = {
-    "type": "type",
-    "enum": "allowed_values",
-    "minimum": "min",
-    "maximum": "max",
-    "maxLength": "max_length",
-}
 _SAID_BY_PARAMETER = {"title", "description", "default"}
 _UNDECIDED = ("dependentRequired", "dependencies", "$ref", "$dynamicRef", "$recursiveRef")
 _GROUPS = (
@@ -68,13 +59,13 @@ class Comparer:
 
     def parameter(self, path: Path, old: object, new: object) -> list[Change]:
         """The changes of one input or output, without those that its other members tell."""
-        return _gravest(self.between(old, new, _Place(path, is_parameter=True)), (*path, "schema"))
+        return _gravest(self.between(old, new, Place(path, is_parameter=True)), (*path, "schema"))
 
     def whole(self, path: Path, old: object, new: object) -> list[Change]:
         """The changes of what holds for all inputs or outputs together."""
-        return _gravest(self.between(old, new, _Place(path)), path)
+        return _gravest(self.between(old, new, Place(path)), path)
 
-    def between(self, old: object, new: object, at: "_Place") -> list[Change]:
+    def between(self, old: object, new: object, at: Place) -> list[Change]:
         """The changes; none when the same values fit both and the same is said about them."""
         pair = (id(old), id(new))
         if pair in self._same or pair in self._open:
@@ -96,7 +87,7 @@ class Comparer:
             self._same.popitem()
         return found
 
-    def _differences(self, old: Schema, new: Schema, at: "_Place") -> list[Change]:
+    def _differences(self, old: Schema, new: Schema, at: Place) -> list[Change]:
         # Callers of a schema that takes anything, and readers who expect nothing, need no rule by rule.
         free, other = (new, old) if self.side == "inputs" else (old, new)
         if is_constraining(other) and not is_constraining(free) and "type" not in other:
@@ -118,14 +109,14 @@ class Comparer:
             found += rule(self, old, new, at, common)
         return [*found, *self._said(old, new, at)]
 
-    def _freed(self, old: Schema, new: Schema, other: Schema, at: "_Place") -> Change:
+    def _freed(self, old: Schema, new: Schema, other: Schema, at: Place) -> Change:
         kind: Kind = "widened" if self.side == "inputs" else "narrowed"
         if other.get("enum"):
             return on(self.side, at.path("enum"), kind, old.get("enum"), new.get("enum"))
         return on(self.side, at.path(), kind, old, new)
 
     def _nothing(
-        self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, at: "_Place"
+        self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, at: Place
     ) -> Iterator[Change]:
         # On one side, no value fits at all.
         if before or after:
@@ -134,7 +125,7 @@ class Comparer:
             yield on(self.side, at.path(), kind, old, new)
 
     def _types(
-        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: "_Place"
+        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: Place
     ) -> Iterator[Change]:
         if before == after or not ("type" in old or "type" in new):
             return
@@ -145,7 +136,7 @@ class Comparer:
         yield on(self.side, at.path("type"), kind, _word(old), _word(new))
 
     def _few(
-        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: "_Place"
+        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: Place
     ) -> list[Change] | None:
         """Tries each value when one side lists its values. None when that decides nothing."""
         is_input = self.side == "inputs"
@@ -166,7 +157,7 @@ class Comparer:
             return [on("inputs", (*path, _name(value)), "narrowed", value, None) for value in strays]
         return [on("outputs", (*path, _name(value)), "widened", None, value) for value in strays]
 
-    def _enum(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+    def _enum(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
         before, after = old.get("enum"), new.get("enum")
         path = at.path("enum")
         if not isinstance(before, list) or not isinstance(after, list):
@@ -181,14 +172,14 @@ class Comparer:
             if key not in come:
                 yield on(self.side, (*path, _name(value)), "narrowed", value, None)
 
-    def _scalars(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+    def _scalars(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
         for member, kind, before, after in scalars.between(old, new, common):
             if kind == "changed":
                 yield change(at.path(member), kind, "widens_risk", before, after)
             else:
                 yield on(self.side, at.path(member), kind, before, after)
 
-    def _properties(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+    def _properties(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
         if "object" not in common:
             return
         before, after = _schemas(old.get("properties")), _schemas(new.get("properties"))
@@ -206,12 +197,12 @@ class Comparer:
             if name not in before and name not in after:
                 yield from self._needed(name, needed, needs, at)
 
-    def _needed(self, name: str, needed: set[str], needs: set[str], at: "_Place") -> Iterator[Change]:
+    def _needed(self, name: str, needed: set[str], needs: set[str], at: Place) -> Iterator[Change]:
         if (name in needed) != (name in needs):
             kind: Kind = "required" if name in needs else "optional"
             yield on(self.side, at.path("properties", name, "required"), kind, name in needed, name in needs)
 
-    def _added(self, name: str, old: Schema, schema: object, is_needed: bool, at: "_Place") -> Change:
+    def _added(self, name: str, old: Schema, schema: object, is_needed: bool, at: Place) -> Change:
         path = at.path("properties", name)
         if self.side == "inputs" and is_needed:
             return change(path, "added", "breaks_callers", None, schema)
@@ -223,7 +214,7 @@ class Comparer:
                 return change(path, "added", "widens_risk", None, schema)
         return on(self.side, path, "added", None, schema)
 
-    def _others(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+    def _others(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
         for member, kind in (
             ("additionalProperties", "object"),
             ("unevaluatedProperties", "object"),
@@ -244,7 +235,7 @@ class Comparer:
             else:
                 yield from self.between(before, after, at.to(member))
 
-    def _prefix(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+    def _prefix(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
         before, after = _listed(old.get("prefixItems")), _listed(new.get("prefixItems"))
         if "array" not in common:
             return
@@ -253,7 +244,7 @@ class Comparer:
             other = after[number] if number < len(after) else new.get("items", True)
             yield from self.between(one, other, at.to("prefixItems", str(number)))
 
-    def _conjuncts(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+    def _conjuncts(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
         """Compares the rules that hold independently of each other."""
         if "object" in common:
             yield from self._patterns(old, new, at)
@@ -276,7 +267,7 @@ class Comparer:
             if common & APPLIES_TO.get(member, EVERY_TYPE) and self._differs(old, new, member):
                 yield from self._opaque(old.get(member), new.get(member), at.path(member))
 
-    def _patterns(self, old: Schema, new: Schema, at: "_Place") -> Iterator[Change]:
+    def _patterns(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
         # A name that no pattern matches any more is judged as one of the additional properties.
         before, after = _schemas(old.get("patternProperties")), _schemas(new.get("patternProperties"))
         for name in dict.fromkeys([*before, *after]):
@@ -294,7 +285,7 @@ class Comparer:
                 yield from self.between(one, other, place)
 
     def _group(
-        self, members: Sequence[str], old: Schema, new: Schema, at: "_Place", common: frozenset[str]
+        self, members: Sequence[str], old: Schema, new: Schema, at: Place, common: frozenset[str]
     ) -> Iterator[Change]:
         # Members that mean something only together.
         before = {member: old[member] for member in members if member in old}
@@ -306,7 +297,7 @@ class Comparer:
         else:
             yield from self._opaque(before or None, after or None, at.path(members[0]))
 
-    def _conjunct(self, before: object, after: object, at: "_Place") -> Iterator[Change]:
+    def _conjunct(self, before: object, after: object, at: Place) -> Iterator[Change]:
         if before is None or after is None:
             yield from self._opaque(before, after, at.path())
         else:
@@ -329,7 +320,7 @@ class Comparer:
             return True
         return "ef" in member and member in old and not self._is_same_root
 
-    def _when(self, old: Schema, new: Schema, at: "_Place") -> Iterator[Change]:
+    def _when(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
         if "if" not in old or "if" not in new:
             yield from self._opaque(old.get("if"), new.get("if"), at.path("if"))
         elif self.between(old["if"], new["if"], at.to("if")):
@@ -339,7 +330,7 @@ class Comparer:
                 before, after = old.get(member, True), new.get(member, True)
                 yield from self.between(before, after, at.to(member))
 
-    def _all(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+    def _all(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
         # What could not be written into the schema around it.
         before, after = _listed(old.get("allOf")), _listed(new.get("allOf"))
         for part in list(before) if max(len(before), len(after)) <= MAX_BRANCHES else ():
@@ -351,7 +342,7 @@ class Comparer:
         elif before or after:
             yield from self._opaque(before or None, after or None, at.path("allOf"))
 
-    def _unions(self, old: Schema, new: Schema, at: "_Place", common: frozenset[str]) -> Iterator[Change]:
+    def _unions(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
         for member in ("anyOf", "oneOf"):
             before, after = old.get(member), new.get(member)
             if isinstance(before, list) and isinstance(after, list):
@@ -359,10 +350,10 @@ class Comparer:
             else:
                 yield from self._opaque(before, after, at.path(member))
 
-    def _unclear(self, member: str, old: Schema, new: Schema, at: "_Place") -> Change:
+    def _unclear(self, member: str, old: Schema, new: Schema, at: Place) -> Change:
         return change(at.path(member), "changed", "widens_risk", old.get(member), new.get(member))
 
-    def _said(self, old: Schema, new: Schema, at: "_Place") -> Iterator[Change]:
+    def _said(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
         for member in dict.fromkeys([*old, *new]):
             if member in CONSTRAINING or (at.is_flat and member in _SAID_BY_PARAMETER):
                 continue
@@ -379,29 +370,6 @@ class Comparer:
     _rules: tuple[Callable[..., Iterator[Change]], ...] = (
         *(_enum, _scalars, _properties, _others, _prefix, _conjuncts, _all, _unions),
     )
-
-
-class _Place:
-    """Where in a schema, and how that is written as a path."""
-
-    def __init__(self, start: Path, inside: Path = (), *, is_parameter: bool = False) -> None:
-        self.start = start
-        self.inside = inside
-        self.is_parameter = is_parameter
-
-    @property
-    def is_flat(self) -> bool:
-        return self.is_parameter and not self.inside
-
-    def to(self, *parts: str) -> "_Place":
-        return _Place(self.start, (*self.inside, *parts), is_parameter=self.is_parameter)
-
-    def path(self, *parts: str) -> Path:
-        if not self.is_parameter:
-            return (*self.start, *self.inside, *parts)
-        if not self.inside and parts and parts[0] in _FLAT:
-            return (*self.start, _FLAT[parts[0]], *parts[1:])
-        return (*self.start, "schema", *self.inside, *parts)
 
 
 def _gravest(found: list[Change], path: Path) -> list[Change]:

@@ -1,14 +1,30 @@
 """The branches of two unions, matched with each other."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from catalog.rules.diff.changes import SAFE, Change, Kind, change, on, undecided
-from catalog.rules.diff.normal import CONSTRAINING, MAX_BRANCHES, Schema, is_schema, same_json, types
-
-if TYPE_CHECKING:
-    from catalog.rules.diff.schemas import Comparer, _Place
+from catalog.rules.diff.changes import SAFE, Change, Kind, Side, change, on, undecided
+from catalog.rules.diff.normal import (
+    CONSTRAINING,
+    MAX_BRANCHES,
+    Document,
+    Schema,
+    is_schema,
+    same_json,
+    types,
+)
+from catalog.rules.diff.places import Place
 
 MEMBERS = ("anyOf", "oneOf")
+
+
+class Comparer(Protocol):
+    """What compares two branches: `schemas.Comparer`, which comes here for unions."""
+
+    side: Side
+    old: Document
+    new: Document
+
+    def between(self, old: object, new: object, at: Place) -> list[Change]: ...
 
 
 def alternatives(old: Schema, new: Schema) -> tuple[list[Any], list[Any], bool] | None:
@@ -49,9 +65,7 @@ def _has_union(schema: Schema) -> bool:
     return any(member in schema for member in MEMBERS)
 
 
-def between(
-    comparer: "Comparer", olds: list[Any], news: list[Any], is_exact: bool, at: "_Place"
-) -> list[Change]:
+def between(comparer: Comparer, olds: list[Any], news: list[Any], is_exact: bool, at: Place) -> list[Change]:
     at = at.to("oneOf" if is_exact else "anyOf")
     if max(len(olds), len(news)) > MAX_BRANCHES:
         return [] if same_json(olds, news) else [change(at.path(), "changed", "widens_risk", None, None)]
@@ -68,7 +82,7 @@ class _Match:
     For inputs the old branches are needed and the new ones offered, for outputs the other way round.
     """
 
-    def __init__(self, comparer: "Comparer", olds: list[Any], news: list[Any], at: "_Place") -> None:
+    def __init__(self, comparer: Comparer, olds: list[Any], news: list[Any], at: Place) -> None:
         self.comparer = comparer
         self.at = at
         self.is_input = comparer.side == "inputs"
@@ -143,7 +157,7 @@ def _likeness(one: object, other: object) -> int:
 
 
 def _unmatched(
-    comparer: "Comparer", olds: list[Any], news: list[Any], at: "_Place"
+    comparer: Comparer, olds: list[Any], news: list[Any], at: Place
 ) -> tuple[list[Any], list[Any]]:
     """The branches of each side that the other side lacks."""
     left, others = [], list(news)
