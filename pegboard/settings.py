@@ -301,10 +301,12 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "enumeration"
 # Calls of tools have workers of their own: a user waits for each, and an enumeration may take minutes.
-# A worker that is given no queue takes from both.
-CALLS_QUEUE = "calls"
+# So have enumerations of slow vendors, which would hold up the others. A worker that is given no queue takes
+# from all of them.
+CALLS_QUEUE, SLOW_QUEUE = "calls", "slow"
 CELERY_TASK_QUEUES = [
-    Queue(name, Exchange(name), routing_key=name) for name in (CELERY_TASK_DEFAULT_QUEUE, CALLS_QUEUE)
+    Queue(name, Exchange(name), routing_key=name)
+    for name in (CELERY_TASK_DEFAULT_QUEUE, CALLS_QUEUE, SLOW_QUEUE)
 ]
 CELERY_TASK_ROUTES = {"catalog.tasks.perform_call": {"queue": CALLS_QUEUE}}
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300_000

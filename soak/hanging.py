@@ -1,8 +1,8 @@
 """Four vendors of twenty hang, each in its own way: the other sixteen are read almost as if none did.
 
-With the worker as it is shipped. Rounds take turns, so that whatever else the machine does meets all kinds
-alike: the sixteen alone, with four that hang for the first time, alone again, and with the four known to
-hang. Medians are compared; the smallest and the largest are told beside them.
+With the workers as they are shipped. Rounds take turns, so that whatever else the machine does meets all
+kinds alike: the sixteen alone, with four that hang for the first time, alone again, and with the four known
+to hang. Medians are compared; the smallest and the largest are told beside them.
 """
 
 import re
@@ -18,7 +18,7 @@ from typing import Any
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, Trigger
-from pegboard.local.product import WORKER
+from pegboard.local.product import SLOW, WORKER
 from soak.frame import Field, wait_for
 from tests.factories import make_endpoint
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor
@@ -35,9 +35,12 @@ def storm(field: Field) -> None:
     with ExitStack() as stack:
         good = [_endpoint(stack.enter_context(serving(_vendor(each))).url) for each in range(GOOD)]
         bad = [_endpoint(stack.enter_context(HostileVendor(BEHAVIOURS[each])).url) for each in HANGS]
-        worker = _worker(field)
-        stack.callback(worker.wait, 30)
-        stack.callback(worker.terminate)
+        workers = {
+            name: _worker(field, command) for name, command in {"worker": WORKER, "slow": SLOW}.items()
+        }
+        for worker in workers.values():
+            stack.callback(worker.wait, 30)
+            stack.callback(worker.terminate)
         _round(good, [])  # the worker's processes have started, and every list is known
         took: dict[str, list[float]] = {"alone": [], **{kind: [] for kind in KINDS}}
         for _ in range(field.times(short=3, long=9)):
@@ -46,7 +49,8 @@ def storm(field: Field) -> None:
                 took[kind].append(_beside(good, bad, code))
                 for each in HANGS:
                     field.fault(kind, each)
-        field.figure("memory of the worker, MB", _proportional_memory(worker.pid))
+        for name, worker in workers.items():
+            field.figure(f"memory of {name}, MB", _proportional_memory(worker.pid))
         _compare(field, took)
 
 
@@ -96,8 +100,8 @@ def _endpoint(url: str) -> Endpoint:
     return make_endpoint(url=url, requests_per_second=1_000, is_paused=True)
 
 
-def _worker(field: Field) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", *WORKER]
+def _worker(field: Field, module: Sequence[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", *module]
     with (Path(field.directory) / "worker.log").open("ab") as log:
         return subprocess.Popen(command, env=field.environment, stdout=log, stderr=log)
 

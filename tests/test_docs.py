@@ -27,14 +27,14 @@ def test_every_variable_that_is_read_is_explained():
 def test_every_variable_of_the_containers_is_explained():
     operations = (ROOT / "docs" / "operations.md").read_text()
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    for service in ("web", "worker", "caller", "beat", "migrate"):
+    for service in ("web", "worker", "slow", "caller", "beat", "migrate"):
         assert all(f"`{name}" in operations for name in services[service]["environment"])
 
 
 def test_the_containers_run_the_commands_of_the_manual():
     operations = " ".join((ROOT / "docs" / "operations.md").read_text().split())
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    for service in ("worker", "caller", "beat"):
+    for service in ("worker", "slow", "caller", "beat"):
         command = " ".join(
             word for word in services[service]["command"] if word not in ("--loglevel", "INFO")
         )

@@ -9,7 +9,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.models.functions import Now
 
-from catalog.enumeration import kept_replies, last_reply, lease, slow_vendors, store
+from catalog.enumeration import kept_replies, last_reply, lease, store
 from catalog.models import Run
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,6 @@ class Heartbeat:
         self.heard = last_reply.heard()
         self.is_lost = False
         self.has_moved = False
-        self.must_give_way = False
         self._run = run
         self._replies = replies
         self._done = threading.Event()
@@ -47,22 +46,21 @@ class Heartbeat:
         self._thread.join()
 
     def _beat(self) -> None:
-        began = stored = time.monotonic()
+        stored = time.monotonic()
         try:
             while not self._done.wait(HEARTBEAT_SECONDS):
                 now = time.monotonic()
-                self.is_lost = not self._extend(now - began)
+                self.is_lost = not self._extend()
                 if now - stored >= STORE_SECONDS:
                     self._replies.store()
                     stored = now
         finally:
             connection.close()
 
-    def _extend(self, seconds: float) -> bool:
+    def _extend(self) -> bool:
         try:
             is_mine = bool(lease.held(self._run).update(lease_until=Now() + lease.LEASE, **self.progress))
             self.has_moved = not store.as_it_was_read(self._run).exists()
-            self.must_give_way = slow_vendors.must_give_way(self._run, seconds, self._replies.answered)
         except DatabaseError as exc:
             # Away for a moment, perhaps. The lease is still ours until another worker has claimed the run.
             logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)

@@ -76,7 +76,7 @@ class Replies:
 
     @property
     def answered(self) -> int:
-        """How many requests the vendor itself has answered, in that same enumeration."""
+        """How many requests the vendor itself has answered, in all enumerations of this process."""
         return self._heard.answered if self._heard else 0
 
     @property
@@ -87,7 +87,8 @@ class Replies:
 
     def over(self, session: base.Session, reader: str) -> base.Session:
         """The vendor, from where the last run broke off. From the second time on, from the beginning."""
-        self._heard = _Heard(reader, _kept(self._run, reader) if self._heard is None else {})
+        kept = _kept(self._run, reader) if self._heard is None else {}
+        self._heard = _Heard(reader, kept, answered=self.answered)
         return _ResumedSession(
             session, self._heard, self._before_asking, bounds.limits_of(self._run.endpoint)
         )
@@ -150,7 +151,7 @@ def forget_old() -> None:
 def _kept(run: Run, reader: str) -> dict[str, KeptReply]:
     """What is too old is read again. A run that goes on keeps all, or it would never come to its bound."""
     rows = KeptReply.objects.filter(endpoint=run.endpoint_id, reader=reader)
-    if not run.put_aside:
+    if not run.in_parts:
         rows = rows.filter(since__gt=Now() - timedelta(minutes=run.endpoint.max_minutes))
     return {row.request: row for row in rows}
 

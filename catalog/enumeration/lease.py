@@ -11,7 +11,6 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from catalog.enumeration import slow_vendors
 from catalog.models import Run
 from catalog.models.runs import RunStatus
 
@@ -29,14 +28,12 @@ class LostLeaseError(Exception):
 
 @transaction.atomic
 def claim(run_id: int) -> Run | None:
-    """The run with its fencing token, unless another worker has it or its vendor waits for its turn."""
+    """The run with its fencing token, unless another worker has it."""
     runs = Run.objects.filter(pk=run_id).select_related("endpoint__vendor", "endpoint__credential")
     dead = runs.filter(status=RunStatus.RUNNING, lease_until__lt=Now(), attempt__lt=MAX_ATTEMPTS)
     # The lock of a queued run is held for a moment only; that of a dead one may be held by its record.
     queued = runs.filter(status=RunStatus.QUEUED).select_for_update(of=("self",))
     run = queued.first() or dead.select_for_update(skip_locked=True, of=("self",)).first()
-    if run and not slow_vendors.may_start(run):
-        return None
     if run:
         run.status, run.attempt = RunStatus.RUNNING, run.attempt + 1
         Run.objects.filter(pk=run_id).update(
@@ -63,10 +60,12 @@ def lock(run: Run) -> datetime:
     return began
 
 
-def give_back(run: Run) -> None:
-    """Puts a run back into the queue."""
+def give_back(run: Run) -> bool:
+    """Queued again, if this attempt is still the one that may write."""
     # Nothing more is written under this number of the attempt, so the next to claim the run may have it.
-    if held(run).update(
-        status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, put_aside=True
-    ):
-        logger.info("run %s has had its part, and goes on among the slow vendors", run.pk)
+    is_given = held(run).update(
+        status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, in_parts=True
+    )
+    if is_given:
+        logger.info("a part of run %s has been read; it goes on among the slow runs", run.pk)
+    return bool(is_given)

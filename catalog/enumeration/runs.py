@@ -15,6 +15,7 @@ from functools import partial
 from types import MappingProxyType
 
 from celery import current_app
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
@@ -44,9 +45,6 @@ from people.models import User
 
 logger = logging.getLogger(__name__)
 
-# A long enumeration then gives its process back and goes on from what it has kept. Between that and the
-# end of a task's time (CELERY_TASK_SOFT_TIME_LIMIT) lie one request with its repetitions and the record.
-PART_SECONDS = 180.0
 # For an enumeration that cannot be divided.
 WHOLE_SECONDS = 300.0
 MAY_LOSE_PERCENT = 30
@@ -61,8 +59,8 @@ RUN_SECONDS = Histogram(
 OnProgress = Callable[[int, int, int], None]
 
 
-class _GiveWayError(Exception):
-    """This process has read its part, or keeps others waiting, so it goes on later."""
+class _PartIsOverError(Exception):
+    """This process has read its part of the run, which goes on among the slow ones."""
 
 
 class HeldError(Exception):
@@ -151,7 +149,10 @@ def send(run_id: int) -> bool:
     queued = Run.objects.filter(pk=run_id, status=RunStatus.QUEUED)
     # Before the message: a worker that hears of it at once would find the row locked and skip it.
     queued.update(sent_at=Now())
-    if task_dispatch.give(partial(current_app.send_task, TASK, args=[run_id]), f"run {run_id}"):
+    is_slow = queued.filter(slow_vendors.IS_SLOW).exists()
+    name = settings.SLOW_QUEUE if is_slow else settings.CELERY_TASK_DEFAULT_QUEUE
+    message = partial(current_app.send_task, TASK, args=[run_id], queue=name)
+    if task_dispatch.give(message, f"run {run_id}"):
         return True
     queued.update(sent_at=None)
     return False
@@ -169,39 +170,39 @@ def confirm_held(run: Run, *, actor: User) -> Run:
     return request_run(endpoint, trigger=Trigger.PERSON, actor=actor, may_withdraw=run.would_withdraw)
 
 
-def perform(run_id: int, on_progress: OnProgress | None = None) -> Run:
-    """Read and record one queued run. Does nothing when another worker has claimed it or it is finished."""
+def perform(run_id: int, on_progress: OnProgress | None = None, *, is_divided: bool = True) -> Run:
+    """Read and record one queued run. Does nothing when another worker has claimed it or it is finished.
+
+    When it takes long only a part is read and the run is queued again, unless it shall not be divided.
+    """
     failpoint("received")
     run = lease.claim(run_id)
     if run is None:
         return Run.objects.select_related("endpoint").get(pk=run_id)
     began = time.monotonic()
-    was_slow = slow_vendors.is_slow(run)
     with log_context.about(run_id=run.pk, endpoint_id=run.endpoint_id):
         try:
-            _read_and_record(run, on_progress)
+            _read_and_record(_Part(run, is_last=not is_divided), on_progress)
         except EndpointMovedError as moved:
             start_over(run, moved)
         run.refresh_from_db()
-        if (was_slow or run.put_aside) and (waiting := slow_vendors.next_waiting()):
-            send(waiting)
         logger.info("enumeration ended: %s, %s tools seen", run.error_code or run.status, run.seen)
     RUN_SECONDS.observe(time.monotonic() - began, run.endpoint.protocol)
     return run
 
 
-def _read_and_record(run: Run, on_progress: OnProgress | None) -> None:
+def _read_and_record(part: "_Part", on_progress: OnProgress | None) -> None:
     failpoint("claimed")
-    part = _Part(run)
-    replies, heart = part.replies, part.heart
+    run, heart = part.run, part.heart
     try:
         with heart:
             harvest = _read(part, on_progress)
         store.record(run, harvest)
         failpoint("recorded")
-    except _GiveWayError:
-        replies.store()
-        lease.give_back(run)
+    except _PartIsOverError:
+        part.replies.store()
+        if lease.give_back(run):
+            send(run.pk)
     except LostLeaseError:
         if heart.has_moved:
             raise EndpointMovedError from None
@@ -255,11 +256,11 @@ class _Part:
     `is_last`: what is not read now will not be read by this run.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, is_last: bool = False) -> None:
         self.run = run
         self.replies = kept_replies.Replies(run, self.go_on)
         self.heart = Heartbeat(run, self.replies)
-        self.is_last = False
+        self.is_last = is_last
         self.began = time.monotonic()
 
     @property
@@ -270,9 +271,10 @@ class _Part:
         """Called where all that was read so far can be kept. Each part brings at least one reply."""
         if self.heart.is_lost:
             raise LostLeaseError
-        is_over = self.seconds > PART_SECONDS and self.replies.answered > 0
-        if not self.is_last and (is_over or self.heart.must_give_way):
-            raise _GiveWayError
+        replies = self.replies.answered
+        is_over = replies > 0 and self.seconds > slow_vendors.part_seconds(self.run, replies)
+        if is_over and not self.is_last:
+            raise _PartIsOverError
 
 
 def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:

@@ -67,10 +67,11 @@ class Run(models.Model):
     lease_until = models.DateTimeField(null=True)
     queued_at = models.DateTimeField(db_default=Now())
     sent_at = models.DateTimeField(null=True)
-    put_aside = models.BooleanField(
+    in_parts = models.BooleanField(
         default=False,
         db_default=False,
-        help_text="It has let others go first, and goes on in the lane of slow vendors.",
+        db_column="put_aside",
+        help_text="A part of it has been read, and it goes on among the slow runs.",
     )
     passes = models.JSONField(
         db_column="readings",

@@ -247,6 +247,7 @@ class LocalProduct:
         self._serve("web", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{fd}", pass_fds=(fd,))
         self._serve("worker", *WORKER)
         self._serve("caller", *CALLER)
+        self._serve("slow", *SLOW)
         self._serve("beat", *BEAT)
         if self.wishes.demo:
             self._serve("demo", "demo", *self.demo_ports, "--state", str(self.data / "demo"))
@@ -338,8 +339,9 @@ _WORKER = ("celery", "-A", "pegboard", "worker", "--loglevel", "INFO")
 _QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 WORKER = (*_WORKER, "--queues", "enumeration", "--concurrency", "14", *_QUIET)
 CALLER = (*_WORKER, "--queues", "calls", "--hostname", "calls@%h", "--concurrency", "8", *_QUIET)
+SLOW = (*_WORKER, "--queues", "slow", "--hostname", "slow@%h", "--concurrency", "2", *_QUIET)
 # What must work before the product is ready, beside the pages.
-HEARTS = ("worker", "caller", "beat")
+HEARTS = ("worker", "caller", "slow", "beat")
 BEAT = ("celery", "-A", "pegboard", "beat", "--loglevel", "INFO")
 
 __all__ = ["EmbeddedError", "LocalError", "LocalProduct", "Wishes"]

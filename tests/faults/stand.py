@@ -93,9 +93,9 @@ class Stand:
         self.begin(name, "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{self.door.fileno()}")
 
     def begin_worker(self, name: str = "worker", *, processes: int = 0, **variables: str) -> None:
-        """As in production, or with fewer processes."""
+        """As in production, or with fewer processes, and for slow runs too."""
         fewer = ("--concurrency", str(processes)) if processes else ()
-        self.begin(name, *WORKER, *fewer, **variables)
+        self.begin(name, *WORKER, "--queues", "enumeration,slow", *fewer, **variables)
 
     def begin_beat(self, name: str = "beat", **variables: str) -> None:
         self.begin(name, *BEAT, **variables)

@@ -34,9 +34,7 @@ class Command(BaseCommand):
     def read(self, endpoint: Endpoint) -> Run:
         run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
         self.stdout.write(f"{endpoint.vendor}, {endpoint} (run {run.pk})")
-        run = enumeration_runs.perform(run.pk, on_progress=self.show)
-        while run.put_aside and run.status == RunStatus.QUEUED:  # a long list is read in parts
-            run = enumeration_runs.perform(run.pk, on_progress=self.show)
+        run = enumeration_runs.perform(run.pk, on_progress=self.show, is_divided=False)
         if run.status == RunStatus.SUCCEEDED:
             self.follow_up(run)
         elif run.is_active:

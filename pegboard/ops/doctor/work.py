@@ -32,7 +32,7 @@ LONG = timedelta(days=1)
 ELSEWHERE = {"live_leases", "secret_keys"}
 
 
-@check("worker", "workers answer, for enumeration and for calls", after=("broker",))
+@check("worker", "workers answer, for each queue", after=("broker",))
 def worker(limits: Limits) -> Iterator[Trouble]:
     try:
         answers = current_app.control.inspect(timeout=ANSWER_WITHIN).active_queues() or {}
@@ -48,6 +48,7 @@ def worker(limits: Limits) -> Iterator[Trouble]:
     taken = {queue["name"] for queues in answers.values() for queue in queues}
     for name, harm in (
         (settings.CELERY_TASK_DEFAULT_QUEUE, "Vendors are not read."),
+        (settings.SLOW_QUEUE, "Vendors that are slow are not read, and long lists not to their end."),
         (settings.CALLS_QUEUE, "Tools that people and runtimes call are not run."),
     ):
         if name not in taken:
@@ -95,7 +96,7 @@ def orphans(limits: Limits) -> Iterator[Trouble]:
 @check("queue", "enumeration runs that were asked for begin", after=(*READY, "worker", "scheduler"))
 def queue(limits: Limits) -> Iterator[Trouble]:
     waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - STUCK)
-    # Slow vendors take turns, so their runs may wait.
+    # Slow runs wait for each other.
     if count := waiting.exclude(slow_vendors.IS_SLOW).count():
         yield Trouble(
             f"{_things(count, 'enumeration run')} has waited for more than ten minutes.",

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog.enumeration import heartbeat, kept_replies, lease
+from catalog.enumeration import heartbeat, kept_replies, lease, slow_vendors
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, KeptReply, Run, Tool
 from catalog.models.runs import Trigger
@@ -63,13 +63,13 @@ def test_nothing_is_open_in_the_database_while_the_vendor_is_waited_for(long_lis
 
 def in_parts(vendor, monkeypatch, between=lambda: None, **fields):
     """As workers do it when each has time for one request: the finished run, and how many parts it took."""
-    monkeypatch.setattr(enumeration_runs, "PART_SECONDS", -1.0)
+    monkeypatch.setattr(slow_vendors, "PART_SECONDS", -1.0)
     run = enumeration_runs.request_run(make_endpoint(url=vendor.url, **fields), trigger=Trigger.SCHEDULE)
     for part in range(1, 100):
         done = enumeration_runs.perform(run.pk)
         if not done.is_active:
             return done, part
-        assert (done.status, done.put_aside, done.attempt) == ("queued", True, 0)
+        assert (done.status, done.in_parts, done.attempt) == ("queued", True, 0)
         between()
     raise AssertionError("it never ended")
 
@@ -91,7 +91,7 @@ def test_a_long_reading_goes_on_in_parts_and_asks_for_each_page_once(long_list, 
     assert (run.status, run.added, run.pages, run.attempt) == ("succeeded", PAGES * PAGE, PAGES, 1)
     assert parts == PAGES
     assert cursors(long_list) == ["0", "100", "200", "300", "400", "500", "0"]
-    assert told == [run.pk] * PAGES, "each part tells a worker of the next"
+    assert told == [run.pk] * PAGES, "told when it was asked for, and by each part but the last"
     assert not KeptReply.objects.exists()
 
 
@@ -172,7 +172,7 @@ def kept(endpoint, minutes):
 
 def test_what_was_kept_is_forgotten_once_it_is_old_and_no_reading_goes_on():
     young, _, read_now = (kept(make_endpoint(max_minutes=60), minutes) for minutes in (58, 62, 62))
-    Run.objects.create(endpoint=read_now, status="queued", put_aside=True)
+    Run.objects.create(endpoint=read_now, status="queued", in_parts=True)
     kept_replies.forget_old()
     assert {row.endpoint for row in KeptReply.objects.all()} == {young, read_now}
 

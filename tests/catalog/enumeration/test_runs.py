@@ -38,7 +38,9 @@ def endpoint(vendor: Vendor) -> Endpoint:
 @pytest.fixture(autouse=True)
 def sent(monkeypatch) -> list[int]:
     messages: list[int] = []
-    monkeypatch.setattr(enumeration_runs.current_app, "send_task", lambda name, args: messages.append(*args))
+    monkeypatch.setattr(
+        enumeration_runs.current_app, "send_task", lambda name, args, **to: messages.append(*args)
+    )
     return messages
 
 
@@ -53,7 +55,7 @@ def test_the_sender_is_done_with_the_row_before_a_worker_hears_of_it(endpoint, m
     """A worker skips a locked row, so a write after the message may cost the run half a minute."""
     last_words = []
 
-    def send_task(name, args):
+    def send_task(name, args, queue):
         last_words.append(Run.objects.get(pk=args[0]).sent_at)
 
     monkeypatch.setattr(enumeration_runs.current_app, "send_task", send_task)
@@ -178,7 +180,7 @@ def test_a_run_waits_for_a_broker_that_is_away_and_goes_out_first_thing(endpoint
     make_endpoint(next_due_at=timezone.now())
     tries = []
 
-    def send_task(name, args):
+    def send_task(name, args, queue):
         tries.append(args)
         raise BrokerError("away")
 

@@ -166,7 +166,8 @@ def test_a_killed_product_starts_again_with_its_data(product):
 def test_ready_is_said_once_a_worker_and_the_scheduler_work_and_all_is_well(product):
     running = product().ready()
     logs = running.data / "log"
-    assert "Connected to" in (logs / "worker.log").read_text()
+    for name in ("worker", "slow", "caller"):
+        assert "Connected to" in (logs / f"{name}.log").read_text()
     assert "beat: Starting" in (logs / "beat.log").read_text()
     looked = subprocess.run(
         [sys.executable, "manage.py", "doctor"],

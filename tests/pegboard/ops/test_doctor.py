@@ -296,8 +296,8 @@ def test_a_reading_without_a_worker_is_found():
 def test_a_reading_that_never_begins_is_found(monkeypatch):
     run = Run.objects.create(endpoint=make_endpoint())
     Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - AN_HOUR_AGO)
-    both = [{"name": "enumeration"}, {"name": "calls"}]
-    monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: {"celery@here": both})
+    all_of_them = [{"name": "enumeration"}, {"name": "calls"}, {"name": "slow"}]
+    monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: {"celery@here": all_of_them})
     out = StringIO()
     with pytest.raises(SystemExit):
         call_command("doctor", "--free", "0", stdout=out)
@@ -305,29 +305,30 @@ def test_a_reading_that_never_begins_is_found(monkeypatch):
     assert "1 thing needs you" in out.getvalue()
 
 
-def test_a_reading_that_was_put_aside_waits_for_its_turn_and_raises_no_alarm():
+def test_a_slow_run_waits_for_others_like_it_and_raises_no_alarm():
     hour_ago = timezone.now() - AN_HOUR_AGO
-    run = Run.objects.create(endpoint=make_endpoint(), queued_at=hour_ago, put_aside=True)
+    run = Run.objects.create(endpoint=make_endpoint(), queued_at=hour_ago, in_parts=True)
     assert list(work.queue(Limits())) == []
-    Run.objects.filter(pk=run.pk).update(put_aside=False)
+    Run.objects.filter(pk=run.pk).update(in_parts=False)
     assert len(list(work.queue(Limits()))) == 1
 
 
 @pytest.mark.parametrize(
     ("taken", "missing"),
     [
-        ({"celery@a": ["enumeration"], "calls@a": ["calls"]}, []),
-        ({"celery@a": ["enumeration", "calls"]}, []),
-        ({"celery@a": ["enumeration"]}, ["calls"]),
-        ({"calls@a": ["calls"]}, ["enumeration"]),
-        ({"celery@a": ["another"]}, ["enumeration", "calls"]),
+        ({"celery@a": ["enumeration"], "calls@a": ["calls"], "slow@a": ["slow"]}, []),
+        ({"celery@a": ["enumeration", "calls", "slow"]}, []),
+        ({"celery@a": ["enumeration", "slow"]}, ["calls"]),
+        ({"celery@a": ["enumeration"], "calls@a": ["calls"]}, ["slow"]),
+        ({"calls@a": ["calls"]}, ["enumeration", "slow"]),
+        ({"celery@a": ["another"]}, ["enumeration", "slow", "calls"]),
     ],
 )
 def test_a_queue_that_no_worker_takes_from_is_found(monkeypatch, taken, missing):
     told = {node: [{"name": name} for name in names] for node, names in taken.items()}
     monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: told)
     troubles = [trouble.found for trouble in work.worker(Limits())]
-    assert len(troubles) == len(missing)
+    assert [found.split("“")[1].split("”")[0] for found in troubles] == missing
     assert all(f"“{name}”" in said for name, said in zip(missing, troubles, strict=True))
 
 
@@ -409,7 +410,7 @@ def test_all_troubles_are_told_in_plain_words(settings):
     assert "PEGBOARD_DEBUG is on." in text
     assert "→ Take PEGBOARD_DEBUG out of the environment" in text
     assert "well: the broker answers (broker)" in text
-    assert "not looked at: workers answer, for enumeration and for calls (worker)" in text
+    assert "not looked at: workers answer, for each queue (worker)" in text
 
 
 def test_at_least_twenty_faults_are_looked_for():

@@ -72,11 +72,11 @@ def test_what_is_true_now_is_read_by_prometheus_own_parser(client):
 
 
 @pytest.mark.django_db
-def test_a_reading_that_was_put_aside_waits_for_its_turn_and_raises_no_alarm(client):
+def test_a_slow_run_waits_for_others_like_it_and_raises_no_alarm(client):
     endpoint, hour = make_endpoint(), timedelta(hours=1)
-    run = Run.objects.create(endpoint=endpoint, queued_at=timezone.now() - hour, put_aside=True)
+    run = Run.objects.create(endpoint=endpoint, queued_at=timezone.now() - hour, in_parts=True)
     assert value(scraped(client), "pegboard_queue_oldest_seconds") == 0
-    Run.objects.filter(pk=run.pk).update(put_aside=False)
+    Run.objects.filter(pk=run.pk).update(in_parts=False)
     assert value(scraped(client), "pegboard_queue_oldest_seconds") >= 3_600
 
 

@@ -1,0 +1,17 @@
+"""Which enumeration runs the workers of a queue were told of; no worker takes the messages away here."""
+
+import json
+
+from catalog.enumeration import runs as enumeration_runs
+from core import redis_client
+
+
+def told_of(queue: str) -> list[int]:
+    """In the order they were sent in."""
+    messages = [json.loads(text)["headers"] for text in redis_client.client().lrange(queue, 0, -1)]
+    runs = [each["argsrepr"] for each in messages if each["task"] == enumeration_runs.TASK]
+    return [json.loads(run)[0] for run in reversed(runs)]
+
+
+def forget() -> None:
+    redis_client.client().delete("enumeration", "slow")
