@@ -12,7 +12,8 @@ from rest_framework.test import APIClient
 
 from catalog.models import Call
 from designer import agents, calls, pins, tunings
-from designer.models import Agent, Channel, Pin, Release, Tuning
+from designer.models import Agent, Channel, Pin, Procedure, Release, Tuning
+from designer.procedures import editing
 from designer.releases import publishing
 from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
@@ -65,6 +66,7 @@ class World:
     team: Team
     agent: Agent
     pin: Pin
+    procedure: Procedure
     release: Release
     call: Call
     insider: User
@@ -75,6 +77,7 @@ class World:
         known = {
             "slug": self.team.slug if "team" in name else self.agent.slug,
             "pk": entry.pk if name == "audit-entry" else self.pin.pk,
+            "procedure": self.procedure.slug,
             "number": self.release.number,
             "username": self.insider.username,
             "name": f"{MARK}_tool",
@@ -86,7 +89,7 @@ class World:
         return {parameter: known[parameter] for parameter in parameters_of(name)}
 
     def state(self) -> list[object]:
-        kept = (Agent, Pin, Release, Channel, Tuning, Team, AuditEntry)
+        kept = (Agent, Pin, Procedure, Release, Channel, Tuning, Team, AuditEntry)
         return [list(model.objects.order_by("pk").values()) for model in kept]
 
 
@@ -103,10 +106,11 @@ def world(db) -> World:
     assert agent.team == zebra
     pin = pins.pin_tool(agent, actor=insider, tool=make_tool(name="shared_tool"), alias=f"{MARK}_tool")
     tunings.tune(pin, actor=insider, description=f"Ask the {MARK}.")
+    procedure = editing.create_procedure(agent, actor=insider, title=f"{MARK} flow", body=f"Ask the {MARK}.")
     release = publishing.publish(agent, actor=insider, note=f"{MARK} release", channel="live")
     tool = calls.find_tool(release, f"{MARK}_tool")
     call = calls.call(release, tool, actor=insider, key=None, arguments={"city": "Oslo"})
-    return World(zebra, agent, pin, release, call, insider, outsiders)
+    return World(zebra, agent, pin, procedure, release, call, insider, outsiders)
 
 
 def browser_of(user: User) -> Client:

@@ -1,8 +1,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 from django.db.models import QuerySet
-from django.http import HttpResponse, HttpResponseNotModified
+from django.http import Http404, HttpResponse, HttpResponseNotModified
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
@@ -44,6 +45,7 @@ DOCUMENT_HEADERS = [
         description="The release's digest; `.partial` follows where tools were left out.",
     ),
 ]
+MARKDOWN = "text/markdown; charset=utf-8"
 UNCHANGED = OpenApiResponse(description="The caller has it already.")
 
 
@@ -213,11 +215,22 @@ class ToolChangeOutput(serializers.Serializer[Any]):
     members = MemberOutput(many=True)
 
 
+class ProcedureChangeOutput(serializers.Serializer[Any]):
+    """`before` and `after` are the texts that a model reads, empty where there is none."""
+
+    mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
+    slug = serializers.SlugField()
+    title = serializers.CharField()
+    before = serializers.CharField(allow_blank=True)
+    after = serializers.CharField(allow_blank=True)
+
+
 class ReleaseDiffOutput(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     against = serializers.IntegerField()
     agent = MemberOutput(many=True, help_text="What is said otherwise of the agent itself.")
     tools = ToolChangeOutput(many=True)
+    procedures = ProcedureChangeOutput(many=True)
 
 
 class Against(Input):
@@ -250,6 +263,7 @@ class ReleaseDiff(GenericAPIView[Release]):
             "against": other.number,
             "agent": diff.about_agent(old, new),
             "tools": diff.between(old, new),
+            "procedures": diff.between_procedures(old, new),
         }
         return Response(ReleaseDiffOutput(answer).data)
 
@@ -281,12 +295,14 @@ class ReleaseBytesView(GenericAPIView[Release]):
             raise publishing.nothing_there(number)
         return release
 
-    def answer(self, request: Request, tag: str, body: Callable[[], bytes]) -> HttpResponseBase:
+    def answer(
+        self, request: Request, tag: str, body: Callable[[], bytes], media_type: str = "application/json"
+    ) -> HttpResponseBase:
         response: HttpResponse
         if publishing.etag_matches(tag, request.headers.get("If-None-Match", "")):
             response = HttpResponseNotModified()
         else:
-            response = HttpResponse(body(), content_type="application/json")
+            response = HttpResponse(body(), content_type=media_type)
         response["ETag"] = f'"{tag}"'
         response["Cache-Control"] = publishing.CACHE_CONTROL
         return response
@@ -349,3 +365,58 @@ class ReleaseBundle(ReleaseBytesView):
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
         release = self.found(request, slug, number)
         return self.answer(request, release.digest, lambda: release.document.encode())
+
+
+class ReleasedReferenceOutput(serializers.Serializer[Any]):
+    line = serializers.IntegerField(help_text="From 1, in `text`.")
+    kind = serializers.ChoiceField(["tool", "input", "output", "agent", "item"])
+    name = serializers.CharField(allow_blank=True, help_text="Of the tool, or of the transfer.")
+    member = serializers.CharField(allow_blank=True, help_text="The input, the output or the item.")
+
+
+class ReleasedProcedureOutput(serializers.Serializer[Any]):
+    slug = serializers.SlugField()
+    title = serializers.CharField()
+    text = serializers.CharField(help_text="What a model reads: markdown.")
+    references = ReleasedReferenceOutput(many=True)
+
+
+class ReleasedProceduresOutput(serializers.Serializer[Any]):
+    results = ReleasedProcedureOutput(many=True)
+
+
+@extend_schema(tags=["releases"])
+class ReleaseProcedures(ReleaseBytesView):
+    """The operating procedures of a release, in their order."""
+
+    @extend_schema(
+        operation_id="agents_releases_procedures_list",
+        parameters=[NUMBER, *DOCUMENT_HEADERS],
+        responses={200: ReleasedProceduresOutput, 304: UNCHANGED},
+    )
+    def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        release = self.found(request, slug, number)
+
+        def body() -> bytes:
+            procedures = release_document.decode(release.document).procedures
+            return msgspec.json.encode({"results": procedures})
+
+        return self.answer(request, release.digest, body)
+
+
+@extend_schema(tags=["releases"])
+class ReleaseProcedure(ReleaseBytesView):
+    """One operating procedure of a release, as a model reads it."""
+
+    @extend_schema(
+        operation_id="agents_releases_procedures_retrieve",
+        parameters=[NUMBER, *DOCUMENT_HEADERS],
+        responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED},
+    )
+    def get(self, request: Request, slug: str, number: str, procedure: str) -> HttpResponseBase:
+        release = self.found(request, slug, number)
+        procedures = release_document.decode(release.document).procedures
+        found = next((each for each in procedures if each.slug == procedure), None)
+        if found is None:
+            raise Http404
+        return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)

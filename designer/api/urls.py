@@ -53,6 +53,16 @@ urlpatterns = [
     path(f"{AGENT}releases/<str:number>/diff/", releases.ReleaseDiff.as_view(), name="api-release-diff"),
     path(f"{AGENT}releases/<str:number>/tools/", releases.ReleaseTools.as_view(), name="api-release-tools"),
     path(
+        f"{AGENT}releases/<str:number>/procedures/",
+        releases.ReleaseProcedures.as_view(),
+        name="api-release-procedures",
+    ),
+    path(
+        f"{AGENT}releases/<str:number>/procedures/<slug:procedure>/",
+        releases.ReleaseProcedure.as_view(),
+        name="api-release-procedure",
+    ),
+    path(
         f"{AGENT}releases/<str:number>/bundle/", releases.ReleaseBundle.as_view(), name="api-release-bundle"
     ),
     path("keys/", keys.KeyList.as_view(), name="api-key-list"),

@@ -38,11 +38,32 @@ class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True):
     tuning: Mapping[str, Words]
 
 
+class ReleasedReference(msgspec.Struct, frozen=True, kw_only=True):
+    """`line` counts from 1 in `text`. `name` is the tool's, or that of a transfer; `member` is the name of an
+    input, an output or an item."""
+
+    line: int
+    kind: str
+    name: str = ""
+    member: str = ""
+
+
+class ReleasedProcedure(msgspec.Struct, frozen=True, kw_only=True):
+    """`text` is what a model reads: markdown with the names of this release."""
+
+    slug: str
+    title: str
+    text: str
+    references: tuple[ReleasedReference, ...] = ()
+
+
 class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True):
     schema: str
     agent: ReleasedAgent
     number: int
     tools: tuple[ReleasedTool, ...]
+    # Releases from before there were procedures have none.
+    procedures: tuple[ReleasedProcedure, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(ReleaseDocument)

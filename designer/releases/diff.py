@@ -33,6 +33,31 @@ class ToolChange:
     members: list[Member] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class ProcedureChange:
+    """`title` is the newer one. The texts are what a model reads; "" where there is none."""
+
+    mark: Mark
+    slug: str
+    title: str
+    before: str
+    after: str
+
+
+def between_procedures(before: ReleaseDocument, after: ReleaseDocument) -> list[ProcedureChange]:
+    """First what is gone, then what came or is another than it was, in the order of the newer release."""
+    old = {procedure.slug: procedure for procedure in before.procedures}
+    new = {procedure.slug: procedure for procedure in after.procedures}
+    found = [ProcedureChange("removed", s, was.title, was.text, "") for s, was in old.items() if s not in new]
+    for slug, now in new.items():
+        was = old.get(slug)
+        if was is None:
+            found.append(ProcedureChange("added", slug, now.title, "", now.text))
+        elif (was.title, was.text) != (now.title, now.text):
+            found.append(ProcedureChange("changed", slug, now.title, was.text, now.text))
+    return found
+
+
 def between(before: ReleaseDocument, after: ReleaseDocument) -> list[ToolChange]:
     """First what is gone, then what came, then what is another than it was; each by name."""
     old = {tool.id: tool for tool in before.tools}

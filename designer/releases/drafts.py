@@ -19,6 +19,7 @@ from core.compiled_queries import CompiledQuery
 from core.consistent_read import one_moment
 from designer.exports import document as release_document
 from designer.models import Agent, Draft, Release
+from designer.procedures import references, rendering, vocabulary
 from designer.releases import publishing
 from designer.signatures import effective, model_names
 from people.models import Role, User
@@ -26,12 +27,22 @@ from people.permissions import any_user
 
 BATCH_SIZE = 100
 # Other code may write another document from the same rows, so its answers do not count.
-_WRITERS = (base, signature, effective, model_names, publishing, release_document)
+_WRITERS = (
+    base,
+    signature,
+    effective,
+    model_names,
+    references,
+    rendering,
+    vocabulary,
+    publishing,
+    release_document,
+)
 _CODE = hashlib.sha256("".join(map(inspect.getsource, _WRITERS)).encode()).hexdigest()
 
 
 def changed(agents: Sequence[Agent]) -> dict[int, bool]:
-    """By primary key. An agent that was never published has changed as soon as it has a pin."""
+    """By primary key. One that was never published has changed as soon as it has a pin or a procedure."""
     answers = {known.agent: known.answer for known in _known(agents)}
     unknown = [agent for agent in agents if answers.get(agent.pk) is None]
     for start in range(0, len(unknown), BATCH_SIZE):
@@ -70,11 +81,14 @@ class _Known(NamedTuple):
 # A version never changes, so its number stands for it. Of the rest, every column that
 # `releases.draft` writes into the document stands here.
 _MADE_OF = """
-SELECT now.agent, now.made_of, CASE WHEN now.release IS NULL THEN now.pins IS NOT NULL
+SELECT now.agent, now.made_of, CASE
+    WHEN now.release IS NULL THEN now.pins IS NOT NULL OR procedures IS NOT NULL
     WHEN kept.made_of = now.made_of THEN kept.is_changed END
 FROM (
     SELECT a.id AS agent, release, pins,
-        md5(ROW(%(code)s::text, a.slug, a.name, a.description, release, pins)::text) AS made_of
+        procedures, md5(ROW(
+            %(code)s::text, a.slug, a.name, a.description, release, pins, procedures, named
+        )::text) AS made_of
     FROM designer_agent a CROSS JOIN LATERAL (
         SELECT max(number) AS release FROM designer_release WHERE agent_id = a.id
     ) newest CROSS JOIN LATERAL (
@@ -88,7 +102,18 @@ FROM (
         LEFT JOIN designer_tuning everywhere ON everywhere.tool_id = t.id
         LEFT JOIN designer_tuning here ON here.pin_id = p.id
         WHERE p.agent_id = a.id AND p.removed_at IS NULL
-    ) pinned WHERE a.id = ANY(%(agents)s)
+    ) pinned CROSS JOIN LATERAL (
+        SELECT array_agg(ROW(slug, title, text)::text ORDER BY position, id) AS procedures
+        FROM designer_procedure WHERE agent_id = a.id AND removed_at IS NULL
+    ) written CROSS JOIN LATERAL (
+        SELECT CASE WHEN procedures IS NOT NULL THEN ARRAY(
+            SELECT ROW(id, name)::text FROM designer_pin
+            WHERE agent_id = a.id AND removed_at IS NOT NULL ORDER BY id
+        ) || ARRAY(
+            SELECT ROW(id, slug)::text FROM designer_agent
+            WHERE parent_id = a.id AND removed_at IS NULL ORDER BY id
+        ) END AS named
+    ) others WHERE a.id = ANY(%(agents)s)
 ) now LEFT JOIN designer_draft kept ON kept.agent_id = now.agent
 """
 

@@ -1,6 +1,6 @@
 """Publishing: an agent as it is now becomes a release with a number and a digest, in every format at once.
 
-A release holds the agent's own pins; a sub-agent is published by itself. Everything an export
+A release holds the agent's own pins and procedures; a sub-agent is published by itself. Everything an export
 needs is inside the document, so it can be written when the vendor is long gone.
 """
 
@@ -23,6 +23,7 @@ from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Release
+from designer.procedures import rendering
 from designer.releases import channels, proofs
 from designer.texts import checked
 from people import audit
@@ -71,12 +72,13 @@ def publish(
     note = checked(note, field="note", limit=MAX_NOTE_LENGTH)
     agent = locked(agent)
     pins = list(pinned_signatures.pinned([agent]))
-    if not pins:
+    rows = rendering.rows_of([agent])[agent.pk]
+    if not pins and not rows.procedures:
         message = f"“{agent}” has no tools. Pin one, then publish."
         raise DomainError("nothing_to_publish", message, status=409)
     _check_fit(pins)
     last = agent.releases.order_by("-number").first()
-    document = _draft(agent, pins, number=last.number + 1 if last else 1)
+    document = _draft(agent, pins, rows, number=last.number + 1 if last else 1)
     if last and is_same(document, release_document.decode(last.document)):
         message = f"Nothing has changed since release {last.number}."
         raise DomainError("nothing_changed", message, status=409)
@@ -114,15 +116,17 @@ def publish(
 def draft(agent: Agent) -> ReleaseDocument:
     """What `publish` would write now."""
     last = agent.releases.order_by("-number").first()
-    return _draft(agent, pinned_signatures.pinned([agent]), number=last.number + 1 if last else 1)
+    rows = rendering.rows_of([agent])[agent.pk]
+    return _draft(agent, pinned_signatures.pinned([agent]), rows, number=last.number + 1 if last else 1)
 
 
 def drafts(agents: Sequence[Agent]) -> dict[int, ReleaseDocument]:
-    """The same for several agents in one query, by their primary keys. All are numbered 0."""
+    """The same for several agents in a few queries, by their primary keys. All are numbered 0."""
+    rows = rendering.rows_of(agents)
     pins: defaultdict[int, list[Pin]] = defaultdict(list)
     for pin in pinned_signatures.pinned(agents):
         pins[pin.agent_id].append(pin)
-    return {agent.pk: _draft(agent, pins[agent.pk], number=0) for agent in agents}
+    return {agent.pk: _draft(agent, pins[agent.pk], rows[agent.pk], number=0) for agent in agents}
 
 
 def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
@@ -271,13 +275,15 @@ def _check_fit(pins: list[Pin]) -> None:
         raise DomainError(code, message, status=409)
 
 
-def _draft(agent: Agent, pins: Iterable[Pin], *, number: int) -> ReleaseDocument:
-    tools = sorted((_released_tool(pin) for pin in pins), key=lambda tool: tool.signature.name)
+def _draft(agent: Agent, pins: Iterable[Pin], rows: rendering.Rows, *, number: int) -> ReleaseDocument:
+    released = [(pin, _released_tool(pin)) for pin in pins]
+    tools = sorted((tool for _, tool in released), key=lambda tool: tool.signature.name)
     return ReleaseDocument(
         schema=release_document.SCHEMA,
         agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
         number=number,
         tools=tuple(tools),
+        procedures=rendering.rendered(rows, ((pin, tool.signature) for pin, tool in released)),
     )
 
 
@@ -301,7 +307,9 @@ def _released_tool(pin: Pin) -> ReleasedTool:
 
 def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
     # The number is not compared: it differs between any two.
-    return canonical([one.agent, one.tools]) == canonical([other.agent, other.tools])
+    return canonical([one.agent, one.tools, one.procedures]) == canonical(
+        [other.agent, other.tools, other.procedures]
+    )
 
 
 def _written(release: Release, format_: Format, judged: Carried, key: bytes) -> Export:

@@ -174,3 +174,44 @@ def test_list_asks_as_many_queries_for_ten_procedures_as_for_one(api, look_up, d
         api.post(URL, {"title": f"Flow {number}", "body": "With {account_id}: look_up()"})
     with django_assert_max_num_queries(16):
         assert len(api.get(URL).json()["results"]) == 10
+
+
+def test_release_holds_the_procedures_as_a_model_reads_them(api, look_up):
+    api.post(
+        URL, {"title": "Refill", "body": "With {account_id}: look_up(account_id), then look_up().refills."}
+    )
+    api.post("/api/v1/agents/desk/releases/", {"channel": "live"})
+    api.put(f"{URL}refill/", {"title": "Refill", "body": "Later words."})
+    pins.remove_pin(look_up, actor=make_user(Role.ADMIN))
+
+    text = "With account_id: look_up(account_id), then look_up().refills."
+    (listed,) = api.get("/api/v1/agents/desk/releases/live/procedures/").json()["results"]
+    assert listed["text"] == text
+    assert [(each["kind"], each["name"], each["member"]) for each in listed["references"]] == [
+        ("item", "", "account_id"),
+        ("input", "look_up", "account_id"),
+        ("output", "look_up", "refills"),
+    ]
+    one = api.get("/api/v1/agents/desk/releases/1/procedures/refill/")
+    assert one.headers["Content-Type"] == "text/markdown; charset=utf-8"
+    assert one.content.decode() == text
+    tag = {"If-None-Match": one.headers["ETag"]}
+    assert api.get("/api/v1/agents/desk/releases/1/procedures/refill/", headers=tag).status_code == 304
+    assert api.get("/api/v1/agents/desk/releases/1/procedures/gone/").status_code == 404
+    bundle = api.get("/api/v1/agents/desk/releases/1/bundle/").json()
+    assert bundle["procedures"][0]["slug"] == "refill"
+
+
+def test_difference_of_two_releases_names_their_procedures(api, look_up):
+    api.post(URL, {"title": "Refill", "body": "First."})
+    api.post("/api/v1/agents/desk/releases/", {})
+    api.put(f"{URL}refill/", {"title": "Refill", "body": "Second."})
+    api.post(URL, {"title": "Transfer", "body": "New."})
+    api.post("/api/v1/agents/desk/releases/", {})
+
+    changes = api.get("/api/v1/agents/desk/releases/2/diff/").json()["procedures"]
+
+    assert [(each["mark"], each["slug"], each["before"], each["after"]) for each in changes] == [
+        ("changed", "refill", "First.", "Second."),
+        ("added", "transfer", "", "New."),
+    ]

@@ -8,7 +8,8 @@ from catalog.calls import queue
 from catalog.models import Endpoint, Tool, Vendor
 from designer import agents, pins, tunings
 from designer.exports import document as release_document
-from designer.models import Draft
+from designer.models import Draft, Procedure
+from designer.procedures import editing
 from designer.releases import drafts, publishing
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user, make_vendor, make_version
@@ -20,9 +21,10 @@ SAYS = "Changed since release"
 
 @pytest.fixture
 def desk(alice):
-    """A published agent with one tool."""
+    """A published agent with one tool and one procedure."""
     agent = make_agent(slug="desk", name="Desk")
     pins.pin_tool(agent, actor=alice, tool=make_tool(name="forecast"))
+    editing.create_procedure(agent, actor=alice, title="Weather", body="Say what the day brings.")
     publishing.publish(agent, actor=alice)
     return agent
 
@@ -102,6 +104,10 @@ def test_an_agent_without_a_release_has_changed_once_it_has_a_tool(api, alice):
     assert is_changed(api, agent)
 
 
+def save(agent, **changes) -> None:
+    editing.save_procedure(agent.procedures.get(), actor=make_user(Role.DESIGNER), **changes)
+
+
 # What each member of a release comes from, and how that is changed. A member that is added to the document
 # belongs into the digest of drafts.py, and here.
 CHANGES = {
@@ -124,6 +130,10 @@ CHANGES = {
     ),
     "tool.signature": lambda agent, pin: pins.set_alias(pin, actor=make_user(Role.DESIGNER), alias="renamed"),
     "tool.tuning": lambda agent, pin: tunings.tune(pin, actor=make_user(Role.DESIGNER), description="Ours"),
+    "procedure.slug": lambda agent, pin: Procedure.objects.update(slug="other"),
+    "procedure.title": lambda agent, pin: save(agent, title="Other"),
+    "procedure.text": lambda agent, pin: save(agent, body="Other words."),
+    "procedure.references": lambda agent, pin: save(agent, body="Call forecast()."),
 }
 
 
@@ -131,8 +141,11 @@ def test_every_member_of_a_release_is_listed():
     members = {f"agent.{name}" for name in release_document.ReleasedAgent.__struct_fields__}
     members |= {f"tool.{name}" for name in release_document.ReleasedTool.__struct_fields__}
 
+    members |= {f"procedure.{name}" for name in release_document.ReleasedProcedure.__struct_fields__}
+
     assert members == CHANGES.keys()
-    assert set(release_document.ReleaseDocument.__struct_fields__) == {"schema", "agent", "number", "tools"}
+    known = {"schema", "agent", "number", "tools", "procedures"}
+    assert set(release_document.ReleaseDocument.__struct_fields__) == known
 
 
 @pytest.mark.parametrize("member", CHANGES)

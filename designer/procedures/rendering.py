@@ -1,0 +1,68 @@
+"""The procedures of agents as a release holds them: rendered, with references by the names of then."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from designer.exports.document import ReleasedProcedure, ReleasedReference
+from designer.models import Agent, Pin, Procedure
+from designer.procedures import references, vocabulary
+from designer.procedures.references import KnownTool, Place, Vocabulary
+from designer.signatures.effective import Effective
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the procedures of one agent are made of beside its pins. `removed` are pins that they name."""
+
+    procedures: Sequence[Procedure]
+    removed: Sequence[Pin]
+    children: Sequence[Agent]
+
+
+def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
+    """By the agents' primary keys, in three queries."""
+    procedures: defaultdict[int, list[Procedure]] = defaultdict(list)
+    for procedure in Procedure.objects.live().filter(agent__in=agents):
+        procedures[procedure.agent_id].append(procedure)
+    removed: defaultdict[int, list[Pin]] = defaultdict(list)
+    children: defaultdict[int | None, list[Agent]] = defaultdict(list)
+    if procedures:
+        gone = Pin.objects.filter(agent__in=procedures).exclude(removed_at=None)
+        for pin in gone.filter(references__procedure__removed_at=None, references__isnull=False).distinct():
+            removed[pin.agent_id].append(pin)
+        for child in Agent.objects.live().filter(parent__in=procedures).order_by("pk"):
+            children[child.parent_id].append(child)
+    return {agent.pk: Rows(procedures[agent.pk], removed[agent.pk], children[agent.pk]) for agent in agents}
+
+
+def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:
+    if not rows.procedures:
+        return ()
+    pinned = [vocabulary.known_tool(pin, shown) for pin, shown in tools]
+    removed = [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in rows.removed]
+    agents = tuple(vocabulary.known_agent(child) for child in rows.children)
+    known = Vocabulary(tools=(*pinned, *removed), agents=agents)
+    return tuple(_released(procedure, known) for procedure in rows.procedures)
+
+
+def _released(procedure: Procedure, known: Vocabulary) -> ReleasedProcedure:
+    pieces = references.parse(procedure.text, known)
+    return ReleasedProcedure(
+        slug=procedure.slug,
+        title=procedure.title,
+        text=references.rendered(pieces),
+        references=tuple(_named(place, known) for place in references.flat(pieces)),
+    )
+
+
+def _named(place: Place, known: Vocabulary) -> ReleasedReference:
+    name, member = "", place.member
+    if place.kind == "agent" and place.target is not None:
+        name = known.by_agent[place.target].name
+    elif place.target is not None:
+        tool = known.by_pin[place.target]
+        name = tool.name
+        sides = tool.inputs if place.kind == "input" else tool.outputs
+        member = next((each.name for each in sides if each.id == member), member)
+    return ReleasedReference(line=place.line, kind=place.kind, name=name, member=member)
