@@ -72,7 +72,7 @@ def is_safe(signature: Signature) -> bool:
 
 
 def _claim(call_id: int) -> Call | None:
-    """The call, if no worker had it before. There is no second claim, so nothing is ever sent twice."""
+    # There is no second claim of a call that a worker has had, so nothing is ever sent twice.
     calls = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED, gives_up_at__gt=Now())
     call = calls.select_related(
         "version__tool__endpoint__vendor", "version__tool__endpoint__credential", "continues"
@@ -111,7 +111,7 @@ class _Conversation:
 
 
 def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> Outcome:
-    """Send it once; a safe tool again after a pause, while its vendor is unavailable and the time allows."""
+    # Sent once; a safe tool again after a pause, while its vendor is unavailable and the time allows.
     ends = time.monotonic() + call.deadline_seconds
     tool, endpoint = call.version.tool, call.version.tool.endpoint
     refuse_removed(endpoint)

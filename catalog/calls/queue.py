@@ -170,7 +170,7 @@ def waits_for_review(version: ToolVersion) -> bool:
 
 
 def _review_states(version: ToolVersion) -> Collection[FindingState]:
-    """Of the versions that would run: a vendor without versions runs what it lists, whichever was chosen."""
+    # Of the versions that would run: a vendor without versions runs what it lists, whichever was chosen.
     listed = version.tool.stopped if not version.label else None
     return holds.review_states([version, *([listed] if listed else [])]).values()
 

@@ -104,7 +104,19 @@ def attempt(
         message=_line(str(error.get("message", ""))),
         waited_ms=round(waited * 1000),
         duration_ms=round(took * 1000),
-        exchanges=[_sent(exchange, unshown) for exchange in exchanges[:MAX_EXCHANGES]],
+        exchanges=[
+            Sent(
+                method=each.method,
+                url=_line(each.url),
+                headers=_head(each.headers),
+                body=_body(each.body),
+                status=each.status,
+                reply_headers=_head({n: v for n, v in each.reply_headers.items() if n not in BETWEEN_TWO}),
+                reply=_body(_struck_out(each.reply, unshown)),
+                duration_ms=each.duration_ms,
+            )
+            for each in exchanges[:MAX_EXCHANGES]
+        ],
     )
 
 
@@ -141,19 +153,6 @@ def faults_in_answer(ask: Asked, answer: object) -> dict[str, str]:
     return {ask.id if is_whole or not name else f"{ask.id}.{name}": why for name, why in fields.items()}
 
 
-def _sent(exchange: Exchange, unshown: Collection[str]) -> Sent:
-    return Sent(
-        method=exchange.method,
-        url=_line(exchange.url),
-        headers=_head(exchange.headers),
-        body=_body(exchange.body),
-        status=exchange.status,
-        reply_headers=_head({n: v for n, v in exchange.reply_headers.items() if n not in BETWEEN_TWO}),
-        reply=_body(_struck_out(exchange.reply, unshown)),
-        duration_ms=exchange.duration_ms,
-    )
-
-
 def _struck_out(reply: str, names: Collection[str]) -> str:
     """The reply as it came, which may be cut or no JSON at all, without the texts of some members."""
     for name in names:
@@ -177,7 +176,7 @@ def _line(text: str, longest: int = MAX_LINE_LENGTH) -> str:
 
 
 def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Texts are cut, and what is neither text nor a small value is left out."""
+    # Texts are cut, and what is neither text nor a small value is left out.
     if error is None:
         return None
     told: dict[str, Any] = {
@@ -191,27 +190,20 @@ def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _asks(asks: Sequence[Ask]) -> list[Asked]:
-    return [
-        Asked(_line(ask.id), _sound(ask.message)[:MAX_QUESTION_LENGTH], _schema(ask), _address(ask.url))
-        for ask in asks[:MAX_ASKS]
-    ]
-
-
-def _schema(ask: Ask) -> dict[str, Any] | None:
-    if ask.schema is None:
-        return None
-    schema = _sound(dict(ask.schema))
-    return schema if len(canonical(schema)) <= MAX_STATE_BYTES else {}
-
-
-def _address(url: str) -> str:
-    """Only what a person may open in a browser; it is shown as text and never followed from here."""
-    is_link = url.lower().startswith(("https://", "http://")) and len(url) <= MAX_URL_LENGTH
-    return url if is_link and url.isprintable() else ""
+    found = []
+    for ask in asks[:MAX_ASKS]:
+        schema = None if ask.schema is None else _sound(dict(ask.schema))
+        if schema is not None and len(canonical(schema)) > MAX_STATE_BYTES:
+            schema = {}
+        # Only what a person may open in a browser; it is shown as text and never followed from here.
+        is_link = ask.url.lower().startswith(("https://", "http://")) and len(ask.url) <= MAX_URL_LENGTH
+        url = ask.url if is_link and ask.url.isprintable() else ""
+        found.append(Asked(_line(ask.id), _sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url))
+    return found
 
 
 def _state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A state is handed back as it came or not at all: half of one would mean something else."""
+    # A state is handed back as it came or not at all: half of one would mean something else.
     if state is None or _sound(dict(state)) != state:
         return None
     return dict(state) if len(canonical(state)) <= MAX_STATE_BYTES else None

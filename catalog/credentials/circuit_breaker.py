@@ -55,23 +55,20 @@ def admit(asked: Endpoint | Tool, seconds: float) -> None:
         if mine.update(open_until=Now() + timedelta(seconds=seconds)):
             return
         open_until = now + timedelta(seconds=seconds)
-    raise _is_open(asked, circuit.failures, open_until, now)
+    failures, moment = circuit.failures, open_until.astimezone(UTC)
+    why = f"did not answer {failures} times in a row" if failures >= OPENS_AFTER else "asked us to wait"
+    is_soon = moment - now < timedelta(hours=12)
+    said = f"{moment:%H:%M:%S} UTC" if is_soon else f"{moment:%d %b, %H:%M} UTC"
+    raise UnavailableError(
+        "CIRCUIT_OPEN",
+        f"“{asked}” {why}, so nothing was sent: it is unavailable until {said}.",
+        retry_after=max(0.0, (open_until - now).total_seconds()),
+    )
 
 
 def _circuit_of(asked: Endpoint | Tool) -> QuerySet[Any]:
     model = Circuit if isinstance(asked, Endpoint) else ToolCircuit
     return model.objects.filter(pk=asked.pk)
-
-
-def _is_open(asked: Endpoint | Tool, failures: int, until: datetime, now: datetime) -> UnavailableError:
-    why = f"did not answer {failures} times in a row" if failures >= OPENS_AFTER else "asked us to wait"
-    moment = until.astimezone(UTC)
-    said = f"{moment:%H:%M:%S} UTC" if moment - now < timedelta(hours=12) else f"{moment:%d %b, %H:%M} UTC"
-    return UnavailableError(
-        "CIRCUIT_OPEN",
-        f"“{asked}” {why}, so nothing was sent: it is unavailable until {said}.",
-        retry_after=max(0.0, (until - now).total_seconds()),
-    )
 
 
 def unavailable_until(asked: Endpoint | Tool) -> datetime | None:
@@ -93,10 +90,8 @@ def record_run(endpoint: Endpoint, error: ProtocolError | None) -> None:
 
 
 def record_call(tool: Tool, outcome: Outcome) -> None:
-    """How a call ended. What it met is about the tool alone, whatever the vendor meant by it.
-
-    An answer says that the vendor is there, which is true of its endpoint too.
-    """
+    # What a call met is about the tool alone, whatever the vendor meant by it. An answer says that the vendor
+    # is there, which is true of its endpoint too.
     if outcome.outcome != "unavailable":
         record_answer(tool)
         record_answer(tool.endpoint)
@@ -112,7 +107,7 @@ def record_answer(asked: Endpoint | Tool) -> None:
 
 
 def reset(endpoint: Endpoint) -> None:
-    """Of an endpoint and its tools: a user had it read at once, or changed how it is reached."""
+    # A user had the endpoint read at once, or changed how it is reached.
     record_answer(endpoint)
     ToolCircuit.objects.filter(tool__endpoint=endpoint).delete()
 

@@ -247,17 +247,11 @@ def _check_token(credential: Credential) -> None:
 
 
 def _encrypt(credential: Credential, secret: str) -> None:
-    if _takes_no_secret(credential, secret):
+    if clients.uses_oauth(credential) and not clients.has_secret(credential.grant):
+        # A public client of OAuth has none; one that is entered all the same is refused rather than kept.
+        if secret:
+            raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
         return
     if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
         raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
     sessions.encrypt(credential, Secret(secret))
-
-
-def _takes_no_secret(credential: Credential, secret: str) -> bool:
-    # A public client of OAuth has none; one that is entered all the same is refused rather than kept.
-    if not clients.uses_oauth(credential) or clients.has_secret(credential.grant):
-        return False
-    if secret:
-        raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
-    return True

@@ -164,7 +164,7 @@ class _Use:
         return False
 
     def note(self) -> None:
-        """Nothing about another secret that was entered meanwhile."""
+        # Nothing about another secret that was entered meanwhile.
         credential, now = self._credential, timezone.now()
         if credential._state.adding or not self._is_used:
             return

@@ -170,7 +170,7 @@ def _secret(document: Mapping[str, Any], way: str, host: str) -> Secret | None:
 
 
 def _ends(document: Mapping[str, Any], host: str) -> datetime | None:
-    """Seconds since 1970, or 0 for never. Required beside a secret, and often forgotten."""
+    # Seconds since 1970, or 0 for never. Required beside a secret, and often forgotten.
     value = document.get("client_secret_expires_at", 0)
     if not is_number(value) or not 0 <= value <= 253_402_300_799:
         raise _odd("EXPIRY", host, "does not say in a usable way how long the client secret lives")

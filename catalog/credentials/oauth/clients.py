@@ -163,7 +163,7 @@ def try_again(credential: Credential) -> None:
 
 
 def destroy(credential: Credential) -> None:
-    """With the credential go its tokens, and sign-ins under way."""
+    # With the credential go its tokens, and sign-ins under way.
     SignIn.objects.filter(credential=credential).delete()
     Grant.objects.filter(credential=credential).delete()
 
@@ -212,7 +212,7 @@ def _faulty_addresses(grant: Grant) -> dict[str, str]:
 
 
 def why_no_address(address: str) -> str:
-    """A query may be part of it (RFC 6749 section 3), a fragment may not."""
+    # A query may be part of it (RFC 6749 section 3), a fragment may not.
     if not address:
         return "Give this address; the vendor's documentation names it."
     bare, _, query = address.partition("?")

@@ -59,12 +59,12 @@ def sign_in_address(grant: Grant, *, redirect_uri: str, state: str, verifier: st
 
 
 def client_fields(grant: Grant) -> dict[str, str]:
-    """RFC 6749 section 4.4.2."""
+    # RFC 6749 section 4.4.2.
     return {"grant_type": "client_credentials", **_wishes(grant)}
 
 
 def code_fields(grant: Grant, *, code: str, redirect_uri: str, verifier: str) -> dict[str, str]:
-    """RFC 6749 section 4.1.3. What was wished for went with the sign-in; `resource` is said again."""
+    # RFC 6749 section 4.1.3. What was wished for went with the sign-in; `resource` is said again.
     fields = {
         "grant_type": "authorization_code",
         "code": code,
@@ -75,7 +75,7 @@ def code_fields(grant: Grant, *, code: str, redirect_uri: str, verifier: str) ->
 
 
 def refresh_fields(grant: Grant, refresh_token: Secret) -> dict[str, str]:
-    """RFC 6749 section 6. Without a scope, the new token has that of the old one."""
+    # RFC 6749 section 6. Without a scope, the new token has that of the old one.
     return {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()} | _resource(grant)
 
 

@@ -40,7 +40,7 @@ class Revocation:
     message: str = ""
 
     def after_commit(self, actor: User) -> "Revocation":
-        """Whatever goes wrong there is written down, and nothing waits for it."""
+        # Whatever goes wrong there is written down, and nothing waits for it.
         if self.forms or self.why_not:
             transaction.on_commit(partial(self._say, actor), robust=True)
         return self

@@ -73,7 +73,7 @@ def server_addresses(issuer: str) -> list[str]:
 
 
 def why_not_resource(document: object, url: str) -> str:
-    """A document about something else must not be used: RFC 9728 section 3.3."""
+    # A document about something else must not be used: RFC 9728 section 3.3.
     if not isinstance(document, dict):
         return "It is no object."
     said = _text(document, "resource")
@@ -99,7 +99,7 @@ def name_of(document: Mapping[str, Any]) -> str:
 
 
 def why_not_server(document: object, issuer: str) -> str:
-    """The issuer in the document is compared byte for byte: RFC 8414 section 3.3."""
+    # The issuer in the document is compared byte for byte: RFC 8414 section 3.3.
     if not isinstance(document, dict):
         return "It is no object."
     said = document.get("issuer")

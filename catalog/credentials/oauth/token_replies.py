@@ -87,9 +87,11 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
     if document.get("error") is not None:
         raise _error_of(document, host, sent)
     _check_type(document, host)
+    renewing = document.get("refresh_token")
     return Tokens(
         access=Secret(_token(document, "access_token", host)),
-        refresh=_refresh_token(document, host),
+        # Some servers write "" where they mean none.
+        refresh=None if renewing in (None, "") else Secret(_token(document, "refresh_token", host)),
         seconds=_life(document, host),
         scope=_scope(document, host),
     )
@@ -136,13 +138,6 @@ def _token(document: Mapping[str, Any], member: str, host: str) -> str:
     return value
 
 
-def _refresh_token(document: Mapping[str, Any], host: str) -> Secret | None:
-    """Some servers write "" where they mean none."""
-    if document.get("refresh_token") in (None, ""):
-        return None
-    return Secret(_token(document, "refresh_token", host))
-
-
 def _check_type(document: Mapping[str, Any], host: str) -> None:
     # RFC 6749 section 7.1: a client must not use a token whose type it does not understand.
     kind = document.get("token_type")
@@ -154,7 +149,7 @@ def _check_type(document: Mapping[str, Any], host: str) -> None:
 
 
 def _life(document: Mapping[str, Any], host: str) -> int | None:
-    """Seconds, as a whole number or the digits of one: RFC 6749 section 5.1."""
+    # Seconds, as a whole number or the digits of one: RFC 6749 section 5.1.
     value = document.get("expires_in")
     if value is None:
         return None
@@ -166,7 +161,7 @@ def _life(document: Mapping[str, Any], host: str) -> int | None:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """A finite one; of whole numbers every one is, and not every one is a float."""
+    # A finite one; of whole numbers every one is, and not every one is a float.
     return type(value) is int or (type(value) is float and math.isfinite(value))
 
 

@@ -71,7 +71,7 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
 
 
 def _tried(grant: Grant, token: Token | None) -> Token | None:
-    """One renewal, if the row allows it. While a `token` is good, only the end of a sign-in is a failure."""
+    # One renewal, if the row allows it. While a `token` is good, only the end of a sign-in is a failure.
     if not renewal.may_try(grant):
         return None
     try:
@@ -119,13 +119,10 @@ def _raise_if_over(grant: Grant, refused: int | None) -> None:
         raise NeedsSignInError(grant.error_message)
     if grant.generation == refused and grant.error_code == NOT_TAKEN_CODE:
         raise RefusedError(NOT_TAKEN_CODE, NOT_TAKEN)
-    if grant.credential.kind == CredentialKind.OAUTH_CODE and not grant.refresh_token:
-        raise _without_refresh_token(grant, refused)
-
-
-def _without_refresh_token(grant: Grant, refused: int | None) -> NeedsSignInError:
+    if grant.credential.kind != CredentialKind.OAUTH_CODE or grant.refresh_token:
+        return
     if not grant.access_token:
-        return NeedsSignInError(f"“{grant.credential}” needs a sign-in before it can be used.")
+        raise NeedsSignInError(f"“{grant.credential}” needs a sign-in before it can be used.")
     what, since = "is over", grant.expires_at or grant.now
     if grant.generation == refused:
         what, since = "is not taken by the vendor any more", grant.now
@@ -133,7 +130,7 @@ def _without_refresh_token(grant: Grant, refused: int | None) -> NeedsSignInErro
     message = sign_in_again(since, why)
     known = Grant.objects.filter(pk=grant.pk, generation=grant.generation)
     renewal.end_sign_in(grant, known, "TOKEN_OVER", message)
-    return NeedsSignInError(message)
+    raise NeedsSignInError(message)
 
 
 def _passing_token(credential: Credential) -> Token:
@@ -149,7 +146,7 @@ def _passing_token(credential: Credential) -> Token:
 
 
 def note_refusal(credential: Credential, generation: int) -> None:
-    """The vendor does not take a token that was just made. Another one would fare no better."""
+    # The vendor does not take a token that was just made. Another one would fare no better.
     known = Grant.objects.filter(credential=credential, generation=generation, refused_at=None)
     with transaction.atomic(durable=True):
         if known.update(
