@@ -152,10 +152,6 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     return {**{name: getattr(attempt, name) for name in facts}, "exchanges": exchanges}
 
 
-def _brief(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: _start_of(value) for name, value in arguments.items()}
-
-
 def _start_of(value: Any) -> Any:
     if not isinstance(value, str | list | dict):
         return value
@@ -281,7 +277,10 @@ class CallList(ListAPIView[Call]):
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         calls = self.paginate_queryset(self.get_queryset())
         return self.get_paginated_response(
-            [{**call_row(call), "arguments": _brief(call.arguments)} for call in calls or ()]
+            [
+                {**call_row(call), "arguments": {n: _start_of(value) for n, value in call.arguments.items()}}
+                for call in calls or ()
+            ]
         )
 
 

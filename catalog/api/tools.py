@@ -114,7 +114,7 @@ def _query(request: Request) -> Query:
 
 
 def _refuse_empty(given: QueryDict) -> None:
-    """A filter that a program left empty by mistake would answer with everything; only `q` may be empty."""
+    # A filter that a program left empty by mistake would answer with everything; only `q` may be empty.
     named = {parameter.name for parameter in PARAMETERS} - {"q"}
     empty = [name for name, values in given.lists() if name in named and "" in values]
     if empty:

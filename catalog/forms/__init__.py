@@ -91,7 +91,12 @@ class EndpointForm(ReachForm):
         for setting in self.protocol.settings:
             self.fields[f"setting-{setting.name}"] = setting_field(setting)
             if setting.kind == "document" and setting.name in self.stored:
-                self._offer_to_keep(setting.name)
+                name = setting.name
+                kept = f"One of {filesizeformat(self.stored[name]['bytes'])} is stored."
+                self.fields[f"setting-{name}"].help_text = f"{kept} Enter another to replace it."
+                self.fields[f"forget-{name}"] = forms.BooleanField(
+                    required=False, label="Forget the stored one"
+                )
         self.add_policy(endpoint.policy)
 
     def plain_fields(self) -> list[BoundField]:
@@ -100,7 +105,8 @@ class EndpointForm(ReachForm):
     def changes(self) -> dict[str, Any]:
         plain = ("name", "url", "credential", "interval_minutes")
         stated = {name: self.cleaned_data[name] for name in (*plain, "again")}
-        return stated | self.reach() | {"settings": self._settings(), "policy": self.policy()}
+        settings = {setting.name: self._setting(setting.name) for setting in self.protocol.settings}
+        return stated | self.reach() | {"settings": settings, "policy": self.policy()}
 
     def field_for(self, path: str) -> str:
         if path == "credential_id":
@@ -112,14 +118,6 @@ class EndpointForm(ReachForm):
     def late_rows(self) -> list[tuple[str, Difference]]:
         rows = super().late_rows()
         return [(label.capitalize(), each) for label, each in rows if each.path != "credential_id"]
-
-    def _offer_to_keep(self, name: str) -> None:
-        size = filesizeformat(self.stored[name]["bytes"])
-        self.fields[f"setting-{name}"].help_text = f"One of {size} is stored. Enter another to replace it."
-        self.fields[f"forget-{name}"] = forms.BooleanField(required=False, label="Forget the stored one")
-
-    def _settings(self) -> dict[str, Any]:
-        return {setting.name: self._setting(setting.name) for setting in self.protocol.settings}
 
     def _setting(self, name: str) -> Any:
         given = self.cleaned_data[f"setting-{name}"]

@@ -284,7 +284,14 @@ def _check_endpoint(
     endpoint.take_settings(setting_values.checked(asked, endpoint.settings, kept))
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = origin_of(endpoint.credential_url, stated_in)
-    _check_binding(endpoint, origin, keeps_credential=keeps_credential)
+    if endpoint.credential is None:
+        return
+    credential = locked(endpoint.credential, Credential.objects.filter(removed_at=None))
+    if credential.origin == origin:
+        return
+    if keeps_credential:
+        raise invalid(credential=f"“{credential}” was entered for {credential.origin} and stays there.")
+    endpoint.credential = None
 
 
 def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
@@ -322,17 +329,6 @@ def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict
     return {
         name: stated[name] for name, action in policies.DEFAULT.items() if stated.get(name, action) != action
     }
-
-
-def _check_binding(endpoint: Endpoint, origin: str, *, keeps_credential: bool) -> None:
-    if endpoint.credential is None:
-        return
-    credential = locked(endpoint.credential, Credential.objects.filter(removed_at=None))
-    if credential.origin == origin:
-        return
-    if keeps_credential:
-        raise invalid(credential=f"“{credential}” was entered for {credential.origin} and stays there.")
-    endpoint.credential = None
 
 
 def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class ReportCard:
 
     @property
     def availability(self) -> float | None:
-        """In percent. Rounded down, because 100 is to mean that every run succeeded."""
+        # In percent. Rounded down, because 100 is to mean that every run succeeded.
         return self.succeeded * 1000 // self.runs / 10 if self.runs else None
 
 

@@ -208,7 +208,7 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
 @requires(Role.ADMIN)
 @require_GET
 def callback(request: HttpRequest) -> HttpResponse:
-    """Answers with a redirect, so that the code stays in no address bar."""
+    # Answers with a redirect, so that the code stays in no address bar.
     try:
         row = sign_in.complete(
             dict(request.GET.lists()),
@@ -218,7 +218,11 @@ def callback(request: HttpRequest) -> HttpResponse:
         )
     except sign_in.SignInError as error:
         messages.error(request, error.message)
-        return redirect(_where_it_began(error.credential))
+        # The endpoint that waits for this, or the credential: both have the button to begin again.
+        waiting = onboarding.waiting(error.credential)
+        if len(waiting) == 1:
+            return redirect("endpoint", waiting[0].pk)
+        return redirect("credential", error.credential.pk)
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential-list")
@@ -236,18 +240,10 @@ def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
     return redirect("run", runs[0].pk) if len(runs) == 1 else redirect("credential", row.pk)
 
 
-def _where_it_began(row: Credential) -> str:
-    # The endpoint that waits for this, or the credential: both have the button to begin again.
-    waiting = onboarding.waiting(row)
-    if len(waiting) == 1:
-        return reverse("endpoint", args=[waiting[0].pk])
-    return reverse("credential", args=[row.pk])
-
-
 @public
 @require_GET
 def client_document(request: HttpRequest) -> HttpResponse:
-    """Who we are, for servers where a client id is the address of such a document. No secret is in it."""
+    # Who we are, for servers where a client id is the address of such a document. No secret is in it.
     address = public_url(reverse("client-document"), request)
     described = client_metadata.described(redirect_uri(request), authentication=ClientAuthentication.NONE)
     return JsonResponse({"client_id": address, "client_uri": public_url("/", request), **described})

@@ -146,13 +146,13 @@ def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Reg
 
 
 def chosen_credential(form: ConnectForm) -> Credential | None:
-    """One that is there already."""
+    """The credential that was chosen from the existing ones."""
     pk = form.cleaned_data["credential"]
     return Credential.objects.select_related("grant").get(pk=pk) if pk not in ("", NEW) else None
 
 
 def stated_credential(form: ConnectForm, client: ClientForm) -> dict[str, Any]:
-    """What was entered for a new one, as the operations take it."""
+    """What was entered for a new credential, as the operations take it."""
     given = form.cleaned_data
     url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
     details = client.given() if form.is_oauth else form.details()

@@ -64,19 +64,17 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
     found = None
     if form.is_valid():
         try:
-            found = previews.preview(_changed(row, form))
+            changes = form.changes()
+            names = ("url", "credential", "settings", *vendor_operations.REACH)
+            wanted = {name: changes[name] for name in names}
+            draft = vendor_operations.draft_endpoint(protocol=row.protocol, instead_of=row, **wanted)
+            found = previews.preview(draft)
         except DomainError as error:
             form.refuse(error)
     context = {"preview": found, "refused": _refused(form)}
     if "HX-Request" in request.headers:
         return render(request, "catalog/_preview.html", context)
     return render(request, "catalog/endpoint.html", endpoint_context(row, form) | context)
-
-
-def _changed(row: Endpoint, form: EndpointForm) -> Endpoint:
-    changes = form.changes()
-    wanted = {name: changes[name] for name in ("url", "credential", "settings", *vendor_operations.REACH)}
-    return vendor_operations.draft_endpoint(protocol=row.protocol, instead_of=row, **wanted)
 
 
 def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:

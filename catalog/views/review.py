@@ -1,4 +1,4 @@
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.contrib import messages
@@ -67,7 +67,7 @@ class Entry:
 
     @property
     def is_alarming(self) -> bool:
-        """The text itself is what to look at."""
+        # The text itself is what to look at.
         return any(each.code not in ABOUT_CHANGES for each in (self.finding, *self.others))
 
     @property
@@ -76,7 +76,7 @@ class Entry:
 
     @property
     def is_outdated(self) -> bool:
-        """The vendor lists another version by now, so an acceptance moves nothing."""
+        # The vendor lists another version by now, so an acceptance moves nothing.
         tool = self.finding.tool
         return self.version is not None and self.version.pk not in (tool.current_id, tool.stopped_id)
 
@@ -155,7 +155,12 @@ def _entries(rows: Sequence[Finding]) -> list[Entry]:
         together.setdefault((each.tool_id, each.subject, each.state), []).append(each)
     found = [_worst_first(row, together[row.tool_id, row.subject, row.state]) for row in rows]
     compared = _compared([worst for worst, *_ in found])
-    pinned = _pinned({worst.tool_id for worst, *_ in found if compared[worst.pk][0]})
+    # By tool and version, how many agents pin it.
+    pinned: dict[int, dict[int, int]] = {}
+    for tool, version, agents in versions.pinned(
+        {worst.tool_id for worst, *_ in found if compared[worst.pk][0]}
+    ):
+        pinned.setdefault(tool, {})[version] = agents
     needed = {pk for pair in compared.values() for pk in pair if pk}
     whole = ToolVersion.objects.in_bulk(needed | {pk for users in pinned.values() for pk in users})
     elsewhere = OtherAnswer.objects.in_bulk([row.pk for row in rows], field_name="finding_id")
@@ -187,14 +192,6 @@ def _compared(rows: Sequence[Finding]) -> dict[int, tuple[int | None, int | None
         pk for row in rows if (pk := about[row.pk]) is not None and row.against_id is None
     )
     return {row.pk: (pk, row.against_id or before.get(pk or 0)) for row in rows for pk in [about[row.pk]]}
-
-
-def _pinned(tools: Collection[int]) -> dict[int, dict[int, int]]:
-    """By tool: how many agents pin which version of it."""
-    users: dict[int, dict[int, int]] = {}
-    for tool, version, agents in versions.pinned(tools):
-        users.setdefault(tool, {})[version] = agents
-    return users
 
 
 def _entry(

@@ -67,7 +67,7 @@ def question(given: QueryDict) -> Question:
 
 
 def address(asked: Question, page: object = None, **parts: object) -> str:
-    """The query of this list; what is as usual is left out, so that rows of a long list stay small."""
+    # The query of this list; what is as usual is left out, so that rows of a long list stay small.
     given = {
         "state": "" if asked.state == FindingState.OPEN else asked.state,
         "severity": asked.severity,
@@ -115,7 +115,7 @@ def context(given: QueryDict, asked: Question) -> dict[str, Any]:
 
 
 def _waiting_page(keys: list[int], item: int, given: QueryDict) -> Page:
-    """The one that was asked for, or else the one that the item stands on."""
+    # The one that was asked for, or else the one that the item stands on.
     last = max(1, ceil(len(keys) / PAGE_SIZE))  # it empties while its items are decided
     if "page" not in given and item in keys:
         chosen = keys.index(item) // PAGE_SIZE + 1

@@ -51,7 +51,7 @@ def _runs() -> QuerySet[Run]:
 
 
 def _next_try(row: Run) -> datetime | None:
-    """When a run that failed is made up for by itself; None when it is not, or another has been since."""
+    # When a run that failed is made up for by itself; None when it is not, or another has been since.
     endpoint = row.endpoint
     is_last = not Run.objects.filter(endpoint=endpoint, pk__gt=row.pk).exists()
     is_waiting = row.status == RunStatus.FAILED and is_last and endpoint.is_live and not endpoint.is_paused
