@@ -7,10 +7,9 @@ from django.http import HttpRequest
 
 
 def client_address(request: HttpRequest) -> str:
-    """Behind NUM_PROXIES proxies, each of which appends its client's address: what the first one appended.
-
-    Without proxies, and when there are fewer entries than proxies, it is the other end of the connection.
-    """
+    """The address of the client, behind NUM_PROXIES proxies of this deployment."""
+    # Each proxy appends its client's address, so it is what the first one appended. Without proxies, and when
+    # there are fewer entries than proxies, it is the other end of the connection.
     direct: str = request.META.get("REMOTE_ADDR", "")
     heard = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
     proxies: int = settings.NUM_PROXIES

@@ -17,5 +17,5 @@ class DomainError(Exception):
 
 
 def invalid(**fields: str) -> DomainError:
-    """By the name of each refused field, a sentence that says what to enter."""
+    """The error for refused fields: by the name of each, a sentence that says what to enter."""
     return DomainError("invalid", "Please correct what is marked.", fields=fields)

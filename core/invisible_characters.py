@@ -207,13 +207,10 @@ def _is_needed(text: str, at: int, kind: Kind) -> bool:
         return point == 0x20E3 and (before in _KEYS or before == "\ufe0f")  # the frame of a key
     if point in (0x200C, 0x200D):
         after = text[at + 1 : at + 2]
-        is_joined_emoji = point == 0x200D and _ends_emoji(before) and _in(after, _EMOJI)
+        ends_emoji = before == "\ufe0f" or _in(before, _EMOJI)
+        is_joined_emoji = point == 0x200D and ends_emoji and _in(after, _EMOJI)
         return _in(before, _JOINED) or is_joined_emoji
     return point in (0xFE0E, 0xFE0F) and (_in(before, _EMOJI) or before in _DRAWN)
-
-
-def _ends_emoji(character: str) -> bool:
-    return character == "\ufe0f" or _in(character, _EMOJI)
 
 
 def _in(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
@@ -226,7 +223,6 @@ def decoded_tags(text: str) -> str:
 
 
 def name_of(character: str) -> str:
-    """As in "U+202E RLO"."""
     point = ord(character)
     name = SHORT.get(point) or unicodedata.name(character, "")
     return f"U+{point:04X} {name}".rstrip()

@@ -19,10 +19,8 @@ def public_url(path: str, request: HttpRequest | Request | None = None) -> str:
 
 
 def is_open_elsewhere(request: HttpRequest) -> bool:
-    """Whether the browser that posted a form has us open under another address than `PEGBOARD_URL`.
-
-    Its cookies are not sent to the other one, so that a sign-in which comes back there finds no session.
-    """
+    """Whether the browser that posted a form has us open under another address than `PEGBOARD_URL`."""
+    # Its cookies are not sent to the other one, so that a sign-in which comes back there finds no session.
     # Origin is the address that the browser shows; Host may have been rewritten by a proxy.
     origin = urlsplit(request.headers.get("Origin", ""))
     ours = urlsplit(settings.PUBLIC_URL)

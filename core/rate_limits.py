@@ -27,11 +27,9 @@ _away_until = 0.0
 
 
 def spend(allowed: Mapping[str, int], now: float) -> bool:
-    """Whether each of these may be done once more in the minute of `now`; as often as each says, at most.
-
-    The server is asked for a thousandth of a limit at a time; what this process does not use of it is lost
-    with the minute. So never more than the limit is let through, and at most that much less.
-    """
+    """Whether each of these may be done once more in the minute of `now`; as often as each says, at most."""
+    # The server is asked for a thousandth of a limit at a time; what this process does not use of it is lost
+    # with the minute. So never more than the limit is let through, and at most that much less.
     minute = int(now) // MINUTE
     with _lock:
         wanted = []

@@ -5,5 +5,6 @@ from psycopg.errors import UniqueViolation
 
 
 def is_taken(error: IntegrityError) -> bool:
-    """Whether the row is there already. Any other violated constraint is an error of ours."""
+    """Whether the row is there already."""
+    # Any other violated constraint is an error of ours.
     return isinstance(error.__cause__, UniqueViolation)

@@ -57,7 +57,7 @@ def _oidc() -> dict[str, Any] | None:
 
 
 def _lines(name: str) -> list[str]:
-    """Entries between semicolons, because names of groups may hold spaces and commas."""
+    # Entries between semicolons, because names of groups may hold spaces and commas.
     return [entry.strip() for entry in os.environ.get(name, "").split(";") if entry.strip()]
 
 

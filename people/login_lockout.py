@@ -62,7 +62,7 @@ def begin_session(request: HttpRequest, user: User, *, backend: str | None = Non
 
 
 def remember_browser(response: HttpResponse, user: User) -> None:
-    """A cookie that signs no user in; it says that this browser has signed in to this account before."""
+    # A cookie that signs no user in; it says that this browser has signed in to this account before.
     response.set_cookie(
         KNOWN_BROWSER,
         signing.dumps([_name(user.username), secrets.token_urlsafe(12)], salt=_SALT),

@@ -165,7 +165,7 @@ class CheckedUrl:
 
     @property
     def may_be_public(self) -> bool:
-        """Plain http, and names that only a search domain completes, are for allowed networks."""
+        # Plain http, and names that only a search domain completes, are for allowed networks.
         return self.scheme == "https" and ("." in self.host or ":" in self.host)
 
     def __str__(self) -> str:
@@ -201,7 +201,8 @@ def check_url(url: str, policy: Policy, *, may_ask: bool = False) -> CheckedUrl:
     With `may_ask` it may hold a query. One that holds a key is refused, because addresses are shown.
     """
     if not url.lower().startswith(("http://", "https://") if policy.allow else "https://"):
-        raise RefusedError("URL", _how_to_start(policy))
+        allowed = ", or with http:// for a network that this deployment allows" if policy.allow else ""
+        raise RefusedError("URL", f"Start the address with https://{allowed}.")
     if complaint := _complaint(url, may_ask=may_ask):
         raise _bad_url(complaint)
     match = _URL.fullmatch(url)
@@ -252,12 +253,6 @@ def in_ascii(url: str) -> str:
     return f"{scheme}://{written}{rest[len(host) :]}"
 
 
-def _how_to_start(policy: Policy) -> str:
-    if policy.allow:
-        return "Start the address with https://, or with http:// for a network that this deployment allows."
-    return "Start the address with https://."
-
-
 def _complaint(url: str, *, may_ask: bool) -> str:
     """What a person most likely got wrong, in their words."""
     authority = url.partition("://")[2].partition("/")[0]
@@ -294,10 +289,8 @@ def _bad_url(complaint: str) -> RefusedError:
 def check_addresses(
     sockaddrs: Iterable[Sequence[Any]], port: int, policy: Policy, *, public: bool = True
 ) -> None:
-    """Refuses the whole answer for one bad record: a mixed answer has no honest use.
-
-    The sentence is the same for every refusal, so that it does not tell what lives at an address.
-    """
+    """Refuses the whole answer for one bad record: a mixed answer has no honest use."""
+    # The sentence is the same for every refusal, so that it does not tell what lives at an address.
     hosts = [sockaddr[0] for sockaddr in sockaddrs]
     if not hosts or not all(_permitted(str(host), port, policy, public=public) for host in hosts):
         raise RefusedError(
@@ -318,7 +311,7 @@ def _permitted(host: str, port: int, policy: Policy, *, public: bool) -> bool:
 
 
 def unmapped(address: IPAddress) -> IPAddress:
-    """`::ffff:a.b.c.d` is how a socket writes a.b.c.d; no other form is taken apart to open anything."""
+    # `::ffff:a.b.c.d` is how a socket writes a.b.c.d; no other form is taken apart to open anything.
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
 

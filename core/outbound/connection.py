@@ -45,7 +45,7 @@ def system_resolver(host: str, port: int) -> Sequence[Row]:
 
 
 def look_up(url: CheckedUrl, resolver: Resolver, budget: Budget) -> Sequence[Row]:
-    """One lookup in a pool of few threads, because getaddrinfo knows no timeout."""
+    # One lookup in a pool of few threads, because getaddrinfo knows no timeout.
     future = _lookups().submit(resolver, url.host, url.port)
     try:
         return future.result(timeout=budget.wait(budget.limits.lookup))

@@ -61,7 +61,7 @@ class Budget:
         return min(left, at_most)
 
     def late(self) -> UnavailableError:
-        """A server that was silent for half of the time hangs; any other is slow."""
+        # A server that was silent for half of the time hangs; any other is slow.
         if monotonic() - self._silent_since < self._long_silence:
             return UnavailableError("DEADLINE", f"{self.host} did not finish within {self.allotted:g} s.")
         if self.body:
@@ -75,7 +75,7 @@ class Budget:
         self._received = 0
 
     def count(self, size: int) -> None:
-        """Framing counts as well: endless chunk sizes or trailers are no body, and still have to end."""
+        # Framing counts as well: endless chunk sizes or trailers are no body, and still have to end.
         self._silent_since = monotonic()
         if self._received is not None:
             self._received += size

@@ -60,7 +60,7 @@ def _unauthorized(host: str, status: int, challenge: str, *, has_credential: boo
 
 
 def _destination(location: str, url: CheckedUrl) -> str:
-    """Where a redirect points, without queries: they may carry secrets."""
+    # Where a redirect points, without queries: they may carry secrets.
     try:
         parts = urlsplit(location)
     except ValueError:

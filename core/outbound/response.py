@@ -45,7 +45,7 @@ def _pieces(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
 
 
 def _arrivals(response: BaseHTTPResponse) -> Iterator[bytes]:
-    """What has come so far, without waiting for more: a stalled body can then say how far it came."""
+    # What has come so far, without waiting for more: a stalled body can then say how far it came.
     while piece := response.read1(_CHUNK, decode_content=False):
         yield piece
 
@@ -62,7 +62,7 @@ def _bad_chunk_size(budget: Budget) -> ProtocolViolationError:
 
 
 def _gunzip(pieces: Iterable[bytes], budget: Budget) -> Iterator[bytes]:
-    """One gzip stream. Steps are small, so that a bomb is known by its ratio before it fills memory."""
+    # One gzip stream. Steps are small, so that a bomb is known by its ratio before it fills memory.
     limits = budget.limits
     stream = zlib.decompressobj(31)
     wire = plain = 0

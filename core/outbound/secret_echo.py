@@ -81,7 +81,7 @@ class SecretScanner:
 
 
 def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
-    """Not to be read or kept: only to be compared with another text in this form."""
+    # Not to be read or kept: only to be compared with another text in this form.
     for _ in range(_ROUNDS):
         before = text
         if b"\\" in text:
@@ -96,7 +96,7 @@ def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
 
 
 def _character(found: re.Match[bytes]) -> bytes:
-    """Halves of a pair (UTF-16) stay halves, which no secret holds."""
+    # Halves of a pair (UTF-16) stay halves, which no secret holds.
     code = int(next(filter(None, found.groups())), 16)
     return chr(code).encode(errors="replace") if code <= 0x10FFFF else b""
 

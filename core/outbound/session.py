@@ -178,7 +178,7 @@ class Session(RequestMethods):
         return f"{target}?{'&'.join(parts)}" if parts else target
 
     def _exchange(self, request: Request, target: str) -> Reply:
-        """Asked once more, if that does no harm, when the vendor wants another token and there is one."""
+        # Asked once more, if that does no harm, when the vendor wants another token and there is one.
         if self._renewal is None:
             return self._exchange_once(request, target)
         self._carry(self._renewal.current())
@@ -294,7 +294,7 @@ class Session(RequestMethods):
 
 
 def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Refuses a header that could break out of its line, without repeating its value: it may be secret."""
+    # Refuses a header that could break out of its line, without repeating its value: it may be secret.
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise RefusedError(

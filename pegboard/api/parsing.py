@@ -47,7 +47,7 @@ class StrictJSONParser(BaseParser):
 
 
 def _cannot_be_kept(document: dict[str, Any], code: str, reason: str) -> DomainError:
-    """Names the path and not the value, which may be a secret."""
+    # Names the path and not the value, which may be a secret.
     fields = {} if code == TOO_DEEP else dict(_faults(document, ()))
     if fields.pop("", None) or not fields:
         return DomainError("invalid_json", SENTENCES.get(code, f"The body holds {reason}."))

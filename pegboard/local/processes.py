@@ -155,7 +155,7 @@ class Supervisor:
                 self._begin_again(service)
 
     def _begin_again(self, service: Service) -> None:
-        """What cannot start now, for want of memory or as its predecessor lingers, may a moment later."""
+        # What cannot start now, for want of memory or as its predecessor lingers, may a moment later.
         try:
             service.begin()
         except (OSError, SubprocessError, StartError) as error:

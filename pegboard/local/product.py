@@ -222,7 +222,7 @@ class LocalProduct:
         self.say(f"ready: http://{HOST}:{self.wishes.port}/")
 
     def _start_servers(self) -> None:
-        """Those that the environment does not name."""
+        # Those that the environment does not name.
         needed = {name: name not in os.environ for name in ("DATABASE_URL", "REDIS_URL")}
         self.embedded = Embedded(self.data, postgres=needed["DATABASE_URL"], valkey=needed["REDIS_URL"])
         for service in self.embedded.services:

@@ -92,7 +92,7 @@ def _problems() -> Iterator[str]:
 
 
 def _run(program: str, *arguments: str, output: int | None = None) -> None:
-    """With the password in the environment, where other users of this machine do not see it."""
+    # With the password in the environment, where other users of this machine do not see it.
     done = subprocess.run(  # noqa: S603 - PostgreSQL's own programs
         [str(_program(program)), *arguments],
         env=os.environ | _access(),

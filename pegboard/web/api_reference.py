@@ -66,7 +66,7 @@ class Call:
 
 @cache
 def document() -> bytes:
-    """The schema as JSON. It follows from the code alone, so a process draws it once."""
+    # The schema as JSON. It follows from the code alone, so a process draws it once.
     schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     plain = json.loads(OpenApiJsonRenderer().render(schema))
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
@@ -151,6 +151,11 @@ class Shapes:
 
 def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> Call:
     body = _json_schema(operation.get("requestBody", {}))
+    replies = []
+    for code, reply in sorted(operation["responses"].items()):
+        schema = _json_schema(reply)
+        members = list(shapes.members(schema)) if schema is not None and code < "400" else []
+        replies.append(Reply(code, reply.get("description", ""), members))
     return Call(
         method=method.upper(),
         path=path,
@@ -160,7 +165,7 @@ def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> 
         role=operation.get("x-role", ""),
         parameters=[_parameter(given, shapes) for given in operation.get("parameters", ())],
         body=list(shapes.members(body)) if body is not None else [],
-        replies=[_reply(code, reply, shapes) for code, reply in sorted(operation["responses"].items())],
+        replies=replies,
         example=shapes.example(body) if body is not None else None,
     )
 
@@ -173,12 +178,6 @@ def _parameter(given: dict[str, Any], shapes: Shapes) -> Member:
         given.get("description", ""),
         given["in"],
     )
-
-
-def _reply(code: str, reply: dict[str, Any], shapes: Shapes) -> Reply:
-    schema = _json_schema(reply)
-    members = list(shapes.members(schema)) if schema is not None and code < "400" else []
-    return Reply(code, reply.get("description", ""), members)
 
 
 def _json_schema(holder: dict[str, Any]) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Ready while the database answers: without the queue pages and exports work, and enumeration waits."""
+    # Ready while the database answers: without the queue pages and exports work, and enumeration waits.
     database = _database_answers()
     facts = {
         "database": "ok" if database else "unreachable",
@@ -111,7 +111,7 @@ def unavailable(request: HttpRequest, found: Outage) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Also for errors of the database that a middleware raises."""
+    # Also for errors of the database that a middleware raises.
     if found := outage(sys.exception()):
         return unavailable(request, found)
     says = (
@@ -149,7 +149,7 @@ def api_docs_group(request: HttpRequest, group: str) -> HttpResponse:
 @public
 @csrf_exempt
 def unknown_call(request: HttpRequest) -> HttpResponse:
-    """An API client gets a sentence where Django would redirect it to the address with a slash."""
+    # An API client gets a sentence where Django would redirect it to the address with a slash.
     try:
         is_call = resolve(f"{request.path_info}/").func is not unknown_call
     except Resolver404:

@@ -53,7 +53,7 @@ def start(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("old")
 @requires(write=Role.VIEWER)
 def link(request: HttpRequest) -> HttpResponse:
-    """Links the user's account with their identity; the password rules out an unlocked screen."""
+    # Links the user's account with their identity; the password rules out an unlocked screen.
     # The last step is a link and not a redirect: the security policy lets no form lead to another site.
     chosen = _configured()
     form = LinkForm(request, request.POST or None)

@@ -187,5 +187,5 @@ def _value(sql: str) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    """Without a password, which no driver's first line holds."""
+    # Without a password, which no driver's first line holds.
     return (str(error).splitlines() or [type(error).__name__])[0][:200]

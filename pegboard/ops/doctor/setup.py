@@ -124,8 +124,9 @@ def static_files(limits: Limits) -> Iterator[Trouble]:
 
 @check("disk", "there is room on the disk")
 def disk(limits: Limits) -> Iterator[Trouble]:
+    data, base = os.environ.get("PEGBOARD_DATA"), settings.BASE_DIR
     seen = set()
-    for path in filter(Path.exists, _places()):
+    for path in filter(Path.exists, [Path(data) if data else base, base, Path("/tmp")]):  # noqa: S108
         device = path.stat().st_dev
         if device in seen:
             continue
@@ -138,11 +139,6 @@ def disk(limits: Limits) -> Iterator[Trouble]:
                 "When it is full, nothing can be saved or read from vendors.",
                 "Make room, or move the data to a larger disk.",
             )
-
-
-def _places() -> list[Path]:
-    data = os.environ.get("PEGBOARD_DATA")
-    return [Path(data) if data else settings.BASE_DIR, settings.BASE_DIR, Path("/tmp")]  # noqa: S108
 
 
 @check("mail", "mail that people asked for can be sent, and its links lead here")
