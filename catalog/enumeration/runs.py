@@ -1,8 +1,8 @@
 """Enumeration: one run is one row, from the wish to read an endpoint to its recorded result.
 
-The row comes first and the message after it carries only its id; the truth is in PostgreSQL and the
-queue is a hint. A worker claims a run with a lease (lease.py) that its heartbeat keeps (heartbeat.py); a run
-whose lease has run out is taken up again (schedule.py). docs/decisions/0004-enumeration.md says why.
+The row comes first and the message after it carries only its id; what counts is in PostgreSQL, and a
+message may be lost. A worker claims a run with a lease (lease.py) that its heartbeat keeps (heartbeat.py); a
+run whose lease has run out is taken up again (schedule.py). docs/decisions/0004-enumeration.md says why.
 """
 
 import logging
