@@ -1,3 +1,6 @@
+from collections.abc import Sequence
+from typing import Any
+
 from core.errors import DomainError
 
 
@@ -7,3 +10,14 @@ class NameTakenError(DomainError):
     def __init__(self, code: str, message: str, proposal: str) -> None:
         super().__init__(code, message, fields={"alias": message}, status=409)
         self.proposal = proposal
+
+
+class ChecksFailedError(DomainError):
+    """Publishing waits until the failed checks are mended, or accepted by their codes with a reason.
+
+    `checks` are all of them as `designer.releases.checks.Check`, which is on a floor above this one.
+    """
+
+    def __init__(self, message: str, checks: Sequence[Any]) -> None:
+        super().__init__("checks_failed", message, status=409)
+        self.checks = list(checks)

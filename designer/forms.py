@@ -262,9 +262,26 @@ class PublishForm(OperationForm):
     channel = forms.CharField(max_length=30, required=False, widget=forms.HiddenInput)
     led_to = forms.IntegerField(min_value=0, required=False, widget=forms.HiddenInput)
 
+    reason = forms.CharField(
+        max_length=MAX_NOTE_LENGTH,
+        required=False,
+        label="Why publish anyway",
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+
+    def accepted(self) -> list[str]:
+        """The codes of the failed checks that the page showed."""
+        return self.data.getlist("accept") if isinstance(self.data, QueryDict) else []
+
+    def clean_reason(self) -> str:
+        reason: str = self.cleaned_data["reason"].strip()
+        if self.accepted() and not reason:
+            raise forms.ValidationError("Say why it is published although a check failed.")
+        return reason
+
     def facts(self) -> dict[str, Any]:
         given = dict(self.cleaned_data)
-        return given | {"expected": given.pop("led_to")}
+        return given | {"expected": given.pop("led_to"), "accept": self.accepted()}
 
 
 class MoveChannelForm(OperationForm):

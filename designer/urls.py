@@ -6,6 +6,7 @@ from designer.views import (
     home,
     keys,
     pins,
+    publish,
     releases,
     removals,
     teams,
@@ -63,8 +64,10 @@ urlpatterns = [
     path("agents/<slug:slug>/pins/<int:pk>/revert/", pins.pin_revert, name="pin-revert"),
     path("agents/<slug:slug>/pins/<int:pk>/remove/", pins.pin_remove, name="pin-remove"),
     path("agents/<slug:slug>/received/", releases.agent_received, name="agent-received"),
+    path("agents/<slug:slug>/publish/", publish.publish, name="publish"),
     path("agents/<slug:slug>/channels/", channels.channel_list, name="channel-list"),
     path("agents/<slug:slug>/channels/<str:channel>/", channels.channel, name="channel"),
     path("agents/<slug:slug>/releases/", releases.release_list, name="release-list"),
+    path("agents/<slug:slug>/releases/compare/", releases.release_compare, name="release-compare"),
     path("agents/<slug:slug>/releases/<int:number>/", releases.release, name="release"),
 ]

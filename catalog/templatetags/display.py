@@ -167,6 +167,13 @@ def grouped(number: int) -> str:
 
 
 @register.filter
+def signed(number: int) -> str:
+    """A change of a number, with the sign that print uses: plus, minus, or plus-minus for none."""
+    sign = "+" if number > 0 else "\N{MINUS SIGN}" if number < 0 else "±"
+    return f"{sign}{abs(number):,}"
+
+
+@register.filter
 def milliseconds(number: int) -> str:
     """As a person says it: 80 ms, 1.2 s."""
     return f"{number} ms" if number < 1000 else f"{number / 1000:.1f} s"

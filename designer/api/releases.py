@@ -58,6 +58,14 @@ EXPECTED = serializers.IntegerField(
 )
 
 
+CODES = serializers.ListField(
+    child=serializers.CharField(max_length=60),
+    required=False,
+    max_length=100,
+    help_text="The codes of failed checks that are not to stop it, each as GET `draft/` names them.",
+)
+
+
 class ReleaseInput(Input):
     note = serializers.CharField(required=False, allow_blank=True, max_length=publishing.MAX_NOTE_LENGTH)
     channel = serializers.RegexField(
@@ -67,16 +75,65 @@ class ReleaseInput(Input):
         help_text="The channel that is to lead to the release, such as `live`. Without it none moves.",
     )
     expected = EXPECTED
+    accept = CODES
+    reason = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=publishing.MAX_NOTE_LENGTH,
+        help_text="Why failed checks are accepted. It stands in the audit trail and on the release.",
+    )
+    seen = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=64,
+        help_text="The digest that GET `draft/` told: another draft by now is a 409 `draft_changed`.",
+    )
+
+
+class CheckOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    severity = serializers.ChoiceField(choices=["ok", "warning", "error"])
+    message = serializers.CharField()
+    where = serializers.CharField(help_text="The path of the page on which it is mended; may be empty.")
+    accepted_by = serializers.ChoiceField(
+        choices=["", "designer", "admin"], help_text="The role that may accept an error by its code."
+    )
+
+
+class PublishRefusal(serializers.Serializer[Any]):
+    """With the code `checks_failed` it tells all `checks`; those that are errors stop publishing."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    checks = CheckOutput(many=True, required=False)
+
+
+class AcceptedOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
 
 
 class ReleaseOutput(serializers.ModelSerializer[Release]):
     agent = serializers.SlugField(source="agent.slug", read_only=True)
     created_by = serializers.CharField(source="created_by.username", read_only=True)
     tools = serializers.IntegerField(source="tool_count", read_only=True)
+    accepted = AcceptedOutput(
+        many=True, read_only=True, help_text="The failed checks that it was published in spite of."
+    )
 
     class Meta:
         model = Release
-        fields = ["agent", "number", "digest", "tools", "note", "created_by", "created_at"]
+        fields = [
+            "agent",
+            "number",
+            "digest",
+            "tools",
+            "note",
+            "accepted",
+            "reason",
+            "created_by",
+            "created_at",
+        ]
         read_only_fields = fields
 
 
@@ -181,7 +238,7 @@ class ReleaseList(ListAPIView[Release]):
     def get_queryset(self) -> QuerySet[Release]:
         return releases_at(self.request, self.kwargs["slug"])
 
-    @extend_schema(request=ReleaseInput, responses={201: ReleaseOutput})
+    @extend_schema(request=ReleaseInput, responses={201: ReleaseOutput, 409: PublishRefusal})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
         given = ReleaseInput(data=request.data)

@@ -28,6 +28,9 @@ class Release(models.Model):
     tool_count = models.PositiveIntegerField()
     proof = models.CharField(max_length=64, blank=True, default="", db_default="")
     note = models.TextField(blank=True)
+    # The checks that failed and were accepted, each with `code` and `message`, and why.
+    accepted = models.JSONField(default=list, db_default=[])
+    reason = models.TextField(blank=True, default="", db_default="")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 

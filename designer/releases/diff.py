@@ -73,6 +73,11 @@ def between(before: ReleaseDocument, after: ReleaseDocument) -> list[ToolChange]
     return [*gone, *came, *changed]
 
 
+def all_new(document: ReleaseDocument) -> list[ToolChange]:
+    """The same for an agent that has released nothing before."""
+    return [ToolChange("added", tool.id, tool.signature.name) for tool in document.tools]
+
+
 def about_agent(before: ReleaseDocument, after: ReleaseDocument) -> list[Member]:
     # The agent's own name, address and description.
     old, new = before.agent, after.agent

@@ -6,25 +6,32 @@ needs is inside the document, so it can be written when the vendor is long gone.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 import msgspec
 from django.db import transaction
 from django.http import Http404
+from django.urls import reverse
 from django.utils.http import parse_etags
 
-from catalog.models import Endpoint, ToolVersion
-from catalog.models.findings import FindingState
+from catalog.models import Endpoint, Tool, ToolVersion
+from catalog.models.findings import FindingState, Severity
+from catalog.models.tools import ToolStatus
 from catalog.protocols.base import canonical
+from catalog.review import holds
+from catalog.rules import diff as signature_diff
 from core.errors import DomainError
 from designer import agent_addresses, exports, pinned_signatures
 from designer.agents import locked
+from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Release
 from designer.procedures import rendering
 from designer.releases import channels, proofs
+from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
 from designer.texts import checked
 from people import audit
 from people.models import TEAMS_OF, ApiKey, User
@@ -35,6 +42,8 @@ MAX_NOTE_LENGTH = 2_000
 # What an export is called that goes without the tools that its format cannot carry.
 PARTIAL = ".partial"
 REASONS_SHOWN = 3
+# Checks that other parts of designer make of an agent as it is now, of which the user is told.
+MORE_CHECKS: list[Callable[[Agent, User], Iterable[Check]]] = []
 _FIND = """
     SELECT release.id, release.digest, ARRAY(
         SELECT export.format FROM designer_export export
@@ -63,25 +72,34 @@ def publish(
     seen: str = "",
     channel: str = "",
     expected: int | None = None,
+    accept: Collection[str] = (),
+    reason: str = "",
 ) -> Release:
-    """Makes a release of the agent as it is now. Raises DomainError when there is nothing (new) to publish.
+    """Makes a release of the agent as it is now. Raises DomainError when there is nothing (new) to publish,
+    ChecksFailedError when a check fails whose code is not in `accept`. `reason` says why it was accepted.
 
     `seen` is the digest of the draft that the user looked at; another draft by now is not published. No
     channel leads to the release unless `channel` names one that is to; `expected` is as for `channels.move`.
     """
     note = checked(note, field="note", limit=MAX_NOTE_LENGTH)
+    reason = checked(reason, field="reason", limit=MAX_NOTE_LENGTH)
     agent = locked(agent)
     pins = list(pinned_signatures.pinned([agent]))
     rows = rendering.rows_of([agent])[agent.pk]
     if not pins and not rows.procedures:
         message = f"“{agent}” has no tools. Pin one, then publish."
         raise DomainError("nothing_to_publish", message, status=409)
-    _check_fit(pins)
     last = agent.releases.order_by("-number").first()
     document = _draft(agent, pins, rows, number=last.number + 1 if last else 1)
     if last and is_same(document, release_document.decode(last.document)):
         message = f"Nothing has changed since release {last.number}."
         raise DomainError("nothing_changed", message, status=409)
+    found = checks_of(agent, pins, document, actor)
+    if failed := not_accepted(found, accept, is_admin=actor.can_administer):
+        raise ChecksFailedError(_says_failed(agent, failed), found)
+    accepted = [
+        {"code": check.code, "message": check.message} for check in found if check.severity == "error"
+    ]
     text = release_document.encode(document)
     digest, key = release_document.digest(text), proofs.key()
     if seen not in ("", digest):
@@ -97,6 +115,8 @@ def publish(
         document=text.decode(),
         tool_count=len(pins),
         note=note,
+        accepted=accepted,
+        reason=reason if accepted else "",
         created_by=actor,
     )
     # One for each format that can carry some of the release; its page tells the designer what is left out.
@@ -106,8 +126,11 @@ def publish(
         if judged.fitting.tools
     )
     agent_addresses.hold(agent)
-    facts = {"number": release.number, "digest": release.digest, "note": note}
-    audit.record(actor, "publish", release, after=facts, why=note, agent=agent.pk)
+    facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
+    if accepted:
+        facts |= {"accepted": [each["message"] for each in accepted], "reason": release.reason}
+    why = release.reason or note
+    audit.record(actor, "publish", release, after=facts, why=why, agent=agent.pk)
     if channel:
         channels.move(agent, channel, actor=actor, release=release, note=note, expected=expected)
     return release
@@ -263,16 +286,68 @@ def verify(release: Release) -> list[str]:
     return wrong
 
 
-def _check_fit(pins: list[Pin]) -> None:
-    """Refuses to show a model an input that a designer hid, or to send a version that review keeps out."""
+def _says_failed(agent: Agent, failed: Sequence[Check]) -> str:
+    more = f" And {len(failed) - REASONS_SHOWN} more." if len(failed) > REASONS_SHOWN else ""
+    said = " ".join(check.message for check in failed[:REASONS_SHOWN])
+    only_admins = any(check.accepted_by == "admin" for check in failed)
+    who = "an administrator accepts it" if only_admins else "accept it by its code, with a reason"
+    return f"“{agent}” is not published: {said}{more} Mend that, or {who}."
+
+
+def compared_with(agent: Agent) -> Release | None:
+    """The release that a draft is judged against: the one that `live` leads to, else the newest."""
+    return channels.standing(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
+
+
+def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, actor: User) -> list[Check]:
+    """What there is to say about publishing this draft, which is made of these pins."""
+    base = compared_with(agent)
+    broken = _broken(pins, release_document.decode(base.document)) if base else {}
+    kept, reviewed = pinned_signatures.kept_out(pins), holds.under_review(pin.version for pin in pins)
+    tools = []
     for pin in pins:
-        for misfit in pinned_signatures.misfits_of(pin):
-            if misfit.exposes:
-                message = f"“{pin.name}”: {misfit.message}"
-                raise DomainError("tuning_does_not_fit", message, status=409)
-    for state, message in pinned_signatures.kept_out(pins).values():
-        code = "version_blocked" if state == FindingState.BLOCKED else "version_held"
-        raise DomainError(code, message, status=409)
+        state, says = kept.get(pin.pk, (None, ""))
+        finding = reviewed.get(pin.version_id)
+        tools.append(
+            ToolFacts(
+                name=pin.name,
+                where=reverse("pin", args=[agent.slug, pin.pk]),
+                blocked=says if state == FindingState.BLOCKED else "",
+                held=says if state and state != FindingState.BLOCKED else "",
+                under_review=finding.message if finding and finding.severity != Severity.LOW else "",
+                review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
+                gone=_says_gone(pin.tool),
+                misfits=tuple(
+                    (misfit.message, misfit.exposes) for misfit in pinned_signatures.misfits_of(pin)
+                ),
+                breaks=broken.get(pin.tool_id, ()),
+            )
+        )
+    by_label = tuple((format_.label, judged) for format_, judged in carried_by_format(draft))
+    more = tuple(check for find in MORE_CHECKS for check in find(agent, actor))
+    return checks(Facts(draft=draft, tools=tuple(tools), carried=by_label, more=more))
+
+
+def _says_gone(tool: Tool) -> str:
+    if tool.endpoint.removed_at or tool.endpoint.vendor.removed_at:
+        return "its vendor was removed from Pegboard."
+    return f"{tool.endpoint.vendor} does not list it any more." if tool.status == ToolStatus.WITHDRAWN else ""
+
+
+def _broken(pins: Iterable[Pin], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:
+    """By tool, what its pinned version takes away from the one in `base`, where it is another one."""
+    released = {tool.id: tool.version for tool in base.tools}
+    moved = {
+        pin.tool_id: pin.version
+        for pin in pins
+        if pin.tool_id in released and released[pin.tool_id].digest != pin.version.digest
+    }
+    found = {}
+    for old in ToolVersion.objects.filter(tool__in=moved):
+        if released[old.tool_id].ordinal == old.ordinal:
+            changes = signature_diff.compare(old.decoded(), moved[old.tool_id].decoded()).changes
+            found[old.tool_id] = tuple(each.sentence for each in changes if each.class_ == "breaking")
+    return found
 
 
 def _draft(agent: Agent, pins: Iterable[Pin], rows: rendering.Rows, *, number: int) -> ReleaseDocument:

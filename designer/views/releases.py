@@ -1,23 +1,21 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 
 from catalog.models import Tool
 from catalog.tools import versions
 from catalog.views.asked import number as number_in
-from core.errors import DomainError
 from core.pagination import Keyset
-from designer import pending_work, pinned_signatures, token_budget, upgrades
+from designer import token_budget
 from designer.exports import document as release_document
-from designer.exports.base import Carried, Format, Remark
+from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
-from designer.forms import PublishForm, WhenForm
-from designer.models import Agent, Pin, Release
-from designer.releases import channels, diff, provenance, publishing
+from designer.forms import WhenForm
+from designer.models import Agent, Release
+from designer.releases import channels, diff, drafts, provenance, publishing
 from designer.signatures.effective import NOTHING
 from designer.views.tools import pretty
 from people.models import Role
@@ -28,69 +26,19 @@ SHOWN_CHARACTERS = 8_000
 OTHERS_OFFERED = 50
 
 
-@requires(write=Role.DESIGNER)
+@requires(Role.VIEWER)
 def release_list(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    form = PublishForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            release = publishing.publish(agent, actor=person(request), **form.facts())
-        except DomainError as error:
-            form.refuse(error)
-        else:
-            messages.success(request, _says_published(release.number, form.cleaned_data["channel"]))
-            return redirect("release", agent.slug, release.number)
-    rows = agent.releases.select_related("created_by").defer("document")
-    page = Keyset(rows, "-number").page(request.GET.get("cursor"), PAGE_SIZE)
-    pins = list(pinned_signatures.pinned([agent]).select_related("tool__stopped"))
-    reviews = pending_work.reviews(pins)
-    reviewed = [(pin, reviews[pin.pk]) for pin in pins if pin.pk in reviews]
-    draft, last = publishing.draft(agent), agent.releases.order_by("-number").first()
-    published = release_document.decode(last.document) if last else None
-    standings = channels.standings(agent)
+    rows = Agent.objects.live().visible_to(person(request)).with_counts()
+    agent = get_object_or_404(rows, slug=slug)
+    drafts.with_is_changed([agent])
+    releases = agent.releases.select_related("created_by").defer("document")
     context = {
         "agent": agent,
-        "form": form,
-        "page": page,
-        "draft": draft,
-        "seen": release_document.digest(release_document.encode(draft)),
-        "last": last,
-        "changes": diff.between(published, draft) if published else [],
-        "changed_agent": diff.about_agent(published, draft) if published else [],
-        "remarks": _remarks(draft),
-        "refusals": _refusals(pins),
-        # What stops publishing first.
-        "reviews": sorted(reviewed, key=lambda each: each[1].tone),
-        "gone": pending_work.gone_from(agent),
-        "standings": standings,
-        "live": standings[0],
+        "page": Keyset(releases, "-number").page(request.GET.get("cursor"), PAGE_SIZE),
+        "last": releases.order_by("-number").first(),
+        "standings": channels.standings(agent),
     }
     return render(request, "designer/releases.html", context)
-
-
-def _says_published(number: int, channel: str) -> str:
-    if channel:
-        return f"Release {number} is published, and “{channel}” leads to it. Runtimes get it now."
-    return f"Release {number} is published. No channel leads to it yet: promote it when it should be live."
-
-
-def _remarks(draft: ReleaseDocument) -> list[tuple[str, list[Remark]]]:
-    """What each format would refuse of what is about to be published, the worst first; nothing is well."""
-    serious = {
-        format_.label: sorted((r for r in judged.remarks if r.level != "loses"), key=lambda r: r.level)
-        for format_, judged in publishing.carried_by_format(draft)
-    }
-    return [(label, found) for label, found in serious.items() if found]
-
-
-def _refusals(pins: list[Pin]) -> list[tuple[Pin, str]]:
-    # The words for which publishing would be refused now.
-    return [
-        (pin, lost.message)
-        for pin in pins
-        for lost in upgrades.lost(pin, pin.version.decoded())
-        if lost.refuses
-    ]
 
 
 @requires(Role.VIEWER)
@@ -129,11 +77,35 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "before": before,
         "others": others,
         "changes": diff.between(old, document) if old else [],
+        "changed_procedures": diff.between_procedures(old, document) if old else [],
         "changed_agent": diff.about_agent(old, document) if old else [],
         "fetches": fetches,
         **_shown_export(row, fetches, request.GET.get("format", "")),
     }
     return render(request, "designer/release.html", context)
+
+
+@requires(Role.VIEWER)
+def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
+    """Any two releases: the older one at the left, in whatever order they were chosen."""
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    offered = list(agent.releases.defer("document").order_by("-number")[:OTHERS_OFFERED])
+    # Unless told, the newest and the one before it.
+    newest = [row.number for row in offered[:2]]
+    asked = [number_in(request.GET.get(name, "")) for name in ("to", "from")]
+    wanted = [one or another for one, another in zip(asked, newest, strict=False)]
+    chosen = agent.releases.filter(number__in=wanted).select_related("created_by").order_by("number")
+    context: dict[str, Any] = {"agent": agent, "offered": offered}
+    if len(chosen) > 1:
+        old, new = (release_document.decode(row.document) for row in chosen)
+        context |= {
+            "old": chosen[0],
+            "new": chosen[1],
+            "changes": diff.between(old, new),
+            "changed_procedures": diff.between_procedures(old, new),
+            "changed_agent": diff.about_agent(old, new),
+        }
+    return render(request, "designer/release_compare.html", context)
 
 
 @requires(Role.VIEWER)

@@ -1,6 +1,7 @@
 """Every error of the API has one shape: {code, message, fields?}."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from math import ceil
 from typing import Any
 
@@ -16,6 +17,7 @@ from rest_framework.views import set_rollback
 
 from core.db_errors import RETRY_AFTER, outage
 from core.errors import DomainError
+from designer.errors import ChecksFailedError
 from people.audit.edit_conflicts import LateEditError
 
 CHECK_FIELDS = "Some of what was sent cannot be taken."
@@ -32,6 +34,8 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
         body["fields"] = problem.fields
     if isinstance(problem, LateEditError):
         body["changes"] = [vars(difference) for difference in problem.differences]
+    if isinstance(problem, ChecksFailedError):
+        body["checks"] = [asdict(check) for check in problem.checks]
     return Response(body, status=problem.status, headers=_headers(exc))
 
 

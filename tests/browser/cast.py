@@ -121,6 +121,8 @@ def set_the_stage() -> list[str]:
             f"/agents/desk/pins/{pin.pk}/",
             "/agents/desk/releases/",
             "/agents/desk/channels/live/?release=2",
+            "/agents/desk/releases/compare/",
+            "/agents/desk/publish/",
             "/agents/desk/releases/2/?format=json-schema",
         ),
         *("/notifications/", "/notifications/webhooks/new/", f"/notifications/webhooks/{_webhook(actor)}/"),

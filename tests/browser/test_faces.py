@@ -94,6 +94,7 @@ def of_the_longest_names() -> list[str]:
         *("/agents/", "/agents/long/", f"/agents/long/pins/{pin.pk}/", "/agents/long/upgrades/"),
         *("/agents/long/releases/", "/agents/long/releases/1/", "/agents/long/received/", "/audit/"),
         *("/agents/long/channels/live/", "/agents/long/channels/canary/?release=1"),
+        "/agents/long/publish/",
     ]
 
 

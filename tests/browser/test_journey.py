@@ -69,7 +69,7 @@ def tune(page):
 
 
 def publish(page):
-    page.get_by_role("link", name="Publish").click()
+    page.get_by_role("link", name="Review and publish").click()
     page.get_by_label("Note").fill("The first")
     page.get_by_role("button", name="Publish and promote to live").click()
     expect(page.get_by_role("heading", name="Release 1")).to_be_visible()

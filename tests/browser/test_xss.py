@@ -101,7 +101,16 @@ def _agent_pages(agent, tools, actor) -> list[str]:
     pin = pins.pin_tool(agent, actor=actor, tool=tool)
     tunings.tune(pin, actor=actor, description=ALL[:4000])
     publishing.publish(agent, actor=actor, note=short(PAYLOADS[7]))
-    pages = ["", "edit/", "upgrades/", "releases/", "releases/1/", "channels/live/", f"pins/{pin.pk}/"]
+    pages = [
+        "",
+        "edit/",
+        "upgrades/",
+        "releases/",
+        "releases/1/",
+        "publish/",
+        "channels/live/",
+        f"pins/{pin.pk}/",
+    ]
     return [f"/agents/desk/{page}" for page in pages] + [f"/tools/{tool.pk}/used-by/"]
 
 

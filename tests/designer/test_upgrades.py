@@ -92,8 +92,9 @@ def test_an_upgrade_after_which_nothing_can_be_published_says_so_everywhere(clie
     assert "Publishing is refused until they fit." in message
     assert message in text_of(preview)
     assert message in text_of(moved)
-    assert f"stops publishing forecast : {message}" in text_of(designer.get("/agents/desk/releases/"))
-    refused = designer.post("/agents/desk/releases/", {"note": ""})
+    before = "Failed: “forecast”: “unit” is required: give it a preset, or let the model see it."
+    assert before in text_of(designer.get("/agents/desk/publish/"))
+    refused = designer.post("/agents/desk/publish/", {"note": ""})
     assert "“unit” is required: give it a preset, or let the model see it." in text_of(refused)
 
 

@@ -52,6 +52,8 @@ def test_publishing_makes_a_numbered_release(api, pin, alice):
         "number": 1,
         "digest": Release.objects.get().digest,
         "tools": 1,
+        "accepted": [],
+        "reason": "",
         "note": "First",
         "created_by": "alice",
         "created_at": None,
@@ -200,7 +202,8 @@ def test_hidden_input_that_would_show_stops_publishing(api, desk):
 
     reply = api.post(URL)
 
-    assert (reply.status_code, reply.json()["code"]) == (409, "tuning_does_not_fit")
+    assert (reply.status_code, reply.json()["code"]) == (409, "checks_failed")
+    assert reply.json()["checks"][0]["code"] == "tuning_does_not_fit"
     assert "key" in reply.json()["message"]
     assert not Release.objects.exists()
 
@@ -217,7 +220,7 @@ def test_blocked_version_stops_publishing(api, pin):
         state=FindingState.BLOCKED,
     )
 
-    assert api.post(URL).json()["code"] == "version_blocked"
+    assert api.post(URL).json()["checks"][0]["code"] == "version_blocked"
 
 
 def test_format_that_cannot_carry_a_release_holds_up_no_other(api, desk):

@@ -10,6 +10,7 @@ from people.models import ApiKey, Role
 from tests.factories import (
     make_agent,
     make_endpoint,
+    make_pin,
     make_signature,
     make_tool,
     make_user,
@@ -112,14 +113,14 @@ def test_a_removed_agent_is_gone(designer, desk):
 def test_publishing_leads_to_the_release(designer, alice, desk):
     pins.pin_tool(desk, actor=alice, tool=make_tool())
 
-    response = designer.post("/agents/desk/releases/", {"note": "The first"}, follow=True)
+    response = designer.post("/agents/desk/publish/", {"note": "The first"}, follow=True)
 
     assert "Release 1 is published." in text_of(response)
     assert Release.objects.get().note == "The first"
 
 
 def test_publishing_nothing_says_what_is_missing(designer, desk):
-    response = designer.post("/agents/desk/releases/", {"note": ""})
+    response = designer.post("/agents/desk/publish/", {"note": ""})
 
     assert "has no tools. Pin one, then publish." in text_of(response)
 
@@ -127,7 +128,9 @@ def test_publishing_nothing_says_what_is_missing(designer, desk):
 def test_what_a_format_cannot_carry_is_said_before_publishing(designer, alice, desk):
     pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature(description="long " * 500)))
 
-    assert "cannot carry" in text_of(designer.get("/agents/desk/releases/"))
+    page = text_of(designer.get("/agents/desk/publish/"))
+    assert "Warning: A2T / N-ACT carries 0 of 1 tools: “" in page
+    assert "fit: tune it" in page
 
 
 def test_a_release_offers_every_format(designer, alice, desk):
@@ -160,14 +163,6 @@ def test_a_release_names_vendors_as_people_do(designer, alice, desk):
 
     for page in ("releases/1/", "received/"):
         assert "Bramble Pharmacy" in text_of(designer.get(f"/agents/desk/{page}"))
-
-
-def test_what_stops_publishing_stands_above_what_it_writes(designer, alice, desk):
-    pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature(description="long " * 500)))
-
-    page = text_of(designer.get("/agents/desk/releases/"))
-
-    assert page.index("Before you publish") < page.index("What the release will hold")
 
 
 def test_an_agent_without_tools_is_not_urged_to_publish(designer, desk):
@@ -243,36 +238,37 @@ def test_an_unknown_format_shows_no_export(designer, alice, desk):
 
 
 def test_a_viewer_reads_and_does_not_publish(alice, desk):
+    make_pin(desk)
     viewer = signed_in(Role.VIEWER)
 
     assert (
-        'disabled title="You need the designer role' in viewer.get("/agents/desk/releases/").content.decode()
+        'disabled title="You need the designer role' in viewer.get("/agents/desk/publish/").content.decode()
     )
-    assert viewer.post("/agents/desk/releases/", {"note": ""}).status_code == 403
+    assert viewer.post("/agents/desk/publish/", {"note": ""}).status_code == 403
 
 
 def test_one_press_publishes_what_the_page_showed_and_nothing_else(designer, alice, desk):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
-    seen = designer.get("/agents/desk/releases/").context["seen"]
+    seen = designer.get("/agents/desk/publish/").context["review"].digest
     tunings.tune(pin, actor=alice, description="Written after the page was opened")
 
-    late = designer.post("/agents/desk/releases/", {"note": "My note", "seen": seen})
+    late = designer.post("/agents/desk/publish/", {"note": "My note", "seen": seen})
 
     assert "has changed since this page was opened" in late.content.decode()
     assert "My note" in late.content.decode()
     assert not Release.objects.exists()
-    again = designer.post("/agents/desk/releases/", {"note": "My note", "seen": late.context["seen"]})
+    again = designer.post("/agents/desk/publish/", {"note": "My note", "seen": late.context["review"].digest})
     assert again["Location"] == "/agents/desk/releases/1/"
-    assert Release.objects.get().digest == late.context["seen"]
+    assert Release.objects.get().digest == late.context["review"].digest
 
 
 def test_the_publish_page_shows_what_publishing_changes(designer, alice, desk):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
-    assert "What the release will hold" in designer.get("/agents/desk/releases/").content.decode()
+    assert "What the release will hold" in designer.get("/agents/desk/publish/").content.decode()
     publishing.publish(desk, actor=alice)
-    assert "Nothing: release 1 holds all of it." in text_of(designer.get("/agents/desk/releases/"))
+    assert "Nothing: release 1 holds all of it." in text_of(designer.get("/agents/desk/publish/"))
     tunings.tune(pin, actor=alice, description="Our words")
-    assert "Our words changed." in text_of(designer.get("/agents/desk/releases/"))
+    assert "Our words changed." in text_of(designer.get("/agents/desk/publish/"))
 
 
 def test_the_release_page_makes_a_key_for_its_agent(designer, alice, desk):

@@ -140,14 +140,14 @@ def test_choosing_a_theme_leads_home_from_anywhere_odd(admin, odd):
 def test_a_withdrawn_tool_that_is_pinned_stands_on_home_and_before_publishing(admin, alice):
     agent, tool = make_agent(name="Desk", slug="desk"), make_tool(name="send_fax")
     pins.pin_tool(agent, actor=alice, tool=tool)
-    for path in ("/", "/agents/desk/releases/"):
+    for path in ("/", "/agents/desk/publish/"):
         assert "withdrawn" not in text_of(admin.get(path))
     tool.status = "withdrawn"
     tool.save()
 
     assert "Pinned tools that are gone Calls of them may fail send_fax Desk" in text_of(admin.get("/"))
-    said = text_of(admin.get("/agents/desk/releases/"))
-    assert f"withdrawn send_fax : {tool.endpoint.vendor} does not list it any more" in said
+    said = text_of(admin.get("/agents/desk/publish/"))
+    assert f"“send_fax”: {tool.endpoint.vendor} does not list it any more" in said
 
 
 @pytest.mark.parametrize("gone", ["endpoint", "vendor"])
@@ -159,7 +159,7 @@ def test_a_pinned_tool_of_a_removed_vendor_is_gone_too(admin, alice, gone):
     removed.save()
 
     assert "vendor removed" in text_of(admin.get("/"))
-    assert "its vendor was removed from Pegboard" in text_of(admin.get("/agents/desk/releases/"))
+    assert "its vendor was removed from Pegboard" in text_of(admin.get("/agents/desk/publish/"))
 
 
 def test_what_is_gone_stands_before_publishing_of_its_own_agent_alone(admin, alice):
@@ -171,7 +171,7 @@ def test_what_is_gone_stands_before_publishing_of_its_own_agent_alone(admin, ali
     tool.status = "withdrawn"
     tool.save()
     told = [
-        "send_fax" in text_of(admin.get(f"/agents/{slug}/releases/")) for slug in ("desk", "counter", "till")
+        "send_fax" in text_of(admin.get(f"/agents/{slug}/publish/")) for slug in ("desk", "counter", "till")
     ]
     assert told == [False, True, False]
     assert text_of(admin.get("/")).count("send_fax") == 1
@@ -199,7 +199,7 @@ def test_what_waits_about_another_team_s_pins_is_not_told(admin, alice):
 def test_a_trifle_about_what_is_pinned_is_no_news_of_its_agent(admin):
     pin = make_pin(make_agent(slug="desk"), make_tool(name="send_fax"))
     finding = found(pin.version, severity="low")
-    pages = ("/", "/agents/desk/", "/agents/desk/releases/")
+    pages = ("/", "/agents/desk/", "/agents/desk/publish/")
     assert ["under review" in text_of(admin.get(path)).lower() for path in pages] == [False] * 3
 
     finding.severity = "medium"

@@ -1,0 +1,57 @@
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer.api.agents import chosen_agent
+from designer.api.releases import CheckOutput, MemberOutput, ProcedureChangeOutput, ToolChangeOutput
+from designer.models import Agent
+from designer.releases import draft_review
+from designer.releases.draft_review import DraftReview
+from people.api.generics import GenericAPIView
+from people.permissions import person
+
+
+class TokensOutput(serializers.Serializer[Any]):
+    before = serializers.IntegerField(allow_null=True)
+    after = serializers.IntegerField()
+
+
+class DraftOutput(serializers.Serializer[Any]):
+    """`digest` is what the release would have: send it as `seen` to publish this draft and no other."""
+
+    number = serializers.IntegerField(source="draft.number", help_text="That the release would get.")
+    digest = serializers.CharField()
+    against = serializers.IntegerField(
+        source="against.number",
+        default=None,
+        allow_null=True,
+        help_text="The release that `live` leads to, else the newest one; null before the first.",
+    )
+    is_new = serializers.BooleanField(
+        help_text="Whether publishing would write something else than the newest release holds."
+    )
+    agent = MemberOutput(many=True, help_text="What is said otherwise of the agent itself.")
+    changes = ToolChangeOutput(many=True)
+    procedures = ProcedureChangeOutput(many=True)
+    checks = CheckOutput(many=True, help_text="The worst first.")
+    tokens = serializers.SerializerMethodField(help_text="By format, of all tools together.")
+
+    @extend_schema_field(serializers.DictField(child=TokensOutput()))
+    def get_tokens(self, review: DraftReview) -> Any:
+        return {name: TokensOutput(tokens).data for name, tokens in review.tokens.items()}
+
+
+@extend_schema(tags=["releases"])
+class AgentDraft(GenericAPIView[Agent]):
+    """What publishing now would change for runtimes, and what there is to say against it."""
+
+    serializer_class = DraftOutput
+    pagination_class = None
+    queryset = Agent.objects.none()
+
+    @extend_schema(operation_id="agents_draft_retrieve")
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(DraftOutput(draft_review.of(chosen_agent(request, slug), person(request))).data)

@@ -1,0 +1,193 @@
+"""What there is to say against publishing a draft, or for it. Pure.
+
+Each rule looks at the facts and gives checks: those that stop publishing (`error`) until they are accepted by
+their codes, those to be aware of (`warning`), or one that all is well (`ok`). A new rule is a function in
+`RULES`; what is judged elsewhere already comes in `Facts.more`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from designer.exports.base import Carried
+from designer.exports.document import ReleaseDocument
+
+Severity = Literal["ok", "warning", "error"]
+# Who may accept an error; "" for what needs no accepting.
+Accepter = Literal["", "designer", "admin"]
+ORDER: tuple[Severity, ...] = ("error", "warning", "ok")
+REASONS_SHOWN = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """`where` is the path of the page on which it is mended, empty where there is nothing to mend."""
+
+    code: str
+    severity: Severity
+    message: str
+    where: str = ""
+    accepted_by: Accepter = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFacts:
+    """One pinned tool; each sentence is empty where there is nothing to say.
+
+    `misfits` are tuned words that the pinned version has no place for, each with whether a model would be
+    shown what the designer hid. `breaks` says what the version takes away from the one that was released.
+    """
+
+    name: str
+    where: str
+    blocked: str = ""
+    held: str = ""
+    under_review: str = ""
+    review_where: str = ""
+    gone: str = ""
+    misfits: tuple[tuple[str, bool], ...] = ()
+    breaks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`carried` is the draft in each format, by the format's label."""
+
+    draft: ReleaseDocument
+    tools: tuple[ToolFacts, ...]
+    carried: tuple[tuple[str, Carried], ...]
+    more: tuple[Check, ...] = ()
+
+
+def checks(facts: Facts) -> list[Check]:
+    """All of them, the worst first."""
+    found = [check for rule in RULES for check in rule(facts)] + list(facts.more)
+    return sorted(found, key=lambda check: ORDER.index(check.severity))
+
+
+def not_accepted(found: Iterable[Check], accept: Iterable[str], *, is_admin: bool) -> list[Check]:
+    """The errors that stop publishing: not accepted by code, or not by this actor's role."""
+    codes = set(accept)
+    return [
+        check
+        for check in found
+        if check.severity == "error"
+        and (check.code not in codes or (check.accepted_by == "admin" and not is_admin))
+    ]
+
+
+def _reviews(facts: Facts) -> Iterator[Check]:
+    is_clean = True
+    for tool in facts.tools:
+        where = tool.review_where or tool.where
+        if tool.blocked:
+            # An administrator has decided that agents do not get it, so only one may decide otherwise.
+            yield Check(
+                code="version_blocked",
+                severity="error",
+                message=tool.blocked,
+                where=tool.where,
+                accepted_by="admin",
+            )
+        elif tool.held:
+            yield Check(
+                code="version_held", severity="error", message=tool.held, where=where, accepted_by="designer"
+            )
+        elif tool.under_review:
+            message = f"“{tool.name}” is under review: {tool.under_review}"
+            yield Check(code="version_under_review", severity="warning", message=message, where=where)
+        is_clean = is_clean and not (tool.blocked or tool.held or tool.under_review)
+    if is_clean:
+        yield Check(code="review", severity="ok", message="No pinned version waits for review.")
+
+
+def _offered(facts: Facts) -> Iterator[Check]:
+    gone = [tool for tool in facts.tools if tool.gone]
+    for tool in gone:
+        message = (
+            f"“{tool.name}”: {tool.gone} The release holds its words all the same; calls of it may fail."
+        )
+        yield Check(code="tool_withdrawn", severity="warning", message=message, where=tool.where)
+    if not gone:
+        yield Check(code="offered", severity="ok", message="The vendors offer every tool.")
+
+
+def _words(facts: Facts) -> Iterator[Check]:
+    is_clean = True
+    for tool in facts.tools:
+        for message, exposes in tool.misfits:
+            is_clean, message = False, f"“{tool.name}”: {message}"
+            if exposes:
+                yield Check(
+                    code="tuning_does_not_fit",
+                    severity="error",
+                    message=message,
+                    where=tool.where,
+                    accepted_by="designer",
+                )
+            else:
+                yield Check(code="words_set_aside", severity="warning", message=message, where=tool.where)
+    if is_clean:
+        yield Check(code="words", severity="ok", message="All of your words fit the pinned versions.")
+
+
+def _names(facts: Facts) -> Iterator[Check]:
+    where = {tool.name: tool.where for tool in facts.tools}
+    names = Counter(tool.signature.name.casefold() for tool in facts.draft.tools)
+    clashing = [
+        tool.signature.name for tool in facts.draft.tools if names[tool.signature.name.casefold()] > 1
+    ]
+    for name in clashing:
+        yield Check(
+            code="name_clash",
+            severity="error",
+            message=f"A model would know two tools as “{name}”. Call one of them something else.",
+            where=where.get(name, ""),
+            accepted_by="designer",
+        )
+    if not clashing:
+        yield Check(code="names", severity="ok", message="Every tool has a name of its own.")
+
+
+def _breaks(facts: Facts) -> Iterator[Check]:
+    for tool in facts.tools:
+        if tool.breaks:
+            message = f"“{tool.name}” moves to a version that breaks what worked: {_first(tool.breaks)}"
+            yield Check(code="breaking_move", severity="warning", message=message, where=tool.where)
+
+
+def _formats(facts: Facts) -> Iterator[Check]:
+    where = {tool.name: tool.where for tool in facts.tools}
+    is_clean = True
+    for label, carried in facts.carried:
+        if blocking := carried.blocking:
+            count = len(carried.fitting.tools)
+            message = (
+                f"{label} carries {count} of {count + len(carried.left_out)} tools: "
+                f"{_first([remark.message for remark in blocking])}"
+            )
+            mended = where.get(blocking[0].tool, "")
+            yield Check(code="format_cannot_carry", severity="warning", message=message, where=mended)
+        elif warned := [remark for remark in carried.remarks if remark.level == "warns"]:
+            message = f"{label} may be refused: {_first([remark.message for remark in warned])}"
+            yield Check(
+                code="format_may_refuse",
+                severity="warning",
+                message=message,
+                where=where.get(warned[0].tool, ""),
+            )
+        else:
+            continue
+        is_clean = False
+    if is_clean:
+        yield Check(code="formats", severity="ok", message="Every format carries every tool.")
+
+
+def _first(sentences: Iterable[str]) -> str:
+    said = list(sentences)
+    more = f" And {len(said) - REASONS_SHOWN} more." if len(said) > REASONS_SHOWN else ""
+    return " ".join(said[:REASONS_SHOWN]) + more
+
+
+RULES: list[Callable[[Facts], Iterable[Check]]] = [_reviews, _offered, _words, _names, _breaks, _formats]

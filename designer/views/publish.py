@@ -1,0 +1,83 @@
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+
+from core.errors import DomainError
+from designer import exports, token_budget
+from designer.exports import document as release_document
+from designer.exports.document import ReleasedTool
+from designer.forms import PublishForm
+from designer.models import Agent
+from designer.releases import channels, draft_review, publishing
+from designer.releases.checks import Check
+from designer.releases.diff import ToolChange
+from designer.releases.draft_review import DraftReview
+from people.models import Role
+from people.permissions import person, requires
+
+# More than these are folded, so that the page stays one to read.
+OPENED = 12
+TONES = {"error": "bad", "warning": "warn", "ok": "ok"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTool:
+    change: ToolChange
+    before: ReleasedTool | None
+    after: ReleasedTool | None
+
+    @property
+    def tokens(self) -> int:
+        """By how many it makes what a model reads longer."""
+        sizes = [token_budget.tokens(tool.signature) if tool else 0 for tool in (self.before, self.after)]
+        return sizes[1] - sizes[0]
+
+
+@requires(write=Role.DESIGNER)
+def publish(request: HttpRequest, slug: str) -> HttpResponse:
+    """The draft as a review: what changes, what there is to say against it, and the decision."""
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    form = PublishForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            release = publishing.publish(agent, actor=person(request), **form.facts())
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, _says_published(release.number, form.cleaned_data["channel"]))
+            return redirect("release", agent.slug, release.number)
+    review = draft_review.of(agent, person(request))
+    live = channels.standing(agent, channels.LIVE)
+    rows = changed_tools(review)
+    context = {
+        "agent": agent,
+        "form": form,
+        "review": review,
+        "live": live,
+        "tools": rows,
+        "opened": OPENED,
+        "checks": [(TONES[check.severity], check) for check in review.checks],
+        "tokens": [(format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS],
+        "tokens_change": sum(row.tokens for row in rows),
+        "codes": sorted({check.code for check in review.failed}),
+        "for_admins": _for_admins(review.failed) if not person(request).can_administer else [],
+    }
+    return render(request, "designer/publish.html", context, status=409 if form.errors else 200)
+
+
+def changed_tools(review: DraftReview) -> list[ChangedTool]:
+    old = release_document.decode(review.against.document).tools if review.against else ()
+    before, after = {tool.id: tool for tool in old}, {tool.id: tool for tool in review.draft.tools}
+    return [ChangedTool(change, before.get(change.tool), after.get(change.tool)) for change in review.changes]
+
+
+def _for_admins(failed: list[Check]) -> list[Check]:
+    return [check for check in failed if check.accepted_by == "admin"]
+
+
+def _says_published(number: int, channel: str) -> str:
+    if channel:
+        return f"Release {number} is published, and “{channel}” leads to it. Runtimes get it now."
+    return f"Release {number} is published. No channel leads to it yet: promote it when it should be live."

@@ -1,0 +1,114 @@
+"""What is said against publishing, by the facts alone."""
+
+from dataclasses import replace
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from designer.exports.base import Carried, Remark
+from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
+from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
+from designer.signatures.effective import effective
+from tests.factories import make_signature
+
+SENTENCES = st.sampled_from(["", "It is so."])
+TOOLS = st.builds(
+    ToolFacts,
+    name=st.sampled_from(["sky", "mail"]),
+    where=st.just("/agents/desk/pins/1/"),
+    blocked=SENTENCES,
+    held=SENTENCES,
+    under_review=SENTENCES,
+    gone=SENTENCES,
+    misfits=st.lists(st.tuples(st.just("“unit” is required."), st.booleans())).map(tuple),
+    breaks=st.lists(st.just("“unit” is gone.")).map(tuple),
+)
+
+
+def document(*names: str) -> ReleaseDocument:
+    tools = tuple(
+        ReleasedTool(
+            id=number,
+            tool_id=str(number),
+            vendor="v",
+            endpoint="http://v/",
+            protocol="a2t",
+            version=ReleasedVersion(ordinal=1, label="1", digest="d"),
+            signature=effective(make_signature(name), name=name),
+            tuning={},
+        )
+        for number, name in enumerate(names)
+    )
+    agent = ReleasedAgent(slug="desk", name="Desk", description="")
+    return ReleaseDocument(schema="s", agent=agent, number=1, tools=tools)
+
+
+def facts(*tools: ToolFacts, **more) -> Facts:
+    usual = {"draft": document("sky"), "tools": tools or (ToolFacts(name="sky", where="/w/"),), "carried": ()}
+    return Facts(**usual | more)
+
+
+def codes(found, severity):
+    return [check.code for check in found if check.severity == severity]
+
+
+def test_a_sound_draft_passes_every_check():
+    found = checks(facts())
+    assert {check.severity for check in found} == {"ok"}
+    assert {check.code for check in found} == {"review", "offered", "words", "names", "formats"}
+
+
+def test_each_fault_is_told_with_where_it_is_mended():
+    sky, review = ToolFacts(name="sky", where="/pin/"), "/review/?item=1"
+    cases = {
+        "version_blocked": (replace(sky, blocked="No."), "error", "/pin/"),
+        "version_held": (replace(sky, held="Wait.", review_where=review), "error", review),
+        "version_under_review": (replace(sky, under_review="Odd."), "warning", "/pin/"),
+        "tool_withdrawn": (replace(sky, gone="It is gone."), "warning", "/pin/"),
+        "tuning_does_not_fit": (replace(sky, misfits=(("Shown.", True),)), "error", "/pin/"),
+        "words_set_aside": (replace(sky, misfits=(("Aside.", False),)), "warning", "/pin/"),
+        "breaking_move": (replace(sky, breaks=("“unit” is gone.",)), "warning", "/pin/"),
+    }
+    for code, (tool, severity, where) in cases.items():
+        (check,) = [each for each in checks(facts(tool)) if each.severity != "ok"]
+        assert (check.code, check.severity, check.where) == (code, severity, where)
+
+
+def test_two_tools_of_one_name_stop_publishing_whatever_their_case():
+    found = checks(facts(draft=document("Sky", "sky", "mail")))
+    assert codes(found, "error") == ["name_clash", "name_clash"]
+
+
+def test_what_a_format_leaves_out_is_told_once_for_the_format():
+    long = [Remark("blocks", "description_too_long", "sky", f"Too long {n}.") for n in range(4)]
+    draft = document("sky", "mail")
+    fitting = msgspec.structs.replace(draft, tools=draft.tools[1:])
+    warned = [Remark("warns", "description_long", "mail", "Quite long.")]
+    carried = (("A2T", Carried(fitting, ["sky"], long)), ("MCP", Carried(draft, [], warned)))
+    found = [check for check in checks(facts(draft=draft, carried=carried)) if check.severity != "ok"]
+    assert [(check.code, check.message) for check in found] == [
+        ("format_cannot_carry", "A2T carries 1 of 2 tools: Too long 0. Too long 1. And 2 more."),
+        ("format_may_refuse", "MCP may be refused: Quite long."),
+    ]
+
+
+def test_what_others_found_stands_among_the_rest():
+    lint = Check(code="unknown_reference", severity="error", message="Line 3 names no tool.", where="/p/")
+    found = checks(facts(more=(lint,)))
+    assert found[0] == lint
+
+
+CODES = st.lists(st.sampled_from(["version_held", "version_blocked"]))
+
+
+@given(st.lists(TOOLS, max_size=3), CODES, st.booleans())
+def test_only_what_is_accepted_by_who_may_is_let_through(tools, accept, is_admin):
+    found = checks(facts(*tools))
+    left = not_accepted(found, accept, is_admin=is_admin)
+    errors = [check for check in found if check.severity == "error"]
+    for check in errors:
+        may = check.code in accept and (is_admin or check.code != "version_blocked")
+        assert (check in left) is not may
+    assert all(check.severity == "error" for check in left)
+    assert found == sorted(found, key=lambda check: ["error", "warning", "ok"].index(check.severity))
