@@ -16,7 +16,7 @@ from people.permissions import person
 
 CHANNEL = OpenApiParameter("channel", str, OpenApiParameter.PATH, description="Its name: `live`, `canary`.")
 MOVES_SHOWN = 50
-LONGEST_NAME = 80
+MAX_NAME_LENGTH = 80
 
 
 class ChannelMoveOutput(serializers.ModelSerializer[ChannelMove]):
@@ -60,7 +60,7 @@ class ReleaseField(serializers.Field[str, int | str, str, str]):
     """Named as in an address; a number may be written as one."""
 
     def to_internal_value(self, data: int | str) -> str:
-        if type(data) not in (int, str) or len(str(data)) > LONGEST_NAME:
+        if type(data) not in (int, str) or len(str(data)) > MAX_NAME_LENGTH:
             raise serializers.ValidationError("Give a release's number, sha256:DIGEST, or a channel's name.")
         return str(data)
 
@@ -89,7 +89,7 @@ def moved(request: Request, agent: Agent, name: str, given: dict[str, Any]) -> R
 
 
 def detail(agent: Agent, name: str) -> dict[str, Any]:
-    now = channels.standing(agent, name)
+    now = channels.state(agent, name)
     history = channels.moves(agent).filter(channel__name=name)[:MOVES_SHOWN]
     return {"name": now.name, "release": now.release, "last_move": now.last_move, "history": history}
 
@@ -106,7 +106,7 @@ class ChannelList(GenericAPIView[Channel]):
 
     @extend_schema(operation_id="agents_channels_list", responses=ChannelListOutput)
     def get(self, request: Request, slug: str) -> Response:
-        rows = channels.standings(chosen_agent(request, slug))
+        rows = channels.states(chosen_agent(request, slug))
         return Response(ChannelListOutput({"results": rows}).data)
 
     @extend_schema(operation_id="agents_channels_move", request=NamedMoveInput, responses=ChannelDetailOutput)

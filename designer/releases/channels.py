@@ -27,13 +27,13 @@ NAME_RULE = (
     "30 characters at most: “canary”."
 )
 MAX_NOTE_LENGTH = 2_000
-MOST_CHANNELS = 20
+MAX_CHANNELS = 20
 
 Direction = Literal["promote", "roll back", "close", ""]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ChannelState:
     """A channel with the move that brought it where it is; `live` has neither before its first move."""
 
     name: str
@@ -46,23 +46,23 @@ class Standing:
         return self.release.number if self.release else 0
 
 
-def standings(agent: Agent) -> list[Standing]:
+def states(agent: Agent) -> list[ChannelState]:
     """`live` first, then the others that lead somewhere, by name."""
     last = {row.channel_id: row for row in moves(agent).order_by("channel_id", "-pk").distinct("channel_id")}
     found = {
-        row.name: Standing(row.name, row.release, last.get(row.pk))
+        row.name: ChannelState(row.name, row.release, last.get(row.pk))
         for row in agent.channels.exclude(release=None).select_related("release").defer("release__document")
     }
-    live = found.pop(LIVE, Standing(LIVE))
+    live = found.pop(LIVE, ChannelState(LIVE))
     return [live, *found.values()]
 
 
-def standing(agent: Agent, name: str) -> Standing:
+def state(agent: Agent, name: str) -> ChannelState:
     """The same of one channel; one that was never used leads nowhere."""
-    return next((each for each in standings(agent) if each.name == name), Standing(name))
+    return next((each for each in states(agent) if each.name == name), ChannelState(name))
 
 
-def by_release(found: Iterable[Standing]) -> dict[int, list[str]]:
+def by_release(found: Iterable[ChannelState]) -> dict[int, list[str]]:
     """The names of the channels that lead to each release, by its number."""
     names: defaultdict[int, list[str]] = defaultdict(list)
     for each in found:
@@ -102,7 +102,7 @@ def move(
     release: Release | None,
     note: str = "",
     expected: int | None = None,
-) -> Standing:
+) -> ChannelState:
     """Makes the channel lead to this release of the agent, or nowhere.
 
     `expected` is the number of the release that the actor saw it lead to, 0 for none: where it leads
@@ -110,7 +110,7 @@ def move(
     """
     name, note = checked_name(name), checked(note, field="note", limit=MAX_NOTE_LENGTH)
     agent = locked(agent)
-    now = standing(agent, name)
+    now = state(agent, name)
     if expected not in (None, now.number):
         raise _moved_meanwhile(now)
     action = direction(now.release, release)
@@ -120,9 +120,9 @@ def move(
         raise DomainError(
             "live_stays", "“live” always leads to a release. Move it to another one.", status=409
         )
-    if now.release is None and agent.channels.exclude(release=None).count() >= MOST_CHANNELS:
+    if now.release is None and agent.channels.exclude(release=None).count() >= MAX_CHANNELS:
         raise DomainError(
-            "too_many_channels", f"An agent has {MOST_CHANNELS} channels at most. Close one.", status=409
+            "too_many_channels", f"An agent has {MAX_CHANNELS} channels at most. Close one.", status=409
         )
     row, _ = Channel.objects.update_or_create(agent=agent, name=name, defaults={"release": release})
     made = ChannelMove.objects.create(
@@ -132,10 +132,10 @@ def move(
     audit.record(
         actor, action, row, before={"release": now.number or None}, after=facts, why=note, agent=agent.pk
     )
-    return Standing(name, release, made)
+    return ChannelState(name, release, made)
 
 
-def _moved_meanwhile(now: Standing) -> DomainError:
+def _moved_meanwhile(now: ChannelState) -> DomainError:
     to = f"release {now.number}" if now.release else "no release"
     says = f"“{now.name}” leads to {to} by now"
     if now.last_move:

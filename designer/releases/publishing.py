@@ -296,7 +296,7 @@ def _says_failed(agent: Agent, failed: Sequence[Check]) -> str:
 
 def compared_with(agent: Agent) -> Release | None:
     """The release that a draft is judged against: the one that `live` leads to, else the newest."""
-    return channels.standing(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
+    return channels.state(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
 
 
 def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, actor: User) -> list[Check]:

@@ -56,7 +56,7 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
             leads = f"leads to release {release.number}" if release else "is closed"
             messages.success(request, f"“{channel}” {leads}. Runtimes that ask for it see that at once.")
             return redirect("release-list", agent.slug)
-    now = channels.standing(agent, channel)
+    now = channels.state(agent, channel)
     asked = number_in(request.POST.get("release", "") or request.GET.get("release", ""))
     chosen = agent.releases.filter(number=asked).first()
     action = channels.direction(now.release, chosen) if chosen else ""

@@ -49,7 +49,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, _says_published(release.number, form.cleaned_data["channel"]))
             return redirect("release", agent.slug, release.number)
     review = draft_review.of(agent, person(request))
-    live = channels.standing(agent, channels.LIVE)
+    live = channels.state(agent, channels.LIVE)
     rows = changed_tools(review)
     context = {
         "agent": agent,

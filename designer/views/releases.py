@@ -36,7 +36,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
         "agent": agent,
         "page": Keyset(releases, "-number").page(request.GET.get("cursor"), PAGE_SIZE),
         "last": releases.order_by("-number").first(),
-        "standings": channels.standings(agent),
+        "states": channels.states(agent),
     }
     return render(request, "designer/releases.html", context)
 
@@ -52,7 +52,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     before = (
         agent.releases.filter(number=number_in(asked)).first() if asked else publishing.previous_release(row)
     )
-    document, standings = release_document.decode(row.document), channels.standings(agent)
+    document, states = release_document.decode(row.document), channels.states(agent)
     fetches = _fetches(document)
     old = release_document.decode(before.document) if before else None
     names = versions.names([tool.id for tool in document.tools])
@@ -60,9 +60,9 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     context = {
         "agent": agent,
         "release": row,
-        "standings": standings,
-        "leading_here": channels.by_release(standings).get(number, []),
-        "live": standings[0],
+        "states": states,
+        "leading_here": channels.by_release(states).get(number, []),
+        "live": states[0],
         "is_intact": release_document.digest(row.document.encode()) == row.digest,
         "tools": [
             (

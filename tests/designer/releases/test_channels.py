@@ -145,7 +145,7 @@ def test_a_release_of_another_agent_is_never_led_to(api, alice, desk):
 
 
 def test_an_agent_has_a_few_channels(api, desk, monkeypatch):
-    monkeypatch.setattr(channels, "MOST_CHANNELS", 2)
+    monkeypatch.setattr(channels, "MAX_CHANNELS", 2)
     assert move(api, 1).status_code == move(api, 1, channel="canary").status_code == 200
     assert move(api, 1, channel="third").json()["code"] == "too_many_channels"
     assert move(api, 2, channel="canary").status_code == 200

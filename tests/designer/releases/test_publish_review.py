@@ -143,12 +143,12 @@ def test_one_press_publishes_and_another_promotes_too(browser, api, alice, desk,
     form = {"seen": page.context["review"].digest, "led_to": "0", "channel": ""}
     answer = text_of(browser.post(PAGE, form, follow=True))
     assert "Release 1 is published. No channel leads to it yet" in answer
-    assert channels.standing(desk, "live").release is None
+    assert channels.state(desk, "live").release is None
     assert "Promote release 1 to live" in text_of(browser.get(PAGE))
     tunings.tune(sky, actor=alice, description="Another")
     answer = text_of(browser.post(PAGE, {"led_to": "0", "channel": "live"}, follow=True))
     assert "Release 2 is published, and “live” leads to it." in answer
-    assert channels.standing(desk, "live").number == 2
+    assert channels.state(desk, "live").number == 2
 
 
 def test_the_page_takes_a_failed_check_with_a_reason_and_not_without(browser, desk, sky):
