@@ -15,7 +15,7 @@ MAX_PER_TOOL = 50
 
 
 def save_example(call: Call, *, actor: User, name: str) -> Example:
-    """The arguments of `call`, whatever came of it."""
+    # The arguments of `call`, whatever came of it.
     return keep(call.tool, call.arguments, actor=actor, name=name, call=call)
 
 

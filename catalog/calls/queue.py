@@ -259,20 +259,20 @@ def _made_before(call: Call) -> Call | None:
 
 
 def _digest(call: Call) -> str:
-    """Over what is asked, and by which user: calls with the same digest are one call."""
+    # Over what is asked, and by which user: calls with the same digest are one call.
     facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
     return digest([getattr(call, fact) for fact in facts])
 
 
 def _forget_old(tool: Tool) -> int:
-    """Keeps the newest; gives how many were deleted."""
+    # The newest are kept; returns how many were deleted.
     finished = Call.objects.filter(tool=tool, status=CallStatus.FINISHED)
     oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
     return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
 
 
 def forget_ids() -> None:
-    """Once an hour: ids that are so old that a client no longer repeats a call with them."""
+    # Once an hour: ids that are so old that a client no longer repeats a call with them.
     CallId.objects.filter(made_at__lt=Now() - IDS_KEPT).delete()
 
 

@@ -43,7 +43,6 @@ BETWEEN_TWO = {
 
 
 def ending(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) -> dict[str, Any]:
-    """The columns of a finished call."""
     return {
         "status": CallStatus.FINISHED,
         "finished_at": Now(),
@@ -121,10 +120,8 @@ def attempt(
 
 
 def questions(ask: Asked | Ask) -> Signature:
-    """What an ask wants to know, as a signature, so that a form and its check come out of one schema.
-
-    A schema that cannot be read asks for any JSON.
-    """
+    """What an ask wants to know, as a signature, so that a form and its check come out of one schema."""
+    # A schema that cannot be read asks for any JSON.
     try:
         shape = json_schema.read(ask.schema if ask.schema is not None else True, "asked", whole_name=ANSWER)
     except UnreadableItemError:
@@ -154,7 +151,7 @@ def faults_in_answer(ask: Asked, answer: object) -> dict[str, str]:
 
 
 def _struck_out(reply: str, names: Collection[str]) -> str:
-    """The reply as it came, which may be cut or no JSON at all, without the texts of some members."""
+    # The reply as it came, which may be cut or no JSON at all, without the texts of some members.
     for name in names:
         reply = re.sub(rf'("{re.escape(name)}"\s*:\s*)"(?:[^"\\]|\\.)*(?:"|$)', r'\1"•••"', reply)
     return reply
@@ -210,7 +207,7 @@ def _state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _sound(value: Any) -> Any:
-    """Without half surrogate pairs, which no JSON can carry."""
+    # Without half surrogate pairs, which no JSON can carry.
     match value:
         case str():
             return value if value.isascii() else value.encode(errors="replace").decode()

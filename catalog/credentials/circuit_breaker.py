@@ -35,7 +35,6 @@ def back_off(failures: int) -> timedelta:
 
 
 def retry_after_wait(retry_after: float | None) -> timedelta:
-    """What the vendor asked for, up to a day."""
     return min(timedelta(seconds=min(retry_after or 0.0, DAY)), MAX_WAIT)
 
 

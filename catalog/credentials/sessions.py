@@ -155,7 +155,7 @@ class _Use:
         return self._carried
 
     def answered(self, status: int, challenge: str) -> bool:
-        """Only 401 says that it was not taken, and only success that it was: RFC 9110 section 15.5.2."""
+        # Only 401 says that it was not taken, and only success that it was: RFC 9110 section 15.5.2.
         self._is_used = self._is_used or bool(status)
         if status == HTTPStatus.UNAUTHORIZED:
             self._is_taken = False
@@ -230,12 +230,10 @@ def open_session(
 
 
 def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
-    """As another caller: under another name, and without the credential unless it is to go along.
-
-    Nothing of this conversation is remembered, neither by the endpoint nor by its credential: what a vendor
-    refuses to another caller says nothing about either. A reply with the secret in it is refused all the
-    same.
-    """
+    """As another caller: under another name, and without the credential unless it is to go along."""
+    # Nothing of this conversation is remembered, neither by the endpoint nor by its credential: what a vendor
+    # refuses to another caller says nothing about either. A reply with the secret in it is refused all the
+    # same.
     carrier = _carrier(endpoint)
     headers, secrets = carrier.current() if carrier else ({}, ())
     query = carrier.query if isinstance(carrier, _Use) else {}

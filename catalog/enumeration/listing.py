@@ -323,10 +323,8 @@ class _Pass:
         )
 
     def _stage(self) -> None:
-        """Decode what is waiting. The database takes in a few tools while the next few are decoded.
-
-        Nothing is left open at the end: who knows how long the vendor takes with its next page.
-        """
+        """Decode what is waiting. The database takes in a few tools while the next few are decoded."""
+        # Nothing is left open at the end: who knows how long the vendor takes with its next page.
         as_it_was = self._written_otherwise()
         waiting = [(tool, item) for tool, item in self.waiting.items() if tool not in as_it_was]
         self.waiting = {}

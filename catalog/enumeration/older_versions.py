@@ -65,10 +65,8 @@ def read_all(endpoint_id: int) -> None:
 
 
 def _pending(endpoint: Endpoint) -> QuerySet[Tool]:
-    """Tools whose label says that there was something before, and whose history was not read since.
-
-    There is nothing before 1, but there may be before 0.2.0.
-    """
+    """Tools whose label says that there was something before, and whose history was not read since."""
+    # There is nothing before 1, but there may be before 0.2.0.
     has_before = Q(current__label_key__gt=[1]) | Q(current__label_key__len__gt=1)
     return (
         Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE, versions_read_at=None)

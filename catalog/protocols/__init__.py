@@ -16,5 +16,5 @@ def get(name: str) -> type[Protocol]:
 
 
 def choices() -> list[tuple[str, str]]:
-    """A callable, so that a new protocol needs no migration."""
+    # A callable, so that a new protocol needs no migration.
     return [(protocol.name, protocol.label) for protocol in PROTOCOLS]

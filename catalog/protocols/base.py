@@ -83,10 +83,8 @@ UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
 def identity(tool_id: str) -> str:
-    """What makes an id the same one: UUIDs that differ in case alone do not differ.
-
-    The vendor's spelling is kept beside it, because it goes into URLs and a server may be strict.
-    """
+    """What makes an id the same one: UUIDs that differ in case alone do not differ."""
+    # The vendor's spelling is kept beside it, because it goes into URLs and a server may be strict.
     return tool_id.lower() if UUID.fullmatch(tool_id) else tool_id
 
 

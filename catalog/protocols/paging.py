@@ -79,7 +79,7 @@ def cursor(value: object, member: str) -> str:
 
 
 def cursor_of_url(value: str, parameter: str, root: str, member: str) -> str:
-    """Some vendors send the next page's URL for its cursor. Theirs is fine, another server's is not."""
+    # Some vendors send the next page's URL for its cursor. Theirs is fine, another server's is not.
     if not _ABSOLUTE.match(value):
         return value
     try:

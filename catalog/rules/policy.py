@@ -117,7 +117,7 @@ def judge(policy: Actions, found: Iterable[Class], alarms: Sequence[Alarm] = ())
 
 
 def _alarmed(each: Class, alarms: Sequence[Alarm]) -> tuple[str, ...]:
-    """Why a version is stopped whose name raised alarms, and perhaps its text as well."""
+    # Why a version is stopped whose name raised alarms, and perhaps its text as well.
     severity = {"alarm_high": "high", "alarm_medium": "medium"}.get(each)
     codes = {alarm.code for alarm in alarms if alarm.severity == severity}
     if not codes & ABOUT_NAMES:

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 
 
 def version_name(label: str, rewrite: int, seen: datetime) -> str:
-    """`rewrite` counts the texts that stood under this label before; `seen` is when we first saw this one.
-
-    A vendor that numbers nothing changes what it lists from one day to another, so the time names the text.
-    """
+    """`rewrite` counts the texts that stood under this label before; `seen` is when we first saw this one."""
+    # A vendor that numbers nothing changes what it lists from one day to another, so the time names the text.
     seen = seen.astimezone(UTC)
     day = f"{seen.day} {seen:%B %Y}"
     if not label:

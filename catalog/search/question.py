@@ -37,7 +37,6 @@ class Question:
 
     @property
     def last(self) -> str:
-        """The word that may still be being typed."""
         return words.parts(self.runs[-1])[-1] if self.runs and words.parts(self.runs[-1]) else ""
 
 

@@ -155,7 +155,7 @@ def tag_word(tag: str) -> str:
 
 
 def acronyms(text: str) -> set[str]:
-    """Words in capitals amid others that are not; in such a question "IT" is not "it"."""
+    # Words in capitals amid others that are not: in such a question "IT" is not "it".
     if text.isupper():
         return set()
     return {run.lower() for run in runs(text) if run.isupper() and len(run) >= _MIN_ACRONYM_LENGTH}

@@ -122,7 +122,6 @@ def _promises(vendor: Vendor) -> tuple[Kept, ...]:
 
 
 def _oddities(notes_of_runs: list[list[dict[str, Any]]]) -> tuple[Oddity, ...]:
-    """The most frequent ones, with an example of each."""
     found: dict[str, Oddity] = {}
     for note in (note for of_run in notes_of_runs for note in of_run):
         known = found.get(note["code"])

@@ -45,11 +45,9 @@ NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
 def register_at(
     offer: Mapping[str, Any], *, redirect_uri: str, save: Callable[[Registered], object]
 ) -> Registered:
-    """What the server of `offer` made of us. Raises DomainError with what it says against that.
-
-    `save` is tried before the server is asked: a client there that could not be saved here would never be
-    used or removed.
-    """
+    """What the server of `offer` made of us. Raises DomainError with what it says against that."""
+    # `save` is tried before the server is asked: a client there that could not be saved here would never be
+    # used or removed.
     with transaction.atomic():
         save(NOT_YET)
         transaction.set_rollback(True)
@@ -80,7 +78,8 @@ def _check_server(offer: Mapping[str, Any]) -> None:
 
 
 def register(address: str, *, redirect_uri: str, authentication: str, scope: str) -> Registered:
-    """Asked once: the server may have made a client although its reply was lost. Raises ProtocolError."""
+    """Raises ProtocolError."""
+    # Asked once: the server may have made a client although its reply was lost.
     described = client_metadata.described(redirect_uri, authentication=authentication, scope=scope)
     try:
         reply = http.post_json(address, described, accept=STATUSES)
@@ -92,10 +91,8 @@ def register(address: str, *, redirect_uri: str, authentication: str, scope: str
 
 
 def read_registration(reply: Reply, redirect_uri: str) -> Registered:
-    """RFC 7591 section 3.2. What is not said is as it was asked for; what is said has to fit.
-
-    Some servers write null or "" where they say nothing.
-    """
+    # RFC 7591 section 3.2. What is not said is as it was asked for; what is said has to fit. Some servers
+    # write null or "" where they say nothing.
     host = urlsplit(reply.url).netloc
     if reply.status not in (200, 201):
         raise _refusal(reply, host)

@@ -138,7 +138,7 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
 
 
 def forget_tokens(grant: Grant, why: str) -> None:
-    """They are gone at once, and a process that is renewing them writes nothing. A user signs in again."""
+    # They are gone at once, and a process that is renewing them writes nothing. A user signs in again.
     _start_over(grant)
     if grant.credential.kind == CredentialKind.OAUTH_CODE and grant.generation:
         now = Grant.objects.timed().get(pk=grant.pk).now
@@ -157,7 +157,7 @@ def _start_over(grant: Grant) -> None:
 
 
 def try_again(credential: Credential) -> None:
-    """After a person changed something: what went wrong before says nothing. A sign-in stays over."""
+    # After a person changed something: what went wrong before says nothing. A sign-in stays over.
     kept = {name: value for name, value in NO_ERROR.items() if name != "ended_at"}
     Grant.objects.filter(credential=credential, ended_at=None).update(**kept, lease=None)
 

@@ -44,7 +44,7 @@ PARAMETER_NAME = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 
 def sign_in_address(grant: Grant, *, redirect_uri: str, state: str, verifier: str) -> str:
-    """Where the person's browser goes: RFC 6749 section 4.1.1. A query that the address has stays in it."""
+    # Where the person's browser goes: RFC 6749 section 4.1.1. A query that the address has stays in it.
     fields = {
         "response_type": "code",
         "client_id": grant.client_id,

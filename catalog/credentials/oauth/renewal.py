@@ -82,20 +82,16 @@ class Token:
 
 
 def early(seconds: float, chance: Callable[[], float] = random.random) -> float:
-    """How many seconds before its end a token that lives for so many is renewed.
-
-    At 80 % of its life, but a minute before its end and not in the first half; up to a tenth earlier, so that
-    those of one moment spread.
-    """
+    """How many seconds before its end a token that lives for so many is renewed."""
+    # At 80 % of its life, but a minute before its end and not in the first half; up to a tenth earlier, so
+    # that those of one moment spread.
     margin = max(seconds * EARLY_SHARE, EARLY_SECONDS) * (1 + chance() / 10)
     return min(margin, seconds / 2)
 
 
 def early_for_callers(early: float) -> float:
-    """How many seconds before its end a caller renews a token, where the scheduler does it `early`.
-
-    The scheduler has had the time to do it before, so that no caller waits for a token.
-    """
+    """How many seconds before its end a caller renews a token, where the scheduler does it `early`."""
+    # The scheduler has had the time to do it before, so that no caller waits for a token.
     return max(early - LOOK_EVERY, early / 2)
 
 
@@ -139,11 +135,9 @@ def renew(grant: Grant) -> Token | None:
 
 
 def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secret]) -> Tokens:
-    """Sends the same refresh token once more when the reply to it was lost on its way.
-
-    Servers that rotate take the old one again for some seconds, or not at all: then the sign-in is over
-    whenever it is tried, so the sooner the better (docs/decisions/0035-lost-token-replies.md).
-    """
+    """Sends the same refresh token once more when the reply to it was lost on its way."""
+    # Servers that rotate take the old one again for some seconds, or not at all: then the sign-in is over
+    # whenever it is tried, so the sooner the better (docs/decisions/0035-lost-token-replies.md).
     began = time.monotonic()
     try:
         return token_request.request(grant, form, sent)
@@ -179,10 +173,8 @@ def _claim(grant: Grant) -> uuid.UUID | None:
 
 
 def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
-    """Keeps the reply as the next generation, before anything uses it; None when the grant has moved on.
-
-    A database that is away for a moment is waited for: the server has forgotten the old refresh token.
-    """
+    """Keeps the reply as the next generation, before anything uses it; None when the grant has moved on."""
+    # A database that is away for a moment is waited for: the server has forgotten the old refresh token.
     changes = columns_for(grant, tokens, elapsed)
     changes["generation"] = grant.generation + 1
     for pause in (*STORE_AGAIN_AFTER, None):
@@ -228,11 +220,9 @@ def _server(grant: Grant) -> str:
 
 
 def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: bool = False) -> dict[str, Any]:
-    """What a token reply means for the row. Seconds count from when it was asked for, `elapsed` ago.
-
-    A renewal without a new refresh token leaves the old one as it is; without a scope in the reply it is the
-    one that was asked for, or the one before (RFC 6749 sections 5.1 and 6).
-    """
+    """What a token reply means for the row. Seconds count from when it was asked for, `elapsed` ago."""
+    # A renewal without a new refresh token leaves the old one as it is; without a scope in the reply it is
+    # the one that was asked for, or the one before (RFC 6749 sections 5.1 and 6).
     is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
     changes: dict[str, Any] = {
         **NO_ERROR,

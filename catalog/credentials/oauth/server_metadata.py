@@ -60,10 +60,8 @@ def resource_addresses(url: str) -> list[str]:
 
 
 def server_addresses(issuer: str) -> list[str]:
-    """Where an authorization server may describe itself: RFC 8414 sections 3.1 and 5, and OpenID Connect.
-
-    Some append to the issuer what RFC 8414 puts before its path.
-    """
+    """Where an authorization server may describe itself: RFC 8414 sections 3.1 and 5, and OpenID Connect."""
+    # Some append to the issuer what RFC 8414 puts before its path.
     path = urlsplit(issuer).path.rstrip("/")
     base = origin(issuer)
     if not path:

@@ -21,11 +21,9 @@ REQUESTS = Counter(
 
 
 def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
-    """One token request. None of the secrets that were `sent` gets into an error.
-
-    What happened at the token server has codes of its own, so that it is not taken for an error of the
-    vendor.
-    """
+    """One token request. None of the secrets that were `sent` gets into an error."""
+    # What happened at the token server has codes of its own, so that it is not taken for an error of the
+    # vendor.
     try:
         return token_replies.read_tokens(http.post_form(grant.token_url, form), sent)
     except ProtocolError as error:

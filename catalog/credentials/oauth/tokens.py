@@ -163,10 +163,8 @@ def note_acceptance(credential: Credential, generation: int) -> None:
 
 
 def note_wanted_scope(credential: Credential, generation: int, scope: str) -> None:
-    """The vendor wants a token with this scope for something; a person decides whether it gets one.
-
-    What several tools want is gathered, so that one sign-in brings it all.
-    """
+    """The vendor wants a token with this scope for something; a person decides whether it gets one."""
+    # What several tools want is gathered, so that one sign-in brings it all.
     with transaction.atomic(durable=True):
         rows = Grant.objects.select_for_update().filter(credential=credential, generation=generation)
         grant = rows.first()
@@ -186,7 +184,7 @@ def widest(*scopes: str) -> str:
 
 
 def apart(work: Callable[[], Result]) -> Result:
-    """Does it on a database connection of its own: the caller's may be in the middle of something."""
+    # Does it on a database connection of its own: the caller's may be in the middle of something.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="token") as pool:
         return pool.submit(_and_close, work).result()
 

@@ -246,7 +246,7 @@ def _distinct(found: Sequence[Any]) -> set[str]:
 
 
 def _storable(entry: Any) -> Any:
-    """The entry, or of one that cannot be kept the id alone: its descriptor may be all right."""
+    # The entry, or of one that cannot be kept the id alone: its descriptor may be all right.
     if strict_json.unstorable(entry) is None:
         return entry
     return {"agent_id": entry.get("agent_id")} if isinstance(entry, dict) else None
@@ -336,7 +336,7 @@ def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
 
 
 def _clean(schema: Any, where: str) -> Any:
-    """Without the members that are null, which servers send for absent ones."""
+    # Servers send null for members that are absent.
     json_schema.check(schema, where)
     return _without_nulls(schema)
 
@@ -377,7 +377,7 @@ def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tup
 
 
 def _beside(config: Sequence[Parameter], inputs: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """An input that is the whole value is a member like any other once there is something beside it."""
+    # An input that is the whole value is a member like any other once there is something beside it.
     if config and len(inputs) == 1 and inputs[0].is_whole:
         return (structs.replace(inputs[0], is_whole=False, rest=_WHOLE),)
     return inputs

@@ -26,7 +26,8 @@ class Manifest:
 
 
 def read(session: Session, url: str) -> Manifest:
-    """Empty without an address. A manifest that cannot be read is no reason to read nothing else."""
+    """The manifest at `url`; empty without an address."""
+    # A manifest that cannot be read is no reason to read nothing else, so that is only noted.
     if not url:
         return Manifest()
     try:

@@ -158,10 +158,8 @@ def declared(signature: Signature) -> dict[str, dict[str, Any]]:
 
 
 def _asked(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object, bool]:
-    """The kind, what the agent says, and whether the kind stands inside, where the protocol wants it.
-
-    The reference server sends an object whose one member is named by the kind.
-    """
+    """The kind, what the agent says, and whether the kind stands inside, where the protocol wants it."""
+    # The reference server sends an object whose one member is named by the kind.
     only = next(iter(declared), "interrupt")
     if not isinstance(interrupt, dict):
         return only, interrupt, False
@@ -237,7 +235,7 @@ def _streamed(session: Session, signature: Signature, body: Mapping[str, Any]) -
 
 
 def _update(event: Event) -> dict[str, Any]:
-    """Nothing for an agent's own kind of update, which is no result."""
+    # Nothing for an agent's own kind of update, which is no result.
     document = strict_json.loads(event.data.encode())
     is_own = not isinstance(document, dict) or document.get("type") == "custom"
     return {} if is_own else document

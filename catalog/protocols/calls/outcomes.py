@@ -122,11 +122,9 @@ def _body(reply: Reply) -> dict[str, Any]:
 
 
 def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
-    """What the vendor says about its refusal, and what it says about each input.
-
-    Servers spell it as a text, as an object with a text, as a list of faults (FastAPI, Prism) or as
-    problem details (RFC 9457).
-    """
+    """What the vendor says about its refusal, and what it says about each input."""
+    # Servers spell it as a text, as an object with a text, as a list of faults (FastAPI, Prism) or as
+    # problem details (RFC 9457).
     document: object = None
     with suppress(ProtocolViolationError):
         document = strict_json.require_json(reply)

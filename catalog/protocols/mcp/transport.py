@@ -292,7 +292,7 @@ class Transport:
         return Answer(reply, result, source)
 
     def _complaint(self, reply: Reply) -> Exception:
-        """A status from 400 up: an error of JSON-RPC, or a server that does not speak this way."""
+        # A status from 400 up: an error of JSON-RPC, or a server that does not speak this way.
         with suppress(ProtocolViolationError):
             for message, _ in _messages(reply):
                 # Whatever its number: some servers give their own to a request that they did not take.
@@ -328,7 +328,7 @@ class Transport:
     def _find_later(
         self, reply: Reply, headers: Mapping[str, str], number: int
     ) -> tuple[dict[str, Any], bytes] | None:
-        """What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose."""
+        # What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose.
         found = None
         for _ in range(MAX_RETURNS):
             streamed = events.parse(reply.body) if _is_stream(reply) else ()
@@ -359,7 +359,8 @@ def _is_stream(reply: Reply) -> bool:
 
 
 def _messages(reply: Reply) -> Iterator[tuple[object, bytes]]:
-    """Messages with the bytes they came in. Some revisions let servers send several in one array."""
+    """Messages with the bytes they came in."""
+    # Some revisions let servers send several messages in one array.
     if _is_stream(reply):
         documents = _streamed(reply.body)
     else:

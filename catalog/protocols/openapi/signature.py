@@ -280,7 +280,7 @@ def can_be_sent(media: str) -> bool:
 
 
 def _read_body(builder: _SignatureBuilder) -> None:
-    """A plain object is taken apart; anything else is one input called `body`."""
+    # A plain object is taken apart; anything else is one input called `body`.
     body = builder.cut.operation.get("requestBody")
     if not isinstance(body, dict) or (media := media_of(list(contents(body)))) is None:
         return
@@ -320,7 +320,7 @@ def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:
 
 
 def _is_plain(schema: Any, *, is_required: bool) -> bool:
-    """Whether the members of a body may stand beside the parameters without a change of meaning."""
+    """Whether the members of a body mean the same when they stand beside the parameters."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return False

@@ -345,7 +345,7 @@ def _signature(document: dict[str, Any]) -> Signature:
 
 
 def _unwrapped(schema: object) -> object:
-    """An early form put the schema under one member `parameters`."""
+    # An early form put the schema under one member `parameters`.
     if isinstance(schema, dict) and schema.keys() == {"parameters"}:
         inner = schema["parameters"]
         if isinstance(inner, dict) and (not inner or "type" in inner or "properties" in inner):

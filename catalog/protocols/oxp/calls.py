@@ -60,7 +60,7 @@ def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
 
 
 def _sent(session: Session, path: str, request: Mapping[str, Any]) -> Reply:
-    """In the revision that the vendor speaks. One that misses the other's form has not run the tool."""
+    # In the revision that the vendor speaks. A vendor that misses the other form has not run the tool.
     revision = session.memory.get("revision", "bare")
     reply = _posted(session, path, request, revision)
     if not _is_missed(reply, _MISSED[revision]):
@@ -106,7 +106,7 @@ def _result(signature: Signature, reply: Reply) -> Outcome:
 
 
 def _tool_error(error: dict[str, Any]) -> Outcome:
-    """The tool ran and failed. What is meant for the vendor's developers alone is left out."""
+    # The tool ran and failed. What is meant for the vendor's developers alone is left out.
     if isinstance(error.get("missing_requirements"), dict):
         return _needs(error["missing_requirements"], _text(error, "message"))
     message = _text(error, "message") or "The tool failed and did not say why."

@@ -92,7 +92,7 @@ class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
 
     @property
     def is_undecided(self) -> bool:
-        """What is annotated and required is said in so many words; anything else is a rule to compare."""
+        # Annotations and requirements tell plainly what changed; any other rule a person has to compare.
         return self.effect == "widens_risk" and not self.path.startswith(("annotations/", "requirements/"))
 
     @property

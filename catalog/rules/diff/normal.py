@@ -129,7 +129,7 @@ class Document:
         return merged if merged is not None else {**beside, "allOf": [*_list(beside.get("allOf")), target]}
 
     def _joined(self, schema: Schema) -> Schema:
-        """`allOf` written into the schema around it, as far as nothing in it is said twice."""
+        # `allOf` is written into the schema around it, as far as nothing in it is said twice.
         parts = schema.pop("allOf", None)
         if not isinstance(parts, list):
             return schema

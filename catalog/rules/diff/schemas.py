@@ -373,7 +373,7 @@ class Comparer:
 
 
 def _gravest(found: list[Change], path: Path) -> list[Change]:
-    """As many as a person reads; that there are more is said too."""
+    # As many as a person reads, the gravest first; one more change says that there are others.
     if len(found) <= MAX_CHANGES:
         return found
     found = sorted(found, key=lambda each: EFFECTS.index(each.effect))[:MAX_CHANGES]

@@ -11,10 +11,8 @@ MIN_LENGTH, MAX_LENGTH = 5, 128
 
 
 def near(names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each of `names` with one of `known` that is one letter more, less, other or swapped away.
-
-    Style makes no difference: sendMoney is not near send_money, it is the same (see `letters.spelling`).
-    """
+    """Each of `names` with one of `known` that is one letter more, less, other or swapped away."""
+    # Style makes no difference: sendMoney is not near send_money, it is the same (see `letters.spelling`).
     by_piece: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in known:
         written = _plain(name)
@@ -48,7 +46,7 @@ def _plain(name: str) -> str:
 
 
 def _pieces(written: str) -> Iterator[str]:
-    """The name, and the name without any one of its letters: names one slip apart share one of these."""
+    # The name, and the name without any one of its letters: names one slip apart share one of these.
     if MIN_LENGTH <= len(written) <= MAX_LENGTH:
         yield written
         yield from (written[:at] + written[at + 1 :] for at in range(len(written)))

@@ -15,10 +15,8 @@ NAMES = frozenset(
 
 
 def free_text(signature: Signature, before: Signature | None) -> Alarm | None:
-    """`before` is the version before; None for a tool that is new.
-
-    Of a new tool only the names tell: that inputs lack a description is said by another rule.
-    """
+    """`before` is the version before; None for a tool that is new."""
+    # Of a new tool only the names tell: that inputs lack a description is said by another rule.
     known = {each.name for each in before.inputs if _must_be_written(each)} if before else set()
     asked = [
         each.name
