@@ -52,6 +52,7 @@ def append_versions(stage: Stage, versions: Sequence[StagedTool]) -> list[ToolVe
 
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
     """Notes on the staged rows what their assessment says. Returns whether the policy stops any of them."""
+    # One question for all new tools, whose texts are not assessed while they are read: decision 40 says why.
     if new := policy.judge(policy.whole(run.endpoint.policy), ["new_tool"]):
         cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.says})
     if harvest.assessed:
