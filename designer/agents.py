@@ -2,12 +2,12 @@
 
 from typing import Any, Literal, TypedDict, Unpack
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from core import display_names, slugs, unique_violations
 from core.errors import DomainError
-from designer import agent_addresses
+from designer import agent_addresses, transfers
 from designer.models import Agent
 from designer.texts import checked
 from people import audit, teams
@@ -38,12 +38,13 @@ def create_agent(
 ) -> Agent:
     """Without a slug one is made from the name; without a team it gets its parent's, or the actor's first."""
     if parent:
-        _lock_tree()
+        transfers.lock_tree()
     agent = Agent(created_by=actor, team=teams.locked(team or teams.first_of(actor)))
     _apply(agent, {"name": name, "description": description, "parent": parent})
     _settle_team(agent, team)
     agent.slug = slugs.checked(slug) if slug else _free_slug(agent.name)
     _save(agent)
+    transfers.follow(agent)
     audit.record(actor, "create", agent, after=facts(agent), agent=agent.pk)
     return agent
 
@@ -53,8 +54,8 @@ def update_agent(
     agent: Agent, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: Unpack[Changes]
 ) -> Agent:
     """A change of the team takes the sub-agents along. `expected`: people/audit/edit_conflicts.py."""
-    if "parent" in changes or "team" in changes:
-        _lock_tree()
+    if changes.keys() & {"parent", "team", "slug"}:
+        transfers.lock_tree()
     agent = locked(agent)
     before, old_team = facts(agent), agent.team
     _apply(agent, changes)
@@ -69,13 +70,15 @@ def update_agent(
         if agent.team != old_team:
             _take_along(agent, old_team, actor)
         audit.record(actor, "edit", agent, before=before, after=facts(agent), agent=agent.pk)
+        if changes.keys() & {"parent", "slug"}:
+            transfers.follow(agent)
     return agent
 
 
 @transaction.atomic
 def remove_agent(agent: Agent, *, actor: User) -> None:
     """Hides the agent with its pins. Its releases stay, and so does an address that it published at."""
-    _lock_tree()
+    transfers.lock_tree()
     agent = locked(agent)
     if agent.children.live().exists():
         raise DomainError(
@@ -83,6 +86,7 @@ def remove_agent(agent: Agent, *, actor: User) -> None:
         )
     agent.removed_at = timezone.now()
     agent.save(update_fields=["removed_at"])
+    transfers.follow(agent)
     audit.record(actor, "remove", agent, before=facts(agent), agent=agent.pk)
 
 
@@ -105,12 +109,6 @@ def locked(agent: Agent) -> Agent:
     if found is None:
         raise DomainError("agent_removed", f"“{agent}” has been removed.", status=409)
     return found
-
-
-def _lock_tree() -> None:
-    # One change of the tree at a time: two moves that are harmless alone could close a circle together.
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('designer.tree'))")
 
 
 def facts(agent: Agent) -> dict[str, Any]:

@@ -45,6 +45,16 @@ CLAIMS = (
             " WHERE v.tool_id <> p.tool_id ORDER BY p.id"
         ),
     ),
+    Claim(
+        "transfers_to_children",
+        "every agent hands over to its own sub-agents and to no other",
+        "Take the sub-agent out from below its parent, and put it back.",
+        rows(
+            "SELECT 'agent ' || coalesce(t.child_id, a.id) FROM designer_transfer t"
+            " FULL JOIN (SELECT * FROM designer_agent WHERE removed_at IS NULL) a ON a.id = t.child_id"
+            " WHERE t.agent_id IS DISTINCT FROM a.parent_id ORDER BY 1"
+        ),
+    ),
     *[
         Claim(
             f"audited_{kind}s",

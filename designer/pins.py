@@ -14,6 +14,7 @@ from catalog.review import holds, inspector
 from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
+from designer import transfers
 from designer.agents import locked
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin
@@ -190,7 +191,9 @@ def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides
     # A name that is taken is never changed without a person's choice, because models read it.
     if proposal != wanted:
         asks = "" if alias else " Say what this one is called:"
-        message = f"Another tool of “{agent}” is called “{wanted}”.{asks} “{proposal}” is free."
+        is_transfer = wanted.lower() in (name.lower() for name in transfers.names_of(agent))
+        what = f"A transfer of “{agent}”" if is_transfer else f"Another tool of “{agent}”"
+        message = f"{what} is called “{wanted}”.{asks} “{proposal}” is free."
         raise NameTakenError("alias_taken" if alias else "name_taken", message, proposal)
     return wanted
 
@@ -200,5 +203,5 @@ def propose_name(agent: Agent, tool: Tool, wanted: str, *, besides: Pin | None =
     others = agent.pins.live()
     if besides:
         others = others.exclude(pk=besides.pk)
-    taken = others.values_list("name", flat=True)
+    taken = [*others.values_list("name", flat=True), *transfers.names_of(agent)]
     return model_names.propose(wanted, taken, vendor=tool.endpoint.vendor.slug)

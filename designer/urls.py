@@ -12,6 +12,7 @@ from designer.views import (
     teams,
     tool_list,
     tools,
+    transfers,
     try_it,
 )
 
@@ -63,6 +64,12 @@ urlpatterns = [
     path("agents/<slug:slug>/pins/<int:pk>/rename/", pins.pin_rename, name="pin-rename"),
     path("agents/<slug:slug>/pins/<int:pk>/revert/", pins.pin_revert, name="pin-revert"),
     path("agents/<slug:slug>/pins/<int:pk>/remove/", pins.pin_remove, name="pin-remove"),
+    path("agents/<slug:slug>/transfers/<slug:child>/", transfers.transfer, name="transfer"),
+    path(
+        "agents/<slug:slug>/transfers/<slug:child>/revert/",
+        transfers.transfer_revert,
+        name="transfer-revert",
+    ),
     path("agents/<slug:slug>/received/", releases.agent_received, name="agent-received"),
     path("agents/<slug:slug>/publish/", publish.publish, name="publish"),
     path("agents/<slug:slug>/channels/", channels.channel_list, name="channel-list"),

@@ -7,6 +7,7 @@ from typing import Any
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
 from catalog.protocols.base import canonical, digest
 from catalog.protocols.signature import Parameter, Signature, to_json
+from designer import transfers
 from designer.models import Agent, Pin
 from people.models import Role, User
 
@@ -105,7 +106,9 @@ def make_version(
 
 def make_agent(**fields: Any) -> Agent:
     number = next(_numbers)
-    return Agent.objects.create(**{"name": f"Agent {number}", "slug": f"agent-{number}"} | fields)
+    agent = Agent.objects.create(**{"name": f"Agent {number}", "slug": f"agent-{number}"} | fields)
+    transfers.follow(agent)
+    return agent
 
 
 def make_pin(agent: Agent | None = None, tool: Tool | None = None, **fields: Any) -> Pin:

@@ -32,7 +32,7 @@ from catalog.second_look import runs as second_look
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
-from designer import agent_keys, agents, calls, pins, tunings
+from designer import agent_keys, agents, calls, pins, transfers, tunings
 from designer.models import Agent
 from designer.releases import channels, publishing
 from people import api_keys, teams, users
@@ -259,6 +259,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     agent = agents.create_agent(actor=bob, name="Desk")
     below = agents.create_agent(actor=bob, name="Helper", parent=agent)
     agents.update_agent(agent, actor=bob, name="Front desk")
+    transfers.word_transfer(below.transfer, actor=bob, name="to_helper")
     (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.PinRequest(wanted, ordinal=1)])
     pins.set_alias(pin, actor=bob, alias="ask")
     tunings.tune(pin, actor=bob, description="Ask it.")

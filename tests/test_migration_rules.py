@@ -47,6 +47,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw SQL operation",
     ): "triggers on a table that the same migration makes, which old code does not know",
     (
+        "designer.0015_transfers",
+        "Raw Python operation",
+    ): "fills a table that the same migration makes, which old code does not know",
+    (
         "designer.0006_prove_publishing",
         "Raw Python operation",
     ): "under a role that does not own the tables, old code publishes nothing until it is ended: what it"

@@ -29,6 +29,8 @@ NOTHING = {
     "name": "no_such_tool",
     "call": 2**40,
     "channel": "none",
+    "child": "no-such-child",
+    "procedure": "no-such-procedure",
 }
 MARK = "zebra"
 # Scopes of keys that name no agent.
@@ -83,6 +85,7 @@ class World:
             "name": f"{MARK}_tool",
             "call": self.call.pk,
             "channel": "live",
+            "child": f"{MARK}-helper",
         }
         if name == "team-member-remove":
             known["pk"] = self.insider.pk
@@ -104,6 +107,7 @@ def world(db) -> World:
         teams.add_member(others, user, actor=admin)
     agent = agents.create_agent(actor=insider, name=f"The {MARK} agent", description=f"{MARK} plans")
     assert agent.team == zebra
+    agents.create_agent(actor=insider, name=f"{MARK} helper", parent=agent)
     pin = pins.pin_tool(agent, actor=insider, tool=make_tool(name="shared_tool"), alias=f"{MARK}_tool")
     tunings.tune(pin, actor=insider, description=f"Ask the {MARK}.")
     procedure = editing.create_procedure(agent, actor=insider, title=f"{MARK} flow", body=f"Ask the {MARK}.")

@@ -14,6 +14,7 @@ from designer.api import (
     removals,
     teams,
     tools,
+    transfers,
     tunings,
     upgrades,
 )
@@ -44,6 +45,8 @@ urlpatterns = [
         name="api-procedure-version",
     ),
     path(f"{PROCEDURE}restore/", procedures.ProcedureRestore.as_view(), name="api-procedure-restore"),
+    path(f"{AGENT}transfers/", transfers.TransferList.as_view(), name="api-transfer-list"),
+    path(f"{AGENT}transfers/<slug:child>/", transfers.TransferDetail.as_view(), name="api-transfer"),
     path(f"{AGENT}budget/", budgets.AgentBudget.as_view(), name="api-agent-budget"),
     path(f"{AGENT}upgrades/", upgrades.UpgradeList.as_view(), name="api-upgrade-list"),
     path(f"{AGENT}received/", provenance.AgentReceived.as_view(), name="api-agent-received"),

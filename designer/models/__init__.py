@@ -1,6 +1,6 @@
 """What our people decided (agents, pins, tunings) and what was published (releases)."""
 
-from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, KeyAgent
+from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, KeyAgent, Transfer
 from designer.models.channels import Channel, ChannelMove
 from designer.models.pins import Pin, PinQuerySet, Tuning
 from designer.models.procedures import (
@@ -29,5 +29,6 @@ __all__ = [
     "ProcedureVersion",
     "PublishingKey",
     "Release",
+    "Transfer",
     "Tuning",
 ]

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import models
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Lower
 from django.utils import timezone
 
 from people.models import ApiKey, Team, User, everyone_pk, teams_of
@@ -64,6 +65,38 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class TransferQuerySet(models.QuerySet["Transfer"]):
+    def live(self) -> "TransferQuerySet":
+        return self.filter(agent__removed_at=None, child__removed_at=None)
+
+
+class Transfer(models.Model):
+    """How an agent hands over to one of its sub-agents: one for each (designer/transfers.py).
+
+    `alias` is the name that a designer chose, empty for the default; `name` is the one that a model is shown.
+    An empty `description` is the default too.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="transfers")
+    child = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="transfer")
+    alias = models.CharField(max_length=64, blank=True)
+    name = models.CharField(max_length=64)
+    description = models.TextField(blank=True)
+    updated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = TransferQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [models.UniqueConstraint("agent", Lower("name"), name="one_transfer_per_name")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.agent}"
 
 
 class AgentAddress(models.Model):

@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from designer import transfers
 from designer.exports.document import ReleasedProcedure, ReleasedReference
-from designer.models import Agent, Pin, Procedure
+from designer.models import Agent, Pin, Procedure, Transfer
 from designer.procedures import references, vocabulary
 from designer.procedures.references import KnownTool, Place, Vocabulary
 from designer.signatures.effective import Effective
@@ -17,7 +18,7 @@ class Rows:
 
     procedures: Sequence[Procedure]
     removed: Sequence[Pin]
-    children: Sequence[Agent]
+    transfers: Sequence[Transfer]
 
 
 def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
@@ -26,14 +27,14 @@ def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
     for procedure in Procedure.objects.live().filter(agent__in=agents):
         procedures[procedure.agent_id].append(procedure)
     removed: defaultdict[int, list[Pin]] = defaultdict(list)
-    children: defaultdict[int | None, list[Agent]] = defaultdict(list)
+    handed: defaultdict[int, list[Transfer]] = defaultdict(list)
     if procedures:
         gone = Pin.objects.filter(agent__in=procedures).exclude(removed_at=None)
         for pin in gone.filter(references__procedure__removed_at=None, references__isnull=False).distinct():
             removed[pin.agent_id].append(pin)
-        for child in Agent.objects.live().filter(parent__in=procedures).order_by("pk"):
-            children[child.parent_id].append(child)
-    return {agent.pk: Rows(procedures[agent.pk], removed[agent.pk], children[agent.pk]) for agent in agents}
+        for transfer in transfers.of(procedures):
+            handed[transfer.agent_id].append(transfer)
+    return {agent.pk: Rows(procedures[agent.pk], removed[agent.pk], handed[agent.pk]) for agent in agents}
 
 
 def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:
@@ -41,7 +42,7 @@ def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[Releas
         return ()
     pinned = [vocabulary.known_tool(pin, shown) for pin, shown in tools]
     removed = [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in rows.removed]
-    agents = tuple(vocabulary.known_agent(child) for child in rows.children)
+    agents = tuple(vocabulary.known_agent(transfer) for transfer in rows.transfers)
     known = Vocabulary(tools=(*pinned, *removed), agents=agents)
     return tuple(_released(procedure, known) for procedure in rows.procedures)
 

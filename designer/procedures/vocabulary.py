@@ -12,8 +12,8 @@ from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.protocols.signature import Parameter
-from designer import pinned_signatures
-from designer.models import Agent, Pin
+from designer import pinned_signatures, transfers
+from designer.models import Agent, Pin, Transfer
 from designer.procedures.lint import Elsewhere
 from designer.procedures.references import (
     KnownAgent,
@@ -23,7 +23,6 @@ from designer.procedures.references import (
     ToolState,
     Vocabulary,
 )
-from designer.signatures import model_names
 from designer.signatures.effective import Effective
 from people.models import User
 
@@ -46,13 +45,11 @@ def of_agent(agent: Agent, *, texts: Iterable[str] = ()) -> Vocabulary:
     named = {int(found) for text in texts for found in _PINS_NAMED.findall(text)} - {pin.pk for pin in pins}
     removed = Pin.objects.filter(agent=agent, pk__in=named) if named else Pin.objects.none()
     tools += [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
-    children = agent.children.live().order_by("pk")
-    return Vocabulary(tools=tuple(tools), agents=tuple(known_agent(child) for child in children))
+    return Vocabulary(tools=tuple(tools), agents=tuple(map(known_agent, transfers.of([agent]))))
 
 
-def known_agent(child: Agent) -> KnownAgent:
-    name = model_names.derive(f"transfer_to_{child.slug.replace('-', '_')}")
-    return KnownAgent(id=child.pk, name=name, title=child.name)
+def known_agent(transfer: Transfer) -> KnownAgent:
+    return KnownAgent(id=transfer.child_id, name=transfer.name, title=transfer.child.name)
 
 
 def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> KnownTool:

@@ -110,8 +110,7 @@ FROM (
             SELECT ROW(id, name)::text FROM designer_pin
             WHERE agent_id = a.id AND removed_at IS NOT NULL ORDER BY id
         ) || ARRAY(
-            SELECT ROW(id, slug)::text FROM designer_agent
-            WHERE parent_id = a.id AND removed_at IS NULL ORDER BY id
+            SELECT ROW(child_id, name)::text FROM designer_transfer WHERE agent_id = a.id ORDER BY id
         ) END AS named
     ) others WHERE a.id = ANY(%(agents)s)
 ) now LEFT JOIN designer_draft kept ON kept.agent_id = now.agent

@@ -71,7 +71,7 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
         "budget": _budget(lines),
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in lines),
-        "children": row.children.live().order_by("name"),
+        "children": row.children.live().select_related("transfer").order_by("name"),
     }
     return render(request, "designer/agent.html", context)
 

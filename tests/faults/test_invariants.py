@@ -13,7 +13,7 @@ from django.utils import timezone
 from catalog import invariants
 from catalog.credentials import operations as credential_operations
 from catalog.models import Credential, Grant, Run, Tool, Withdrawal
-from designer.models import Channel, Release
+from designer.models import Agent, Channel, Release
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 
@@ -88,6 +88,10 @@ def pin_a_stranger() -> None:
     make_pin(version=make_tool().current)
 
 
+def adopt_without_a_transfer() -> None:
+    Agent.objects.create(name="Child", slug="child", parent=make_agent())
+
+
 def pin_unseen() -> None:
     make_pin()
 
@@ -121,6 +125,7 @@ def remove_a_credential_by_halves() -> None:
         (lose_a_release, "release_numbers"),
         (lead_to_a_stranger, "channels_in_their_agent"),
         (pin_a_stranger, "pinned_versions"),
+        (adopt_without_a_transfer, "transfers_to_children"),
         (pin_unseen, "audited_pins"),
     ],
 )

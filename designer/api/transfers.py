@@ -1,0 +1,113 @@
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core import slugs
+from core.serializers import Input
+from designer import transfers
+from designer.api.agents import chosen_agent
+from designer.models import Transfer
+from people.api.generics import GenericAPIView
+from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.models import Role
+from people.permissions import person
+
+CHILD = OpenApiParameter("child", str, OpenApiParameter.PATH, description="The slug of a sub-agent.")
+
+
+# `transfers` checks it, because its error proposes a name that can be had.
+@extend_schema_field({"type": "string", "pattern": "^([A-Za-z_][A-Za-z0-9_-]{0,63})?$"})
+class TransferName(serializers.CharField):
+    pass
+
+
+class TransferInput(Input):
+    """Both are replaced; what is left out or empty goes back to the default."""
+
+    name = TransferName(required=False, allow_blank=True, help_text="What a model calls it.")
+    description = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=transfers.MAX_DESCRIPTION_LENGTH,
+        help_text="When to hand over, in words that a model reads.",
+    )
+
+
+class TransferOutput(serializers.Serializer[Any]):
+    agent = serializers.SlugField(source="agent.slug", max_length=slugs.MAX_LENGTH)
+    child = serializers.SlugField(source="child.slug", max_length=slugs.MAX_LENGTH)
+    name = serializers.CharField(help_text="What a model calls it.")
+    description = serializers.SerializerMethodField(help_text="What a model reads.")
+    alias = serializers.CharField(
+        allow_blank=True, help_text="The name that a designer chose; empty for the default."
+    )
+    is_worded = serializers.SerializerMethodField(help_text="Whether a designer wrote the description.")
+    updated_by = serializers.CharField(source="updated_by.username", default=None, allow_null=True)
+    updated_at = serializers.DateTimeField()
+
+    def get_description(self, row: Transfer) -> str:
+        return transfers.description_of(row)
+
+    def get_is_worded(self, row: Transfer) -> bool:
+        return bool(row.description)
+
+
+class TransferListOutput(serializers.Serializer[Any]):
+    results = TransferOutput(many=True, help_text="All of them, by name.")
+
+
+def chosen_transfer(request: Request, slug: str, child: str) -> Transfer:
+    rows = Transfer.objects.live().select_related("agent", "child", "updated_by")
+    return get_object_or_404(rows, agent=chosen_agent(request, slug), child__slug=child)
+
+
+@extend_schema(tags=["agents"])
+class TransferList(GenericAPIView[Transfer]):
+    """How an agent hands over to its sub-agents. A transfer comes and goes with the sub-agent."""
+
+    serializer_class = TransferListOutput
+    pagination_class = None
+    queryset = Transfer.objects.none()
+
+    @extend_schema(operation_id="agents_transfers_list", responses=TransferListOutput)
+    def get(self, request: Request, slug: str) -> Response:
+        rows = transfers.of([chosen_agent(request, slug)])
+        return Response(TransferListOutput({"results": rows}).data)
+
+
+@extend_schema(tags=["agents"])
+class TransferDetail(GenericAPIView[Transfer]):
+    """How an agent hands over to one sub-agent. Deleting it goes back to the default name and words."""
+
+    write_role = Role.DESIGNER
+    serializer_class = TransferOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[CHILD])
+    def get(self, request: Request, slug: str, child: str) -> Response:
+        return _answer(chosen_transfer(request, slug, child))
+
+    @extend_schema(parameters=[CHILD, IF_MATCH], request=TransferInput)
+    def put(self, request: Request, slug: str, child: str) -> Response:
+        row = chosen_transfer(request, slug, child)
+        given = TransferInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        return _answer(
+            transfers.word_transfer(
+                row, actor=person(request), expected=expected(request), **given.validated_data
+            )
+        )
+
+    @extend_schema(parameters=[CHILD, IF_MATCH], responses={204: None})
+    def delete(self, request: Request, slug: str, child: str) -> Response:
+        row = chosen_transfer(request, slug, child)
+        transfers.word_transfer(row, actor=person(request), expected=expected(request))
+        return Response(status=204)
+
+
+def _answer(row: Transfer) -> Response:
+    return Response(TransferOutput(row).data, headers=etag_of(transfers.facts(row)))

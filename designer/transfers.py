@@ -1,0 +1,151 @@
+"""How an agent hands over to a sub-agent: one transfer for each, which follows the sub-agent in the tree.
+
+A model is shown a transfer as a tool without inputs. Its name is unique beside the agent's pins, and its
+description says when to hand over. Where no designer chose either, both are made from the sub-agent.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from core.errors import DomainError
+from designer.models import Agent, Pin, Transfer
+from designer.signatures import model_names
+from designer.texts import checked
+from people import audit
+from people.audit import edit_conflicts
+from people.models import User
+
+MAX_DESCRIPTION_LENGTH = 4_000
+MAX_SENTENCE_LENGTH = 300
+
+
+@transaction.atomic
+def word_transfer(
+    transfer: Transfer,
+    *,
+    actor: User,
+    name: str = "",
+    description: str = "",
+    expected: str = edit_conflicts.ANY_STATE,
+) -> Transfer:
+    """Replaces both; what is empty goes back to the default. `expected`: people/audit/edit_conflicts.py."""
+    transfer = _locked(transfer)
+    before = facts(transfer)
+    name = name.strip()
+    description = checked(description, field="description", limit=MAX_DESCRIPTION_LENGTH)
+    if description == default_description(transfer.child):
+        description = ""
+    edit_conflicts.check(
+        transfer, expected, now=before, wanted=before | {"alias": name, "description": description}
+    )
+    transfer.name = (
+        _checked_name(transfer, name) if name else free_name(transfer.agent, transfer.child, besides=transfer)
+    )
+    transfer.alias, transfer.description = name, description
+    if facts(transfer) != before:
+        transfer.updated_by, transfer.updated_at = actor, timezone.now()
+        transfer.save()
+        audit.record(actor, "edit", transfer, before=before, after=facts(transfer), agent=transfer.agent_id)
+    return transfer
+
+
+def follow(child: Agent) -> None:
+    """Called in each transaction that makes, moves, renames or removes `child`, with the tree locked.
+
+    A name that is taken beside its new neighbours gives way to the default, made free.
+    """
+    kept = Transfer.objects.filter(child=child).first()
+    if child.parent is None or child.removed_at:
+        Transfer.objects.filter(child=child).delete()
+        return
+    parent = Agent.objects.select_for_update(no_key=True).get(pk=child.parent.pk)
+    transfer = kept or Transfer(child=child)
+    if transfer.alias and transfer.alias.lower() in taken_names(parent, besides=transfer):
+        transfer.alias = ""
+    transfer.agent = parent
+    transfer.name = transfer.alias or free_name(parent, child, besides=transfer)
+    transfer.save()
+
+
+def of(agents: Collection[Agent] | Collection[int]) -> list[Transfer]:
+    """Those to sub-agents that can be handed over to: not to archived ones."""
+    return list(Transfer.objects.live().filter(agent__in=agents).select_related("agent", "child"))
+
+
+def names_of(agent: Agent) -> list[str]:
+    """Names that pins of the agent cannot have."""
+    return list(Transfer.objects.filter(agent=agent).values_list("name", flat=True))
+
+
+def taken_names(agent: Agent, *, besides: Transfer) -> Mapping[str, str]:
+    """In lower case: what a transfer of the agent cannot be called, and what is called so."""
+    pins = Pin.objects.live().filter(agent=agent).values_list("name", flat=True)
+    others = Transfer.objects.filter(agent=agent).exclude(pk=besides.pk).select_related("child")
+    return {name.lower(): f"a tool of “{agent}”" for name in pins} | {
+        each.name.lower(): f"the transfer to “{each.child}”" for each in others
+    }
+
+
+def free_name(agent: Agent, child: Agent, *, besides: Transfer) -> str:
+    wanted = model_names.derive(f"transfer_to_{child.slug.replace('-', '_')}")
+    return model_names.propose(wanted, taken_names(agent, besides=besides), vendor="transfer")
+
+
+def default_description(child: Agent) -> str:
+    """What a model is told where no designer worded it: the first sentence about the sub-agent."""
+    first = re.split(r"(?<=[.!?])\s", child.description.strip(), maxsplit=1)[0]
+    if len(first) > MAX_SENTENCE_LENGTH:
+        first = f"{first[: MAX_SENTENCE_LENGTH - 1]}…"
+    return f"Hand over to {child.name}: {first}" if first else f"Hand over to {child.name}."
+
+
+def description_of(transfer: Transfer) -> str:
+    return transfer.description or default_description(transfer.child)
+
+
+def facts(transfer: Transfer) -> dict[str, Any]:
+    """What an audit row says about a transfer; an empty `alias` or `description` is the default."""
+    return {
+        "agent": transfer.agent.slug,
+        "child": transfer.child.slug,
+        "alias": transfer.alias,
+        "name": transfer.name,
+        "description": transfer.description,
+    }
+
+
+def lock_tree() -> None:
+    # One change of the tree at a time: two moves that are harmless alone could close a circle together. Also
+    # before two agents are locked, so that no two transactions wait for each other.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('designer.tree'))")
+
+
+def _locked(transfer: Transfer) -> Transfer:
+    rows = Transfer.objects.live().select_related("agent", "child").filter(pk=transfer.pk)
+    # With the agent, which is locked as well by whatever edits its pins.
+    found = rows.select_for_update(of=("self", "agent"), no_key=True).first()
+    if found is None:
+        message = f"“{transfer.agent}” does not hand over to “{transfer.child}” any more."
+        raise DomainError("transfer_removed", message, status=409)
+    return found
+
+
+def _checked_name(transfer: Transfer, name: str) -> str:
+    """Raises DomainError for a name that is illegal or taken, whatever its case."""
+    taken = taken_names(transfer.agent, besides=transfer)
+    proposal = model_names.propose(name, taken, vendor="transfer")
+    if not model_names.is_legal(name):
+        message = (
+            "A name starts with a letter or an underscore and goes on with letters, digits, underscores "
+            f"and hyphens, 64 at most. Try “{proposal}”."
+        )
+        raise DomainError("alias_illegal", message, fields={"name": message})
+    if holder := taken.get(name.lower()):
+        message = f"“{name}” is {holder} already. “{proposal}” is free."
+        raise DomainError("alias_taken", message, fields={"name": message}, status=409)
+    return name

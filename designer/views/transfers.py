@@ -1,0 +1,54 @@
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from core.errors import DomainError
+from designer import transfers
+from designer.forms import TransferForm
+from designer.models import Agent, Transfer
+from people.models import AuditEntry, Role
+from people.permissions import person, requires
+
+HISTORY_SHOWN = 20
+
+
+@requires(write=Role.DESIGNER)
+def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
+    """What a model is told about handing over to one sub-agent."""
+    row = _transfer(request, slug, child)
+    initial = {"name": row.alias, "description": transfers.description_of(row)}
+    form = TransferForm(request.POST or None, initial=initial, transfer=row)
+    form.edits(transfers.facts(row))
+    if request.method == "POST" and form.is_valid():
+        try:
+            transfers.word_transfer(row, actor=person(request), expected=form.expected, **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+            return redirect("transfer", slug, child)
+    trail = AuditEntry.objects.filter(kind="transfer", object_id=str(row.pk)).select_related("actor")
+    context = {
+        "transfer": row,
+        "agent": row.agent,
+        "form": form,
+        "is_changed": bool(row.alias or row.description),
+        "history": trail[:HISTORY_SHOWN],
+    }
+    return render(request, "designer/transfer.html", context, status=form.status)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def transfer_revert(request: HttpRequest, slug: str, child: str) -> HttpResponse:
+    row = _transfer(request, slug, child)
+    transfers.word_transfer(row, actor=person(request))
+    messages.success(request, "Back to the default name and words.")
+    return redirect("transfer", slug, child)
+
+
+def _transfer(request: HttpRequest, slug: str, child: str) -> Transfer:
+    rows = Transfer.objects.live().select_related("agent", "child")
+    agents = Agent.objects.live().visible_to(person(request))
+    return get_object_or_404(rows, agent__in=agents, agent__slug=slug, child__slug=child)
