@@ -19,7 +19,7 @@ WORDS = {
     r"standing": "credential status, review state",
     r"access keys?|runtime keys?": "API key",
     r"(un)?seal(s|ed|ing)?": "encrypt (a secret), release (a document)",
-    r"custody|farewells?|late edits?": "the field's own term",
+    r"custody|farewells?|late edits?|lanes?": "the field's own term",
     r"crying wolf|poison\w*": "what happens, without a picture",
 }
 # Where a word means something else: the text around it, and why.
