@@ -264,7 +264,10 @@ class Comparer:
         for group in _GROUPS:
             yield from self._group(group, old, new, at, common)
         for member in _UNDECIDED:
-            if common & APPLIES_TO.get(member, EVERY_TYPE) and self._differs(old, new, member):
+            is_same = same_json(old.get(member), new.get(member))
+            # The same reference may lead to something else in another document.
+            may_lead_elsewhere = "ef" in member and member in old and not self._is_same_root
+            if common & APPLIES_TO.get(member, EVERY_TYPE) and (not is_same or may_lead_elsewhere):
                 yield from self._opaque(old.get(member), new.get(member), at.path(member))
 
     def _patterns(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
@@ -314,11 +317,6 @@ class Comparer:
             yield on(self.side, path, kind, before, after)
         else:
             yield change(path, "changed", "widens_risk", before, after)
-
-    def _differs(self, old: Schema, new: Schema, member: str) -> bool:
-        if not same_json(old.get(member), new.get(member)):
-            return True
-        return "ef" in member and member in old and not self._is_same_root
 
     def _when(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
         if "if" not in old or "if" not in new:
