@@ -264,10 +264,11 @@ class Comparer:
         for group in _GROUPS:
             yield from self._group(group, old, new, at, common)
         for member in _UNDECIDED:
-            is_same = same_json(old.get(member), new.get(member))
+            if (member not in old and member not in new) or not common & APPLIES_TO.get(member, EVERY_TYPE):
+                continue
             # The same reference may lead to something else in another document.
             may_lead_elsewhere = "ef" in member and member in old and not self._is_same_root
-            if common & APPLIES_TO.get(member, EVERY_TYPE) and (not is_same or may_lead_elsewhere):
+            if may_lead_elsewhere or not same_json(old.get(member), new.get(member)):
                 yield from self._opaque(old.get(member), new.get(member), at.path(member))
 
     def _patterns(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
