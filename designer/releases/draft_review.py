@@ -81,6 +81,7 @@ def _tokens(old: ReleaseDocument | None, new: ReleaseDocument) -> dict[str, Toke
 
 def _sizes(document: ReleaseDocument) -> dict[str, int]:
     return {
-        format_.name: estimate_tokens(msgspec.json.encode(format_.write(judged.fitting)))
+        format_.name: estimate_tokens(format_.body(judged.fitting))
         for format_, judged in publishing.carried_by_format(document)
+        if format_.is_text
     }

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-import msgspec
 from django.db import transaction
 from django.http import Http404
 from django.urls import reverse
@@ -389,6 +388,6 @@ def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
 
 def _written(release: Release, format_: Format, judged: Carried, key: bytes) -> Export:
     name = format_.name if judged.is_whole else f"{format_.name}{PARTIAL}"
-    body = msgspec.json.encode(format_.write(judged.fitting))
+    body = format_.body(judged.fitting)
     proof = proofs.of_export(key, release=release.pk, format_=name, body=body)
     return Export(release=release, format=name, body=body, proof=proof)

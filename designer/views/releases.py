@@ -149,7 +149,9 @@ def _fetches(document: ReleaseDocument) -> list[Fetch]:
 
 
 def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, Any]:
-    chosen = next((each for each in fetches if each.format.name == name and each.query), None)
+    chosen = next(
+        (each for each in fetches if each.format.name == name and each.query and each.format.is_text), None
+    )
     # Where none is chosen, the first that carries something is offered to fetch.
     offered = chosen or next((each for each in fetches if each.query), None)
     if chosen is None:
