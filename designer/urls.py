@@ -9,6 +9,7 @@ from designer.views import (
     publish,
     releases,
     removals,
+    signing,
     teams,
     tool_list,
     tools,
@@ -17,6 +18,7 @@ from designer.views import (
 )
 
 urlpatterns = [
+    path(".well-known/pegboard-keys.json", signing.signing_keys, name="signing-keys"),
     path("", home.home, name="home"),
     path("theme/", home.theme, name="theme"),
     path("tools/", tool_list.tool_list, name="tool-list"),

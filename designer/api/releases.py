@@ -19,7 +19,7 @@ from designer.api.agents import chosen_agent, moved
 from designer.exports import document as release_document
 from designer.exports.base import JSON
 from designer.models import Release
-from designer.releases import channels, diff, publishing
+from designer.releases import channels, diff, publishing, receipts
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -410,6 +410,7 @@ class ReleaseTools(ReleaseBytesView):
         kept, body = next((each for each in wanted if each in release.written), ""), None
         if not kept:
             body, kept = publishing.export(release, name, is_partial=leaves_out)
+        receipts.note(key_of(request), release, surface=name, name=number)
         tag = release.digest if kept == name else f"{release.digest}{publishing.PARTIAL}"
         format_ = publishing.find_format(name)
         response = self.answer(
@@ -436,6 +437,7 @@ class ReleaseBundle(ReleaseBytesView):
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
         release = self.found(request, slug, number)
+        receipts.note(key_of(request), release, surface="bundle", name=number)
         return self.answer(request, release.digest, lambda: release.document.encode())
 
 
@@ -473,6 +475,7 @@ class ReleaseProcedures(ReleaseBytesView):
             procedures = release_document.decode(release.document).procedures
             return msgspec.json.encode({"results": procedures})
 
+        receipts.note(key_of(request), release, surface="procedures", name=number)
         return self.answer(request, release.digest, body)
 
 
@@ -491,4 +494,5 @@ class ReleaseProcedure(ReleaseBytesView):
         found = next((each for each in procedures if each.slug == procedure), None)
         if found is None:
             raise Http404
+        receipts.note(key_of(request), release, surface="procedures", name=number)
         return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)

@@ -29,7 +29,7 @@ from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Release
 from designer.procedures import rendering
-from designer.releases import channels, proofs
+from designer.releases import channels, proofs, signing
 from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
 from designer.texts import checked
 from people import audit
@@ -124,6 +124,7 @@ def publish(
         for format_, judged in carried_by_format(document)
         if judged.fitting.tools
     )
+    signing.sign(release)
     agent_addresses.hold(agent)
     facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
     if accepted:
