@@ -299,7 +299,7 @@ def compared_with(agent: Agent) -> Release | None:
     return channels.state(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
 
 
-def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, actor: User) -> list[Check]:
+def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, reader: User) -> list[Check]:
     """What there is to say about publishing this draft, which is made of these pins."""
     base = compared_with(agent)
     broken = _broken(pins, release_document.decode(base.document)) if base else {}
@@ -324,7 +324,7 @@ def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, actor: 
             )
         )
     by_label = tuple((format_.label, judged) for format_, judged in carried_by_format(draft))
-    more = tuple(check for find in MORE_CHECKS for check in find(agent, actor))
+    more = tuple(check for find in MORE_CHECKS for check in find(agent, reader))
     return checks(Facts(draft=draft, tools=tuple(tools), carried=by_label, more=more))
 
 
