@@ -5,8 +5,12 @@ only. `python -m demo` starts them; `VENDORS` says who they are and where they l
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from demo.worlds import FOLDER, world
+
+# The operating procedures of the demo agent: markdown, with tools by their names.
+PROCEDURES = Path(__file__).parent / "procedures"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from designer.views import (
     home,
     keys,
     pins,
+    procedures,
     publish,
     releases,
     removals,
-    signing,
     teams,
     tool_list,
     tools,
@@ -17,8 +17,9 @@ from designer.views import (
     try_it,
 )
 
+PROCEDURE = "agents/<slug:slug>/procedures/<slug:procedure>/"
+
 urlpatterns = [
-    path(".well-known/pegboard-keys.json", signing.signing_keys, name="signing-keys"),
     path("", home.home, name="home"),
     path("theme/", home.theme, name="theme"),
     path("tools/", tool_list.tool_list, name="tool-list"),
@@ -72,6 +73,14 @@ urlpatterns = [
         transfers.transfer_revert,
         name="transfer-revert",
     ),
+    path("agents/<slug:slug>/procedures/", procedures.procedure_list, name="procedure-list"),
+    path(PROCEDURE, procedures.procedure, name="procedure"),
+    path(f"{PROCEDURE}check/", procedures.procedure_check, name="procedure-check"),
+    path(f"{PROCEDURE}discard/", procedures.procedure_discard, name="procedure-discard"),
+    path(f"{PROCEDURE}history/", procedures.procedure_history, name="procedure-history"),
+    path(f"{PROCEDURE}move/", procedures.procedure_move, name="procedure-move"),
+    path(f"{PROCEDURE}remove/", procedures.procedure_remove, name="procedure-remove"),
+    path(f"{PROCEDURE}restore/", procedures.procedure_restore, name="procedure-restore"),
     path("agents/<slug:slug>/received/", releases.agent_received, name="agent-received"),
     path("agents/<slug:slug>/publish/", publish.publish, name="publish"),
     path("agents/<slug:slug>/channels/", channels.channel_list, name="channel-list"),

@@ -1,11 +1,9 @@
 """The `tools` array of an OpenAI chat completion."""
 
-from functools import partial
 from typing import Any
 
-from designer.exports import dialects, root_rules, schema
+from designer.exports import schema
 from designer.exports.base import Format, Limits
-from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
 from designer.signatures.effective import Effective
 
@@ -14,7 +12,7 @@ LIMITS = Limits(
     "https://platform.openai.com/docs/guides/structured-outputs",
     date="2026-11-21",
     carries=frozenset({"defaults", "rules", "schemas"}),
-    dialect=Dialect(refused_at_top=root_rules.REFUSED),
+    refuses_root_rules=True,
     advised_description=1024,
     advised_tools=128,
 )
@@ -24,17 +22,16 @@ STRICT_LONG_ENUM = (250, 15_000)
 
 
 def write(release: ReleaseDocument) -> object:
-    return [{"type": "function", "function": function(tool.signature)} for tool in release.tools]
+    return [_tool(tool.signature) for tool in release.tools]
 
 
-def function(tool: Effective) -> dict[str, Any]:
-    """A tool as both of OpenAI's interfaces have it."""
+def _tool(tool: Effective) -> dict[str, Any]:
     # The strict subset asks for the list of required keys even when it is empty.
-    parameters = {"required": []} | dialects.inputs(tool, LIMITS.dialect).schema
-    written: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
+    parameters = {"required": []} | schema.of_inputs_without_root_rules(tool)[0]
+    function: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
     if tool.description:
-        written["description"] = tool.description
-    return written
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
 
 
 def is_strict(tool: Effective) -> bool:
@@ -64,5 +61,5 @@ FORMAT = Format(
     label="OpenAI chat completions",
     limits=LIMITS,
     write=write,
-    wire=partial(dialects.wire, dialect=LIMITS.dialect),
+    wire=schema.wire_without_root_rules,
 )

@@ -10,7 +10,6 @@ from designer.models.procedures import (
     ProcedureVersion,
 )
 from designer.models.releases import PUBLISHING_KEY, Draft, Export, PublishingKey, Release
-from designer.models.signing import Receipt, ReleaseSignature, SigningKey
 
 __all__ = [
     "AGENTS_OF_KEY",
@@ -29,10 +28,7 @@ __all__ = [
     "ProcedureReference",
     "ProcedureVersion",
     "PublishingKey",
-    "Receipt",
     "Release",
-    "ReleaseSignature",
-    "SigningKey",
     "Transfer",
     "Tuning",
 ]

@@ -38,7 +38,7 @@ _KINDS = (
     | {"minute"},
     frozenset(("email", "phone", "address", "contact", "where")),
     frozenset(("address", "where", "city", "town", "place", "location", "origin", "destination", "street"))
-    | {"station", "route", "room", "floor", "country"},
+    | {"station", "route", "room", "floor", "country", "near", "nearby"},
     frozenset(("type", "kind", "category", "reason", "why", "method", "mode", "option", "how", "sort")),
     frozenset(("drug", "medicine", "medication", "name", "product", "item", "article")),
     frozenset(("surname", "last", "family", "lastname")),

@@ -6,9 +6,10 @@ needs is inside the document, so it can be written when the vendor is long gone.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 from django.db import transaction
 from django.http import Http404
 from django.urls import reverse
@@ -27,9 +28,9 @@ from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
-from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Release
-from designer.procedures import rendering
-from designer.releases import channels, proofs, signing
+from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Procedure, Release
+from designer.procedures import checking, rendering
+from designer.releases import channels, proofs
 from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
 from designer.texts import checked
 from people import audit
@@ -41,8 +42,8 @@ MAX_NOTE_LENGTH = 2_000
 # What an export is called that goes without the tools that its format cannot carry.
 PARTIAL = ".partial"
 REASONS_SHOWN = 3
-# Checks that other parts of designer make of an agent as it is now, of which the user is told.
-MORE_CHECKS: list[Callable[[Agent, User], Iterable[Check]]] = []
+# Remarks on procedures that the check of the pin itself makes, once and not at each mention.
+_TOLD_OF_PINS = frozenset(("version_held", "version_blocked", "tool_withdrawn"))
 _FIND = """
     SELECT release.id, release.digest, ARRAY(
         SELECT export.format FROM designer_export export
@@ -124,7 +125,6 @@ def publish(
         for format_, judged in carried_by_format(document)
         if judged.fitting.tools
     )
-    signing.sign(release)
     agent_addresses.hold(agent)
     facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
     if accepted:
@@ -299,7 +299,7 @@ def compared_with(agent: Agent) -> Release | None:
     return channels.state(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
 
 
-def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, reader: User) -> list[Check]:
+def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, actor: User) -> list[Check]:
     """What there is to say about publishing this draft, which is made of these pins."""
     base = compared_with(agent)
     broken = _broken(pins, release_document.decode(base.document)) if base else {}
@@ -324,8 +324,32 @@ def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, reader:
             )
         )
     by_label = tuple((format_.label, judged) for format_, judged in carried_by_format(draft))
-    more = tuple(check for find in MORE_CHECKS for check in find(agent, reader))
+    more = tuple(_remarks_on_procedures(agent, actor)) if draft.procedures else ()
     return checks(Facts(draft=draft, tools=tuple(tools), carried=by_label, more=more))
+
+
+def _remarks_on_procedures(agent: Agent, actor: User) -> Iterator[Check]:
+    checked = checking.check_agent(agent, actor)
+    is_clean = True
+    for procedure in Procedure.objects.live().filter(agent=agent):
+        where = reverse("procedure", args=[agent.slug, procedure.slug])
+        for remark in checked.remarks[procedure.pk]:
+            if remark.code in _TOLD_OF_PINS:
+                continue
+            is_clean = False
+            is_error = remark.severity == "error"
+            yield Check(
+                code=remark.code,
+                severity=remark.severity,
+                message=f"“{procedure}”, line {remark.line}: {remark.message}",
+                where=where,
+                accepted_by="designer" if is_error else "",
+            )
+    where = reverse("procedure-list", args=[agent.slug])
+    for remark in checked.of_agent:
+        yield Check(code=remark.code, severity=remark.severity, message=remark.message, where=where)
+    if is_clean:
+        yield Check(code="procedures", severity="ok", message="The procedures name tools that are there.")
 
 
 def _says_gone(tool: Tool) -> str:
@@ -389,6 +413,6 @@ def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
 
 def _written(release: Release, format_: Format, judged: Carried, key: bytes) -> Export:
     name = format_.name if judged.is_whole else f"{format_.name}{PARTIAL}"
-    body = format_.body(judged.fitting)
+    body = msgspec.json.encode(format_.write(judged.fitting))
     proof = proofs.of_export(key, release=release.pk, format_=name, body=body)
     return Export(release=release, format=name, body=body, proof=proof)

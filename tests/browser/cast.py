@@ -11,6 +11,7 @@ from catalog.notifications import webhooks
 from catalog.notifications.models import Delivery, Event, Notice
 from catalog.protocols.signature import AllowedValue, Annotations
 from designer import agents, pins, tunings
+from designer.procedures import editing as procedures
 from designer.releases import publishing
 from people import teams
 from people.models import AuditEntry, Role
@@ -66,9 +67,19 @@ def set_the_stage() -> list[str]:
     agent = agents.create_agent(actor=actor, name="Travel desk", slug="desk", description="Plans trips.")
     agents.create_agent(actor=actor, name="Packing helper", parent=agent)
     pin = pins.pin_tool(agent, actor=actor, tool=tool, ordinal=1)
-    publishing.publish(agent, actor=actor, note="The first", channel="live")
+    procedures.create_procedure(
+        agent, actor=actor, title="Plan a trip", body="Ask for {city}.\n1. Call forecast(), then forecst()."
+    )
+    publishing.publish(
+        agent,
+        actor=actor,
+        note="The first",
+        channel="live",
+        accept=["unknown_reference"],
+        reason="The stage shows a remark.",
+    )
     tunings.tune(pin, actor=actor, description="Ask for the city first.")
-    publishing.publish(agent, actor=actor)
+    publishing.publish(agent, actor=actor, accept=["unknown_reference"], reason="As before.")
     team = teams.create_team(actor=actor, name="Travel")
     teams.add_member(team, actor, actor=actor)
     agents.create_agent(actor=actor, name="Ticket clerk", team=team)
@@ -115,6 +126,9 @@ def set_the_stage() -> list[str]:
             "/agents/desk/",
             "/agents/desk/edit/",
             "/agents/desk/upgrades/",
+            "/agents/desk/procedures/",
+            "/agents/desk/procedures/plan-a-trip/",
+            "/agents/desk/procedures/plan-a-trip/history/",
             "/agents/packing-helper/",
         ),
         *(

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from catalog.calls import invocation, queue
 from catalog.models import Example
 from designer.models import Agent
+from designer.procedures import checking
 from pegboard.management.commands.demo import EXAMPLES, PINNED
 from people.models import User
 from tests.demo.test_demo_start import free_port_base, start
@@ -33,6 +34,9 @@ def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatc
     assert outcomes == {tool: {"ok"} for _, tool, _ in EXAMPLES}
     pinned = Agent.objects.get(slug="front-desk").pins.live().values_list("tool__name", flat=True)
     assert set(pinned) == set(PINNED)
+    checked = checking.check_agent(Agent.objects.get(slug="front-desk"), designer)
+    (remarks,) = checked.remarks.values()
+    assert [*remarks, *checked.of_agent] == []
 
 
 def test_the_call_that_the_manual_shows_is_one_of_them():

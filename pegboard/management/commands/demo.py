@@ -14,17 +14,24 @@ from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.review import inspector
 from catalog.vendors import operations as vendor_operations
-from demo import VENDORS
+from demo import PROCEDURES, VENDORS
 from demo import Vendor as DemoVendor
 from designer.agents import create_agent
 from designer.models import Agent
 from designer.pins import pin_tool
+from designer.procedures.editing import create_procedure
 from people import audit, users
 from people.models import Role, User
 
 AGENT = "front-desk"
 # The tools of which a demo vendor has news.
-PINNED = ("refill_prescription", "book_appointment", "check_drug_interactions")
+PINNED = (
+    "list_prescriptions",
+    "find_stores",
+    "refill_prescription",
+    "check_drug_interactions",
+    "book_appointment",
+)
 # Arguments with which a tool succeeds however often it is asked: vendor, tool, name of the example.
 EXAMPLES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("bramble-pharmacy", "get_prescription", "Lisinopril"): {"prescription_number": "7043118"},
@@ -134,3 +141,11 @@ def make_agent(designer: User) -> None:
     for name in PINNED:
         if tool := Tool.objects.filter(name=name, status="active").order_by("pk").first():
             pin_tool(agent, actor=designer, tool=tool)
+    create_procedure(
+        agent,
+        actor=designer,
+        title="Refill a prescription",
+        slug="refill",
+        body=(PROCEDURES / "refill.md").read_text(encoding="utf-8"),
+        why="For the demo.",
+    )

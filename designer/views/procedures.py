@@ -1,0 +1,230 @@
+"""The pages of operating procedures: the list of an agent's, the editor, its history."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from catalog.token_estimate import estimate_tokens
+from catalog.views.asked import number as asked_number
+from core.errors import DomainError
+from designer import pinned_signatures, token_budget
+from designer.forms import NewProcedureForm, ProcedureForm
+from designer.models import Agent, Procedure, ProcedureVersion
+from designer.procedures import checking, editing, lines, references, vocabulary
+from designer.procedures.checking import Checked
+from designer.procedures.lint import Remark
+from people.audit import edit_conflicts
+from people.models import Role, User
+from people.permissions import person, requires
+
+# Another user's draft that is older than this is no sign that the user is at work.
+AT_WORK = timedelta(minutes=10)
+
+
+@requires(write=Role.DESIGNER)
+def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
+    agent = _agent(request, slug)
+    form = NewProcedureForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = editing.create_procedure(agent, actor=person(request), title=form.cleaned_data["title"])
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            return redirect("procedure", slug, made.slug)
+    checked = checking.check_agent(agent, person(request))
+    rows = [
+        {
+            "procedure": row,
+            "tokens": estimate_tokens(references.rendered(checked.pieces[row.pk])),
+            "errors": sum(remark.severity == "error" for remark in checked.remarks[row.pk]),
+            "warnings": sum(remark.severity == "warning" for remark in checked.remarks[row.pk]),
+            "tools": len({p.target for p in references.flat(checked.pieces[row.pk]) if p.kind != "item"}),
+        }
+        for row in Procedure.objects.live().filter(agent=agent).select_related("updated_by")
+    ]
+    context = {"agent": agent, "rows": rows, "form": form, "of_agent": checked.of_agent}
+    return render(request, "designer/procedures.html", context, status=form.status)
+
+
+@requires(write=Role.DESIGNER)
+def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """The editor. It opens with what this user has typed and not saved, if there is any."""
+    row = _procedure(request, slug, procedure)
+    actor = person(request)
+    draft = row.drafts.filter(user=actor).first()
+    started = draft if draft and request.method != "POST" else row
+    known = vocabulary.of_agent(row.agent, texts=[row.text, started.text])
+    form = ProcedureForm(
+        request.POST or None,
+        known=known,
+        initial={
+            "title": started.title,
+            "body": references.shown(references.parse(started.text, known)),
+        },
+    )
+    form.edits(editing.facts(row))
+    if draft and request.method != "POST":
+        form.expected = _state_of(row, draft.based_on)
+    if request.method == "POST" and form.is_valid():
+        try:
+            editing.save_procedure(row, actor=actor, expected=form.expected, **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+            return redirect("procedure", slug, row.slug)
+    body = form["body"].value() or ""
+    checked = checking.check_agent(row.agent, actor, typed={row.pk: body})
+    context = {
+        "agent": row.agent,
+        "procedure": row,
+        "form": form,
+        "draft": draft if started is draft else None,
+        "tools": _tools(row.agent, checked),
+        "children": checked.vocabulary.agents,
+        **_remarks(checked, row, actor),
+    }
+    return render(request, "designer/procedure.html", context, status=form.status)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """Keeps what is typed as the user's draft and says what is remarked about it, while it is typed."""
+    row = _procedure(request, slug, procedure)
+    actor, body = person(request), request.POST.get("body", "")
+    title = request.POST.get("title", "")
+    base = asked_number(request.POST.get("based_on", "")) or row.number
+    context: dict[str, Any] = {"agent": row.agent, "procedure": row}
+    try:
+        draft = editing.keep_draft(row, user=actor, title=title, body=body, based_on=base)
+    except DomainError as error:
+        return render(request, "designer/_procedure_remarks.html", context | {"refused": error.message})
+    checked = checking.check_agent(row.agent, actor, typed={row.pk: draft.text})
+    context |= _remarks(checked, row, actor) | {"draft": draft, "is_behind": base < row.number}
+    return render(request, "designer/_procedure_remarks.html", context)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def procedure_discard(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    row = _procedure(request, slug, procedure)
+    editing.drop_draft(row, user=person(request))
+    messages.success(request, "What was not saved is gone. This is the saved text.")
+    return redirect("procedure", slug, row.slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def procedure_move(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    row = _procedure(request, slug, procedure)
+    position = asked_number(request.POST.get("position", "")) or row.position
+    editing.move_procedure(row, actor=person(request), position=position)
+    return redirect("procedure-list", slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def procedure_remove(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    row = _procedure(request, slug, procedure)
+    editing.remove_procedure(row, actor=person(request))
+    messages.success(request, f"“{row}” was removed. Published releases keep it.")
+    return redirect("procedure-list", slug)
+
+
+@requires(Role.VIEWER)
+def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """Every text that was saved, and what the chosen one changed."""
+    row = _procedure(request, slug, procedure)
+    versions = list(row.versions.select_related("created_by").defer("text"))
+    chosen = asked_number(request.GET.get("version", "")) or row.number
+    version = get_object_or_404(row.versions.select_related("created_by"), number=chosen)
+    against = asked_number(request.GET.get("against", "")) or version.number - 1
+    other = row.versions.filter(number=against).first()
+    known = vocabulary.of_agent(row.agent, texts=[version.text, other.text if other else ""])
+
+    def read(of: ProcedureVersion | None) -> str:
+        return references.shown(references.parse(of.text, known)) if of else ""
+
+    context = {
+        "agent": row.agent,
+        "procedure": row,
+        "versions": versions,
+        "version": version,
+        "other": other,
+        "lines": lines.compare(read(other), read(version)),
+        "state": edit_conflicts.etag(editing.facts(row)),
+    }
+    return render(request, "designer/procedure_history.html", context)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def procedure_restore(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    row = _procedure(request, slug, procedure)
+    version = asked_number(request.POST.get("version", "")) or 0
+    try:
+        editing.restore_version(
+            row, version, actor=person(request), expected=request.POST.get("expected", "*")
+        )
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("procedure-history", slug, row.slug)
+    messages.success(request, f"Version {version} is the newest text again.")
+    return redirect("procedure", slug, row.slug)
+
+
+def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
+    remarks: Sequence[Remark] = checked.remarks[row.pk]
+    others = row.drafts.exclude(user=user).filter(saved_at__gte=timezone.now() - AT_WORK)
+    return {
+        "remarks": remarks,
+        "errors": sum(remark.severity == "error" for remark in remarks),
+        "of_agent": checked.of_agent,
+        "tokens": estimate_tokens(references.rendered(checked.pieces[row.pk])),
+        "at_work": list(others.select_related("user")),
+    }
+
+
+def _tools(agent: Agent, checked: Checked) -> list[Mapping[str, Any]]:
+    """The agent's tools for the side pane: required inputs first."""
+    pins = pinned_signatures.pinned([agent]).order_by("name")
+    tools: list[Mapping[str, Any]] = []
+    for pin in pins:
+        shown = pinned_signatures.effective_of(pin)
+        inputs = sorted(shown.inputs, key=lambda each: not each.is_required)
+        known = checked.vocabulary.by_pin[pin.pk]
+        tools.append(
+            {
+                "pin": pin,
+                "shown": shown,
+                "inputs": inputs,
+                "tokens": token_budget.tokens(shown),
+                "state": known.state,
+            }
+        )
+    return tools
+
+
+def _state_of(row: Procedure, number: int) -> str:
+    """The state that an editor started from who opened that version; any other one is a late edit."""
+    version = row.versions.filter(number=number).first()
+    if version is None or number == row.number:
+        return edit_conflicts.etag(editing.facts(row))
+    return edit_conflicts.etag(editing.facts(row) | {"title": version.title, "text": version.text})
+
+
+def _agent(request: HttpRequest, slug: str) -> Agent:
+    return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+
+
+def _procedure(request: HttpRequest, slug: str, procedure: str) -> Procedure:
+    rows = Procedure.objects.live().visible_to(person(request)).select_related("agent__team", "updated_by")
+    return get_object_or_404(rows, agent__slug=slug, slug=procedure)

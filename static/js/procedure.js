@@ -1,0 +1,214 @@
+/* The editor of a procedure: marks references, completes them, goes to a remarked line. The text is saved and
+   checked without it, too. */
+(() => {
+  "use strict";
+
+  const box = document.querySelector("[data-procedure]");
+  if (!box) return;
+  const frame = box.closest("[data-editor]");
+  const marks = frame.querySelector(".editor-marks");
+  const MOST_OFFERED = 40;
+
+  const says = (element) => element.dataset.says || "";
+  const members = (card, kind) =>
+    [...card.querySelectorAll(`[data-${kind}]`)].map((each) => ({
+      name: each.dataset[kind],
+      says: ("required" in each.dataset ? "required · " : "") + says(each),
+    }));
+  const tools = [...document.querySelectorAll("[data-tool]")].map((card) => ({
+    name: card.dataset.tool,
+    says: says(card),
+    inputs: members(card, "input"),
+    outputs: members(card, "output"),
+  }));
+  const named = new Map(tools.map((tool) => [tool.name.toLowerCase(), tool]));
+
+  /* Marks: a copy of the text behind the text, with its references coloured. */
+  const REFERENCE = /\{[A-Za-z_][\w-]*\}|(?<![\w@/-])@?([A-Za-z_][\w-]*)\((?:\)(?:\.([A-Za-z_](?:[\w-]*\w)?))?|([^()\n]{1,200})\))/g;
+  const kindOf = (match) => {
+    if (match[0].startsWith("{")) return "is-item";
+    const tool = named.get(match[1].toLowerCase());
+    if (match[3] !== undefined && !tool) return null;
+    if (!tool) return "is-unknown";
+    if (match[2] && tool.outputs.length && !tool.outputs.some((each) => each.name === match[2])) return "is-unknown";
+    return "is-known";
+  };
+  const draw = () => {
+    const parts = [];
+    let end = 0;
+    for (const match of box.value.matchAll(REFERENCE)) {
+      const kind = kindOf(match);
+      if (!kind) continue;
+      parts.push(box.value.slice(end, match.index));
+      parts.push(Object.assign(document.createElement("mark"), { className: kind, textContent: match[0] }));
+      end = match.index + match[0].length;
+    }
+    marks.replaceChildren(...parts, box.value.slice(end), "\n");
+  };
+
+  const changed = () => box.dispatchEvent(new Event("input", { bubbles: true }));
+  const put = (text, from, to) => {
+    box.focus();
+    box.setSelectionRange(from, to);
+    /* Keeps the browser's undo; where that is gone, sets the text. */
+    if (!document.execCommand("insertText", false, text)) {
+      box.setRangeText(text, from, to, "end");
+      changed();
+    }
+  };
+
+  /* Offers: what can be completed where the caret is. */
+  const list = Object.assign(document.createElement("ul"), { className: "offers", id: "offers", hidden: true });
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Tools, inputs and outputs");
+  frame.append(list);
+  box.setAttribute("aria-autocomplete", "list");
+  box.setAttribute("aria-controls", "offers");
+  let offers = [];
+  let chosen = 0;
+
+  const matching = (rows, typed) => {
+    const wanted = typed.toLowerCase();
+    const starts = rows.filter((row) => row.name.toLowerCase().startsWith(wanted));
+    const holds = rows.filter((row) => !starts.includes(row) && row.name.toLowerCase().includes(wanted));
+    /* What is there in full is not offered again, or Enter would take it in place of a new line. */
+    return [...starts, ...holds].filter((row) => row.name !== typed).slice(0, MOST_OFFERED);
+  };
+  const items = () => {
+    const written = [...box.value.matchAll(/\{([A-Za-z_][\w-]*)\}/g)].map((match) => match[1]);
+    const required = tools.flatMap((tool) => tool.inputs.filter((each) => each.says.startsWith("required")).map((each) => each.name));
+    return [...new Set([...written, ...required])].map((name) => ({ name, says: "collected in the conversation" }));
+  };
+  const found = () => {
+    const to = box.selectionStart;
+    if (to !== box.selectionEnd) return [];
+    const before = box.value.slice(Math.max(0, to - 200), to);
+    const offer = (match, rows, text) => matching(rows, match.at(-1)).map((row) => ({ ...row, text: text(row), from: to - match.at(-1).length, to }));
+    let match = before.match(/(?:^|[^\w@])@([\w-]*)$/);
+    if (match) return offer(match, tools, (row) => `${row.name}()`).map((each) => ({ ...each, from: each.from - 1 }));
+    match = before.match(/([A-Za-z_][\w-]*)\((?:[\w-]+, ?)*([\w-]*)$/);
+    let tool = match && named.get(match[1].toLowerCase());
+    if (tool) {
+      const closes = box.value[to] === ")" ? "" : ")";
+      const empty = match[2] === "" && match[0].endsWith("(") ? [{ name: ")", says: "just the tool", text: closes || "", from: to, to }] : [];
+      return [...offer(match, tool.inputs, (row) => row.name + closes), ...empty];
+    }
+    match = before.match(/([A-Za-z_][\w-]*)\(\)\.([\w-]*)$/);
+    tool = match && named.get(match[1].toLowerCase());
+    if (tool) return offer(match, tool.outputs, (row) => row.name);
+    match = before.match(/\{([\w-]*)$/);
+    if (match) return offer(match, items(), (row) => (box.value[to] === "}" ? row.name : `${row.name}}`));
+    return [];
+  };
+
+  /* Where the caret is, measured on the marks, which wrap as the text does. */
+  const place = () => {
+    const range = document.createRange();
+    let left = box.selectionStart;
+    const walker = document.createTreeWalker(marks, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      if (left <= node.length) {
+        range.setStart(node, left);
+        break;
+      }
+      left -= node.length;
+    }
+    const at = range.getClientRects()[0] || range.getBoundingClientRect();
+    const outer = frame.getBoundingClientRect();
+    list.style.setProperty("top", `${at.bottom - outer.top + 4}px`);
+    const most = outer.width - list.offsetWidth - 8;
+    list.style.setProperty("left", `${Math.max(0, Math.min(at.left - outer.left, most))}px`);
+  };
+
+  const close = () => {
+    offers = [];
+    list.hidden = true;
+    box.removeAttribute("aria-activedescendant");
+  };
+  const choose = (index) => {
+    chosen = (index + offers.length) % offers.length;
+    [...list.children].forEach((row, number) => row.setAttribute("aria-selected", String(number === chosen)));
+    list.children[chosen].scrollIntoView({ block: "nearest" });
+    box.setAttribute("aria-activedescendant", `offer-${chosen}`);
+  };
+  const show = () => {
+    offers = found();
+    if (!offers.length) {
+      close();
+      return;
+    }
+    list.replaceChildren(
+      ...offers.map((offer, number) => {
+        const row = Object.assign(document.createElement("li"), { id: `offer-${number}` });
+        row.setAttribute("role", "option");
+        row.append(Object.assign(document.createElement("span"), { className: "mono", textContent: offer.name }));
+        if (offer.says) row.append(Object.assign(document.createElement("small"), { textContent: offer.says }));
+        return row;
+      }),
+    );
+    list.hidden = false;
+    place();
+    choose(0);
+  };
+  const take = (index) => {
+    const offer = offers[index];
+    close();
+    put(offer.text, offer.from, offer.to);
+    /* After a tool by "name(" the caret stands behind the bracket already. */
+    if (offer.text === "" ) box.setSelectionRange(offer.to + 1, offer.to + 1);
+    show();
+  };
+
+  box.addEventListener("input", () => {
+    draw();
+    show();
+  });
+  box.addEventListener("click", close);
+  box.addEventListener("blur", close);
+  list.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    const row = event.target.closest("li");
+    if (row) take([...list.children].indexOf(row));
+  });
+  box.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "s") {
+      event.preventDefault();
+      box.form.requestSubmit();
+      return;
+    }
+    if (list.hidden) return;
+    const steps = { ArrowDown: 1, ArrowUp: -1 };
+    if (event.key in steps) choose(chosen + steps[event.key]);
+    else if (event.key === "Enter" || event.key === "Tab") take(chosen);
+    else if (event.key === "Escape") close();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  document.addEventListener("click", (event) => {
+    const insert = event.target.closest("[data-insert]");
+    if (insert && !box.matches(":disabled")) put(insert.dataset.insert, box.selectionStart, box.selectionEnd);
+    const line = event.target.closest("[data-line]");
+    if (!line) return;
+    const lines = box.value.split("\n");
+    const start = lines.slice(0, Number(line.dataset.line) - 1).reduce((sum, each) => sum + each.length + 1, 0);
+    const at = start + Number(line.dataset.column || 0);
+    box.focus();
+    box.setSelectionRange(at, start + lines[Number(line.dataset.line) - 1].length);
+    const range = document.createRange();
+    range.selectNodeContents(marks);
+    box.scrollIntoView({ block: "nearest" });
+  });
+
+  /* Where the box does not grow by itself. */
+  if (!CSS.supports("field-sizing", "content")) {
+    const grow = () => {
+      box.style.setProperty("height", "auto");
+      box.style.setProperty("height", `${box.scrollHeight}px`);
+    };
+    box.addEventListener("input", grow);
+    grow();
+  }
+  draw();
+})();

@@ -1,0 +1,112 @@
+"""A procedure is written in a real browser: by keyboard, by mouse, and on a phone."""
+
+import pytest
+from playwright.sync_api import expect
+
+from catalog.protocols.signature import AllowedValue
+from designer.models import Procedure
+from designer.procedures import editing
+from people.models import Role
+from tests.browser.conftest import DESKTOP, PHONE
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_user
+
+pytestmark = pytest.mark.browser
+
+CHANNELS = (AllowedValue("SMS"), AllowedValue("EMAIL"))
+
+
+@pytest.fixture
+def pins(db):
+    agent = make_agent(slug="desk", name="Desk")
+    look_up = make_signature(
+        "look_up",
+        inputs=(make_parameter("account_id"),),
+        outputs=(make_parameter("refills", required=False),),
+    )
+    order = make_signature(
+        "order_refill",
+        inputs=(make_parameter("refill"), make_parameter("channel", type="enum", allowed_values=CHANNELS)),
+    )
+    editing.create_procedure(agent, actor=make_user(Role.DESIGNER), title="Refill", body="## Steps\n")
+    return [make_pin(agent=agent, tool=make_tool(each)) for each in (look_up, order)]
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_references_are_completed_and_checked_by_keyboard_alone(page, complaints, pins):
+    heard = complaints(page)
+    page.set_viewport_size(DESKTOP)
+    page.goto("/agents/desk/procedures/refill/")
+    text = page.get_by_label("Text", exact=True)
+    text.focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("1. With {acc")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Enter")
+    page.keyboard.type(" call @loo")
+    page.keyboard.press("Tab")
+    page.keyboard.type(", read ")
+    page.keyboard.type("look_up().ref")
+    page.keyboard.press("Enter")
+    page.keyboard.type("\n2. Order by order_refill(cha")
+    expect(page.get_by_role("option", name="channel")).to_be_visible()
+    page.keyboard.press("Enter")
+    page.keyboard.type(' for nothing() of "SMS".')
+
+    wanted = (
+        "## Steps\n1. With {account_id} call look_up(), read look_up().refills"
+        '\n2. Order by order_refill(channel) for nothing() of "SMS".'
+    )
+    expect(text).to_have_value(wanted)
+    expect(page.get_by_text("There is no tool called “nothing”")).to_be_visible()
+    expect(page.locator(".editor-marks mark.is-unknown")).to_have_text("nothing()")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("Saved. Publish the agent")).to_be_visible()
+    look_up, order = pins
+    assert Procedure.objects.get().text == (
+        f"## Steps\n1. With {{item:account_id}} call {{tool:{look_up.pk}}}, read {{out:{look_up.pk}/refills}}"
+        f'\n2. Order by {{in:{order.pk}/channel}} for nothing() of "SMS".'
+    )
+    assert heard == []
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_a_tool_is_inserted_by_a_press_and_a_remark_leads_to_its_line(page, complaints, pins):
+    heard = complaints(page)
+    page.set_viewport_size(PHONE)
+    page.goto("/agents/desk/procedures/refill/")
+    text = page.get_by_label("Text", exact=True)
+    text.press("Control+End")
+    page.get_by_text("look_up()", exact=True).first.click()
+    page.get_by_role("button", name="Insert look_up()").click()
+    expect(text).to_have_value("## Steps\nlook_up()")
+    expect(page.get_by_text("“look_up()” needs “account_id”")).to_be_visible()
+
+    page.get_by_role("button", name="Go to line 2").click()
+
+    assert text.evaluate("box => box.value.slice(box.selectionStart, box.selectionEnd)") == "look_up()"
+    page.keyboard.type("@ord")
+    page.get_by_role("option", name="order_refill").click()
+    expect(text).to_have_value("## Steps\norder_refill()")
+    assert heard == []
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_what_was_typed_is_there_after_the_window_was_closed(page, pins):
+    page.goto("/agents/desk/procedures/refill/")
+    page.get_by_label("Text", exact=True).fill("Half a thought")
+    expect(page.get_by_text("draft kept")).to_be_visible()
+
+    page.goto("/agents/")
+    page.goto("/agents/desk/procedures/refill/")
+
+    expect(page.get_by_text("This is your unsaved text")).to_be_visible()
+    expect(page.get_by_label("Text", exact=True)).to_have_value("Half a thought")
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_without_scripts_it_is_a_text_box_that_is_saved_and_checked(open_browser, role, pins):
+    page = open_browser(role, java_script_enabled=False).new_page()
+    page.goto("/agents/desk/procedures/refill/")
+    page.get_by_label("Text", exact=True).fill("Call look_up().")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("“look_up()” needs “account_id”")).to_be_visible()

@@ -1,0 +1,147 @@
+"""The pages of operating procedures."""
+
+import pytest
+
+from designer.models import Procedure, ProcedureDraft
+from designer.procedures import editing
+from people.models import Role
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_user
+from tests.pages import signed_in, text_of
+
+LIST = "/agents/desk/procedures/"
+PAGE = f"{LIST}refill/"
+
+
+@pytest.fixture
+def desk(db):
+    return make_agent(slug="desk", name="Desk")
+
+
+@pytest.fixture
+def look_up(desk):
+    inputs = (make_parameter("account_id"),)
+    return make_pin(agent=desk, tool=make_tool(make_signature("look_up", inputs=inputs)))
+
+
+@pytest.fixture
+def refill(look_up):
+    actor = make_user(Role.DESIGNER, username="writer")
+    return editing.create_procedure(look_up.agent, actor=actor, title="Refill", body="Call look_up().")
+
+
+@pytest.fixture
+def page(db):
+    return signed_in(Role.DESIGNER)
+
+
+def test_new_procedure_opens_in_the_editor_with_the_template(page, desk):
+    opened = page.post(LIST, {"title": "Refill a prescription"}, follow=True)
+    assert opened.redirect_chain[-1][0] == f"{LIST}refill-a-prescription/"
+    assert "## Goal" in opened.content.decode()
+
+
+def test_editor_shows_names_remarks_and_the_tools_with_required_inputs(page, refill):
+    opened = page.get(PAGE)
+    text = text_of(opened)
+    assert "Call look_up()." in opened.content.decode()
+    assert "“look_up()” needs “account_id”" in text
+    assert "account_id required" in text
+
+
+def test_saving_says_what_is_next_and_stores_identities(page, refill, look_up):
+    form = {"title": "Refill", "body": "With {account_id}: look_up()", "why": "ids"}
+    saved = page.post(PAGE, form, follow=True)
+    assert "Publish the agent when you want runtimes to get it." in text_of(saved)
+    assert Procedure.objects.get().text == f"With {{item:account_id}}: {{tool:{look_up.pk}}}"
+
+
+def test_check_keeps_a_draft_that_the_editor_opens_with(page, refill):
+    told = page.post(f"{PAGE}check/", {"title": "Refill", "body": "Call look_down().", "based_on": "1"})
+    assert "There is no tool called “look_down”" in text_of(told)
+    assert Procedure.objects.get().text.startswith("Call {tool:")
+
+    opened = page.get(PAGE)
+    assert "This is your unsaved text" in text_of(opened)
+    assert "Call look_down()." in opened.content.decode()
+
+    page.post(f"{PAGE}discard/")
+    assert "look_down" not in page.get(PAGE).content.decode()
+    assert not ProcedureDraft.objects.exists()
+
+
+def test_saving_settles_the_draft(page, refill):
+    page.post(f"{PAGE}check/", {"title": "Refill", "body": "Draft.", "based_on": "1"})
+    page.post(PAGE, {"title": "Refill", "body": "Draft."})
+    assert not ProcedureDraft.objects.exists()
+
+
+def test_two_users_see_each_other_and_the_second_to_save_sees_both_texts(page, refill):
+    other = signed_in(Role.DESIGNER)
+    other.post(f"{PAGE}check/", {"title": "Refill", "body": "Theirs.", "based_on": "1"})
+    told = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": "Mine.", "based_on": "1"}))
+    assert "is writing here too" in told
+
+    expected = page.get(PAGE).context["form"].expected
+    other.post(PAGE, {"title": "Refill", "body": "Theirs with look_up()."})
+    told = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": "Mine.", "based_on": "1"}))
+    assert "has saved version 2 since you opened this" in told
+
+    late = page.post(PAGE, {"title": "Refill", "body": "Mine.", "expected": expected})
+    assert late.status_code == 409
+    assert "Theirs with look_up()." in text_of(late)
+    assert "Mine." in late.content.decode()
+    assert Procedure.objects.get().number == 2
+
+
+def test_a_draft_of_an_older_version_is_a_late_edit(page, refill):
+    page.post(f"{PAGE}check/", {"title": "Refill", "body": "Mine.", "based_on": "1"})
+    editing.save_procedure(refill, actor=make_user(Role.DESIGNER), body="Theirs.")
+    opened = page.get(PAGE)
+    late = page.post(PAGE, {"title": "Refill", "body": "Mine.", "expected": opened.context["form"].expected})
+    assert late.status_code == 409
+
+
+def test_what_cannot_be_kept_is_said_beside_the_text_and_loses_nothing(page, refill):
+    body = "x" * (editing.MAX_TEXT_LENGTH + 1)
+    refused = page.post(PAGE, {"title": "Refill", "body": body})
+    assert "60000 is the most" in text_of(refused)
+    assert body in refused.content.decode()
+    told = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": body, "based_on": "1"}))
+    assert "It is still in the editor, and not kept as a draft." in told
+
+
+def test_history_shows_what_a_version_changed_and_restores_it(page, refill):
+    page.post(PAGE, {"title": "Refill", "body": "Second text.", "why": "shorter"})
+    history = page.get(f"{PAGE}history/")
+    assert "shorter" in text_of(history)
+    assert "Version 2 beside version 1" in text_of(history)
+
+    page.post(f"{PAGE}restore/", {"version": "1", "expected": page.get(f"{PAGE}history/").context["state"]})
+    refill.refresh_from_db()
+    assert (refill.number, refill.versions.first().why) == (3, "Version 1 restored.")
+
+
+def test_viewers_read_and_are_told_why_they_cannot_write(refill):
+    viewer = signed_in(Role.VIEWER)
+    opened = viewer.get(PAGE)
+    assert opened.status_code == 200
+    assert "disabled" in opened.content.decode()
+    assert viewer.post(PAGE, {"title": "Refill", "body": "x"}).status_code == 403
+
+
+def test_order_is_changed_by_a_press(page, refill):
+    editing.create_procedure(refill.agent, actor=make_user(Role.DESIGNER), title="Transfer", body="")
+    page.post(f"{LIST}transfer/move/", {"position": "1"})
+    assert list(Procedure.objects.values_list("slug", flat=True)) == ["transfer", "refill"]
+
+
+def test_publishing_is_refused_for_an_error_in_a_procedure(api, refill):
+    api.put("/api/v1/agents/desk/procedures/refill/", {"title": "Refill", "body": "Call nothing()."})
+    refused = api.post("/api/v1/agents/desk/releases/", {})
+    assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
+    (failed,) = [check for check in refused.json()["checks"] if check["severity"] == "error"]
+    assert failed["code"] == "unknown_reference"
+    assert "“Refill”, line 1" in failed["message"]
+    assert failed["where"] == PAGE
+    accepted = {"accept": ["unknown_reference"], "reason": "It comes next week."}
+    assert api.post("/api/v1/agents/desk/releases/", accepted).status_code == 201
