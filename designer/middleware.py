@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from designer import agent_addresses, exports
 from designer.models import AGENTS_OF_KEY
-from designer.releases import publishing
+from designer.releases import publishing, receipts
 from people import api_keys
 from people.authentication import WRITE_LAST_USE_EVERY
 from people.models import TEAMS_OF, ApiKey, Role, Scope, User
@@ -30,7 +30,8 @@ from people.throttling import is_within_limit
 _PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([-\w:]{1,71})/(tools|bundle)/", re.ASCII)
 _FORMAT = re.compile(r"format=([a-z0-9-]{1,30})")
 # The rules are those of ApiKeyAuthentication, RolePermission and releases.find, in one question. A key that
-# has not been used for an hour goes on to the view, which writes down that it was.
+# has not been used for an hour, or not for this release in the last minute, goes on to the view, which
+# writes that down.
 _ASK = f"""
     SELECT key.id, owner.id, release.digest
     FROM people_apitoken key
@@ -42,6 +43,8 @@ _ASK = f"""
         SELECT id, digest FROM designer_release WHERE agent_id = agent.id {{which}}
         ORDER BY number DESC LIMIT 1
     ) release ON true
+    JOIN designer_receipt receipt ON receipt.key_id = key.id AND receipt.release_id = release.id
+        AND receipt.surface = %(surface)s AND receipt.channel = %(channel)s AND receipt.last_at > %(noted)s
     WHERE key.digest = %(key)s AND key.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (key.scopes)
         AND (key.expires_at IS NULL OR key.expires_at > %(now)s) AND key.last_used_at >= %(lately)s
 """  # noqa: S608 - constant texts
@@ -115,6 +118,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
         return None
     text = _ASK.format(which="".join(_WHICH[column] for column in which))
     facts = {**which, "slug": slug, "key": ApiKey.digest_of(key), "format": chosen and chosen[1]}
+    facts |= {"surface": chosen[1] if chosen else kind, "channel": receipts.channel_in(name)}
     row = _asked(text + (_IS_WRITTEN if is_export else ""), facts)
     if row is None:
         return None
@@ -134,6 +138,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
 def _asked(text: str, facts: dict[str, Any]) -> tuple[int, int, str] | None:
     """The ids of key and owner, and the digest; None if the view has to answer."""
     now = timezone.now()
+    moments = {"now": now, "lately": now - WRITE_LAST_USE_EVERY, "noted": now - receipts.WRITE_EVERY}
     try:
         connection.ensure_connection()
         line: psycopg.Connection = connection.connection
@@ -141,7 +146,7 @@ def _asked(text: str, facts: dict[str, Any]) -> tuple[int, int, str] | None:
         # Django's own cursors prepare nothing even then.
         line.prepare_threshold = 0
         with psycopg.Cursor(line) as cursor:
-            cursor.execute(text, {**facts, "now": now, "lately": now - WRITE_LAST_USE_EVERY})
+            cursor.execute(text, {**facts, **moments})
             row: tuple[int, int, str] | None = cursor.fetchone()
             return row
     except psycopg.Error:

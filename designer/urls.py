@@ -10,6 +10,7 @@ from designer.views import (
     publish,
     releases,
     removals,
+    signing,
     teams,
     tool_list,
     tools,
@@ -20,6 +21,7 @@ from designer.views import (
 PROCEDURE = "agents/<slug:slug>/procedures/<slug:procedure>/"
 
 urlpatterns = [
+    path(".well-known/pegboard-keys.json", signing.signing_keys, name="signing-keys"),
     path("", home.home, name="home"),
     path("theme/", home.theme, name="theme"),
     path("tools/", tool_list.tool_list, name="tool-list"),

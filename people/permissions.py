@@ -2,7 +2,8 @@
 
 An API view has `read_role` (viewer unless it says otherwise) and `write_role` (no default), or
 `roles = {"DELETE": Role.ADMIN}` for single methods. `runtime = True` opens reading to the narrow scope
-`runtime`, and `invokes = True` all of the view to `invoke`. A page uses the decorator `requires`, which
+`runtime`, and `invokes = True` all of the view to `invoke`. `only_reads = True` is for a POST that stores
+nothing: for the scope of a key it counts as reading. A page uses the decorator `requires`, which
 `people.middleware.RoleRequiredMiddleware` enforces.
 """
 
@@ -107,7 +108,7 @@ def allows(key: ApiKey, view: Any, method: str, needed: Role) -> bool:
         return True
     if Scope.INVOKE in scopes and getattr(view, "invokes", False):
         return True
-    if method not in SAFE_METHODS:
+    if method not in SAFE_METHODS and not getattr(view, "only_reads", False):
         return Scope.DESIGN in scopes and needed == Role.DESIGNER
     if scopes & {Scope.READ, Scope.DESIGN}:
         return True

@@ -60,6 +60,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw SQL operation",
     ): "triggers on and rows of tables that the same migration makes, which old code does not know",
     (
+        "designer.0016_sign_and_note_fetches",
+        "Raw SQL operation",
+    ): "triggers on a table that the same migration makes, which old code does not know",
+    (
         "catalog.0028_count_rewrites",
         "Raw SQL operation",
     ): "fills a column that old code does not know, in the few rows of versions that were rewritten in place",

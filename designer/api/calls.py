@@ -28,7 +28,7 @@ from designer.api.releases import NUMBER, chosen_release
 from designer.exports import wire
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
-from designer.releases import publishing
+from designer.releases import publishing, receipts
 from people.api.generics import GenericAPIView
 from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person
@@ -187,6 +187,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
             )
         except ArgumentsError as error:
             return Response(refused_document(error, tool, release.number))
+        receipts.note(key_of(request), release, surface="invoke", name=number)
         return _answered(call, tool, agent, request)
 
 

@@ -17,8 +17,9 @@ from core.serializers import Input
 from designer import exports
 from designer.api.agents import chosen_agent, moved
 from designer.exports import document as release_document
+from designer.exports.base import JSON
 from designer.models import Release
-from designer.releases import channels, diff, publishing
+from designer.releases import channels, diff, publishing, receipts
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -154,6 +155,9 @@ class WireOutput(serializers.Serializer[Any]):
     )
     whole_output = serializers.CharField(
         required=False, help_text="The output that holds what came back in place of an object of outputs."
+    )
+    null_is_absent = serializers.BooleanField(
+        required=False, help_text="True where null says that an input is not given."
     )
 
 
@@ -353,7 +357,7 @@ class ReleaseBytesView(GenericAPIView[Release]):
         return release
 
     def answer(
-        self, request: Request, tag: str, body: Callable[[], bytes], media_type: str = "application/json"
+        self, request: Request, tag: str, body: Callable[[], bytes], media_type: str = JSON
     ) -> HttpResponseBase:
         response: HttpResponse
         if publishing.etag_matches(tag, request.headers.get("If-None-Match", "")):
@@ -384,7 +388,10 @@ class ReleaseTools(ReleaseBytesView):
             *DOCUMENT_HEADERS,
         ],
         responses={
-            200: OpenApiResponse(OpenApiTypes.ANY, description="The release in this format."),
+            200: OpenApiResponse(
+                OpenApiTypes.ANY,
+                description="The release in this format; a file where the format is none of JSON.",
+            ),
             304: UNCHANGED,
             409: OpenApiResponse(
                 OpenApiTypes.OBJECT, description="This format cannot carry all of this release, or any of it."
@@ -403,10 +410,19 @@ class ReleaseTools(ReleaseBytesView):
         kept, body = next((each for each in wanted if each in release.written), ""), None
         if not kept:
             body, kept = publishing.export(release, name, is_partial=leaves_out)
+        receipts.note(key_of(request), release, surface=name, name=number)
         tag = release.digest if kept == name else f"{release.digest}{publishing.PARTIAL}"
-        return self.answer(
-            request, tag, lambda: body or publishing.export(release, name, is_partial=leaves_out)[0]
+        format_ = publishing.find_format(name)
+        response = self.answer(
+            request,
+            tag,
+            lambda: body or publishing.export(release, name, is_partial=leaves_out)[0],
+            format_.media_type,
         )
+        if not format_.is_text:
+            file_name = f"{slug}-{number}.{name}.{format_.suffix}".replace(":", "-")
+            response["Content-Disposition"] = f'attachment; filename="{file_name}"'
+        return response
 
 
 @extend_schema(tags=["releases"])
@@ -421,6 +437,7 @@ class ReleaseBundle(ReleaseBytesView):
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
         release = self.found(request, slug, number)
+        receipts.note(key_of(request), release, surface="bundle", name=number)
         return self.answer(request, release.digest, lambda: release.document.encode())
 
 
@@ -458,6 +475,7 @@ class ReleaseProcedures(ReleaseBytesView):
             procedures = release_document.decode(release.document).procedures
             return msgspec.json.encode({"results": procedures})
 
+        receipts.note(key_of(request), release, surface="procedures", name=number)
         return self.answer(request, release.digest, body)
 
 
@@ -476,4 +494,5 @@ class ReleaseProcedure(ReleaseBytesView):
         found = next((each for each in procedures if each.slug == procedure), None)
         if found is None:
             raise Http404
+        receipts.note(key_of(request), release, surface="procedures", name=number)
         return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)

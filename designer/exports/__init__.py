@@ -1,6 +1,17 @@
 """The registry of export formats. A new one is one file here and one name in `FORMATS`."""
 
-from designer.exports import a2t, anthropic, json_schema, mcp, openai_chat
+from designer.exports import (
+    a2t,
+    anthropic,
+    gemini,
+    json_schema,
+    mcp,
+    openai_chat,
+    openai_responses,
+    openai_strict,
+    oxp,
+    tool_system,
+)
 from designer.exports.base import Format
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
@@ -8,8 +19,13 @@ from designer.signatures.effective import Effective
 FORMATS: tuple[Format, ...] = (
     a2t.FORMAT,
     openai_chat.FORMAT,
+    openai_responses.FORMAT,
+    openai_strict.FORMAT,
     anthropic.FORMAT,
+    gemini.FORMAT,
     mcp.FORMAT,
+    oxp.FORMAT,
+    tool_system.FORMAT,
     json_schema.FORMAT,
 )
 

@@ -1,9 +1,11 @@
 """The `tools` array of an Anthropic message."""
 
+from functools import partial
 from typing import Any
 
-from designer.exports import schema
+from designer.exports import dialects, root_rules
 from designer.exports.base import Format, Limits
+from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
 from designer.signatures.effective import Effective
 
@@ -12,7 +14,7 @@ LIMITS = Limits(
     "https://docs.anthropic.com/en/docs/agents-and-tools/tool-use",
     date="2026-11-21",
     carries=frozenset({"defaults", "rules", "schemas"}),
-    refuses_root_rules=True,
+    dialect=Dialect(refused_at_top=root_rules.REFUSED),
 )
 
 
@@ -23,7 +25,7 @@ def write(release: ReleaseDocument) -> object:
 def _tool(tool: Effective) -> dict[str, Any]:
     written: dict[str, Any] = {
         "name": tool.name,
-        "input_schema": schema.of_inputs_without_root_rules(tool)[0],
+        "input_schema": dialects.inputs(tool, LIMITS.dialect).schema,
     }
     if tool.description:
         written["description"] = tool.description
@@ -35,5 +37,5 @@ FORMAT = Format(
     label="Anthropic messages",
     limits=LIMITS,
     write=write,
-    wire=schema.wire_without_root_rules,
+    wire=partial(dialects.wire, dialect=LIMITS.dialect),
 )

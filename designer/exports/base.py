@@ -6,6 +6,7 @@ document and returns one of its own.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -14,11 +15,13 @@ import msgspec
 
 from catalog.protocols.json import validation
 from catalog.protocols.signature import Parameter, ParameterType
-from designer.exports import schema
+from designer.exports import dialects, schema
+from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
+JSON = "application/json"
 ALL_TYPES: frozenset[ParameterType] = frozenset(("string", "int", "number", "boolean", "enum", "json"))
 
 
@@ -55,13 +58,14 @@ class Limits:
     whole_bounds: bool = False
     needs_output: bool = False
     outputs_are_objects: bool = False
-    refuses_root_rules: bool = False
+    dialect: Dialect = dialects.WHOLE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """`name` is what a URL says. `write` gets the tools that fit the limits and returns anything that JSON
-    can hold. `wire` is the way back from the names that it writes, by default a model's aliases.
+    can hold, or bytes: `media_type` and `suffix`, of a file name, say what these are. `wire` is the way back
+    from the names that it writes, by default a model's aliases.
     """
 
     name: str
@@ -69,6 +73,16 @@ class Format:
     limits: Limits
     write: Callable[[ReleaseDocument], object]
     wire: Callable[[Effective], Wire] = by_alias
+    media_type: str = JSON
+    suffix: str = "json"
+
+    @property
+    def is_text(self) -> bool:
+        return self.media_type == JSON
+
+    def body(self, release: ReleaseDocument) -> bytes:
+        document = self.write(release)
+        return document if isinstance(document, bytes) else msgspec.json.encode(document)
 
 
 # Members that a format may have no place for: how to see one, and what is lost with it.
@@ -101,6 +115,10 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
 
 def remarks(release: ReleaseDocument, limits: Limits) -> list[Remark]:
     found = [remark for tool in release.tools for remark in _about(tool, limits)]
+    for name, times in Counter(tool.signature.name for tool in release.tools).items():
+        if times > 1:
+            message = f"{times} tools are called “{name}”. Give each a name of its own."
+            found.append(Remark("blocks", "duplicate_name", name, message))
     if limits.advised_tools is not None and len(release.tools) > limits.advised_tools:
         message = f"{len(release.tools)} tools; at most {limits.advised_tools} may be sent in one request."
         found.append(Remark("warns", "too_many_tools", "", message))
@@ -152,15 +170,39 @@ def _about(tool: ReleasedTool, limits: Limits) -> Iterator[Remark]:
     if "schemas" in limits.carries and not validation.is_schema(schema.of_inputs(signature)):
         message = f"“{name}” has a schema that breaks the rules of JSON Schema; some models refuse it."
         yield Remark("warns", "schema_broken", name, message)
-    if limits.refuses_root_rules and (below := schema.of_inputs_without_root_rules(signature)[1]):
+    yield from _about_inputs(signature, limits)
+
+
+def _about_inputs(signature: Effective, limits: Limits) -> Iterator[Remark]:
+    name, shown = signature.name, dialects.inputs(signature, limits.dialect)
+    if shown.refusal:
+        message = f"“{name}” {shown.refusal}. Hide that input, or take another format."
+        yield Remark("blocks", "schema_not_carried", name, message)
+    if shown.below:
         message = (
             f"“{name}” has rules about its inputs together, which this format's users refuse at the top of a "
-            f"schema, so all inputs go below “{below}”."
+            f"schema, so all inputs go below “{shown.below}”."
         )
         yield Remark("loses", "inputs_below", name, message)
-    if "rules" in limits.carries and schema.leaves_rules_out(signature):
+    if "rules" in limits.carries and schema.leaves_rules_out(shown.tool):
         message = f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
         yield Remark("loses", "rules_left_out", name, message)
+    if shown.rules:
+        message = f"“{name}” goes without these rules of its inputs: {', '.join(sorted(shown.rules))}."
+        yield Remark("loses", "keywords_left_out", name, message)
+    if shown.left_out:
+        paths = ", ".join(f"“{'.'.join(path)}”" for path in shown.left_out)
+        message = f"“{name}” goes without inputs that may hold anything: {paths}."
+        yield Remark("loses", "inputs_left_out", name, message)
+    is_cut = shown.is_cut or (
+        "outputs" in limits.carries and dialects.outputs_as_an_object(signature, limits.dialect)[1]
+    )
+    if is_cut:
+        message = (
+            f"“{name}” has a schema that leads back to itself, or is too large to be written without "
+            "references; further inside, it takes anything."
+        )
+        yield Remark("loses", "references_cut", name, message)
 
 
 def _about_description(tool: Effective, limits: Limits) -> Iterator[Remark]:

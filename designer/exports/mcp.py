@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import structs
 
-from designer.exports import schema
+from designer.exports import dialects, schema
 from designer.exports.base import Format, Limits
 from designer.exports.document import ReleaseDocument
-from designer.exports.wire import Wire, by_alias, output_of_all
+from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(
@@ -50,12 +50,10 @@ def _tool(tool: Effective) -> dict[str, Any]:
 
 def wire(tool: Effective) -> Wire:
     """Inputs and outputs that stand for all, and are objects, are shown as what they are."""
-    names, below = by_alias(tool), schema.of_outputs_as_an_object(tool)[1]
+    names = by_alias(tool)
     if schema.is_in_place(tool):
         names = structs.replace(names, inputs={}, whole="")
-    if output_of_all(tool) and not below:
-        names = structs.replace(names, outputs={})
-    return structs.replace(names, whole_output=below)
+    return dialects.shows_outputs(names, tool)
 
 
 FORMAT = Format(name="mcp", label="Model Context Protocol", limits=LIMITS, write=write, wire=wire)

@@ -1,9 +1,11 @@
 """The `tools` array of an OpenAI chat completion."""
 
+from functools import partial
 from typing import Any
 
-from designer.exports import schema
+from designer.exports import dialects, root_rules, schema
 from designer.exports.base import Format, Limits
+from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
 from designer.signatures.effective import Effective
 
@@ -12,7 +14,7 @@ LIMITS = Limits(
     "https://platform.openai.com/docs/guides/structured-outputs",
     date="2026-11-21",
     carries=frozenset({"defaults", "rules", "schemas"}),
-    refuses_root_rules=True,
+    dialect=Dialect(refused_at_top=root_rules.REFUSED),
     advised_description=1024,
     advised_tools=128,
 )
@@ -22,16 +24,17 @@ STRICT_LONG_ENUM = (250, 15_000)
 
 
 def write(release: ReleaseDocument) -> object:
-    return [_tool(tool.signature) for tool in release.tools]
+    return [{"type": "function", "function": function(tool.signature)} for tool in release.tools]
 
 
-def _tool(tool: Effective) -> dict[str, Any]:
+def function(tool: Effective) -> dict[str, Any]:
+    """A tool as both of OpenAI's interfaces have it."""
     # The strict subset asks for the list of required keys even when it is empty.
-    parameters = {"required": []} | schema.of_inputs_without_root_rules(tool)[0]
-    function: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
+    parameters = {"required": []} | dialects.inputs(tool, LIMITS.dialect).schema
+    written: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
     if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": function}
+        written["description"] = tool.description
+    return written
 
 
 def is_strict(tool: Effective) -> bool:
@@ -61,5 +64,5 @@ FORMAT = Format(
     label="OpenAI chat completions",
     limits=LIMITS,
     write=write,
-    wire=schema.wire_without_root_rules,
+    wire=partial(dialects.wire, dialect=LIMITS.dialect),
 )

@@ -1,7 +1,7 @@
 """Rules beside the properties of an input schema, for targets that refuse them at the top.
 
 What says the same without them is written so: an `allOf` of plain objects is one object. Where one is left,
-`schema.of_inputs_without_root_rules` puts the whole schema below one property, where any rule may stand.
+`dialects.inputs` puts the whole schema below one property, where any rule may stand.
 """
 
 from collections.abc import Iterator, Mapping

@@ -11,14 +11,12 @@ from itertools import count
 from typing import Any
 from urllib.parse import quote, unquote
 
-import msgspec
 from msgspec import UNSET
 
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.json import subschemas
 from catalog.protocols.signature import Parameter
-from designer.exports import root_rules
-from designer.exports.wire import Wire, by_alias, output_of_all, whole_input
+from designer.exports.wire import output_of_all, whole_input
 from designer.signatures.effective import Effective, Input
 
 # Keywords that name no property, so that they hold whatever was renamed or hidden.
@@ -42,21 +40,6 @@ def of_inputs(tool: Effective) -> dict[str, Any]:
     if not schema.get("required", True):
         del schema["required"]
     return schema
-
-
-def of_inputs_without_root_rules(tool: Effective) -> tuple[dict[str, Any], str]:
-    """The same for a target that refuses `root_rules.REFUSED` at the top, and the one property that holds all
-    inputs where they had to go below one; "" where they did not."""
-    schema, refused = of_inputs(tool), root_rules.REFUSED
-    if not refused & schema.keys() or not refused & (schema := root_rules.flattened(schema)).keys():
-        return schema, ""
-    name = _free("input", {*tool.taken, *schema.get("properties", {})})
-    return below(name, schema) | {"required": [name], "additionalProperties": False}, name
-
-
-def wire_without_root_rules(tool: Effective) -> Wire:
-    name = of_inputs_without_root_rules(tool)[1]
-    return msgspec.structs.replace(by_alias(tool), whole=name) if name else by_alias(tool)
 
 
 def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
@@ -107,7 +90,7 @@ def of_outputs_as_an_object(tool: Effective, *, wraps_all: bool = False) -> tupl
     schema, whole = of_outputs(tool), output_of_all(tool)
     if schema.get("type") == "object" and not (whole and wraps_all):
         return schema, ""
-    name = whole.alias if whole else _free("value", {output.alias for output in tool.outputs})
+    name = whole.alias if whole else free("value", {output.alias for output in tool.outputs})
     return below(name, schema), name
 
 
@@ -222,7 +205,7 @@ def _wrapped(shown: Input) -> dict[str, Any]:
     return below(shown.alias, of_input(shown)) | required | {"additionalProperties": False}
 
 
-def _free(wanted: str, taken: set[str]) -> str:
+def free(wanted: str, taken: set[str]) -> str:
     return next(name for number in count() if (name := wanted + "_" * number) not in taken)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from catalog.protocols.calls.arguments import TOGETHER
+from catalog.protocols.json import schema as json_schema
+from designer.exports import nulls
 from designer.signatures.effective import Effective, Input, Output
 
 UNKNOWN = "is not an input of this tool"
@@ -20,12 +22,16 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `whole` is the one input that holds all there is: its value is sent in place of an object of inputs.
     `whole_output` is the one output that holds what came back in place of an object of outputs.
+    `null_is_absent`: for an input that need not be given, wherever it stands, null says that it is not.
+    `beside` are members of a call that are no inputs.
     """
 
     inputs: dict[str, str] = {}
     outputs: dict[str, str] = {}
     whole: str = ""
     whole_output: str = ""
+    null_is_absent: bool = False
+    beside: tuple[str, ...] = ()
 
     def altered(self) -> dict[str, Any]:
         """What is not as the vendor has it; empty when all is."""
@@ -34,6 +40,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             "outputs": {shown: theirs for shown, theirs in self.outputs.items() if shown != theirs},
             "whole": self.whole,
             "whole_output": self.whole_output,
+            "null_is_absent": self.null_is_absent,
         }
         return {member: value for member, value in members.items() if value}
 
@@ -83,6 +90,8 @@ def arguments_for_the_vendor(
     Raises UnfitError for an input that is not shown, and for one that is given by two names.
     """
     whole = whole_input(tool)
+    if len(wires) == 1 and wires[0].beside:
+        given = {name: value for name, value in given.items() if name not in wires[0].beside}
     if whole and _is_in_place(wires, given):
         return {whole.parameter.name: dict(given)}
     inside = given if whole else _inside(wires, given)
@@ -98,7 +107,10 @@ def arguments_for_the_vendor(
         named.setdefault(theirs, name)
     if faults:
         raise UnfitError(faults)
-    return {theirs: inside[name] for theirs, name in named.items()}
+    arguments = {theirs: inside[name] for theirs, name in named.items()}
+    if len(wires) == 1 and wires[0].null_is_absent:
+        return _without_absent(tool, arguments)
+    return arguments
 
 
 def faults_for_the_caller(
@@ -139,6 +151,20 @@ def outputs_for_the_caller(
             wire.whole_output: below
         }
     return renamed
+
+
+def _without_absent(tool: Effective, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by the vendor's names, judged by the vendor's schema. What has a preset need not be given."""
+    if whole := whole_input(tool):
+        inside = json_schema.write_parameter(whole.parameter)
+        return {name: nulls.without_absent(inside, value) for name, value in arguments.items()}
+    schema = {
+        **(tool.schema_rest or {}),
+        "properties": {i.parameter.name: json_schema.write_parameter(i.parameter) for i in tool.inputs},
+        "required": [shown.parameter.name for shown in tool.inputs if shown.is_required],
+    }
+    cleaned: dict[str, Any] = nulls.without_absent(schema, arguments)
+    return cleaned
 
 
 def _names(wires: Sequence[Wire]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from designer.models.procedures import (
     ProcedureVersion,
 )
 from designer.models.releases import PUBLISHING_KEY, Draft, Export, PublishingKey, Release
+from designer.models.signing import Receipt, ReleaseSignature, SigningKey
 
 __all__ = [
     "AGENTS_OF_KEY",
@@ -28,7 +29,10 @@ __all__ = [
     "ProcedureReference",
     "ProcedureVersion",
     "PublishingKey",
+    "Receipt",
     "Release",
+    "ReleaseSignature",
+    "SigningKey",
     "Transfer",
     "Tuning",
 ]

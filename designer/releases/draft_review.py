@@ -53,8 +53,8 @@ class DraftReview:
         return [check for check in self.checks if check.severity == "error"]
 
 
-def of(agent: Agent, actor: User) -> DraftReview:
-    """`actor` is who is told: of other agents' tools, as far as that user may see them."""
+def of(agent: Agent, reader: User) -> DraftReview:
+    """`reader` is who is told: of other agents' tools, as far as that user may see them."""
     pins = list(pinned_signatures.pinned([agent]))
     draft = publishing.draft(agent)
     newest = agent.releases.order_by("-number").first()
@@ -69,7 +69,7 @@ def of(agent: Agent, actor: User) -> DraftReview:
         agent=diff.about_agent(old, draft) if old else [],
         changes=diff.between(old, draft) if old else diff.all_new(draft),
         procedures=diff.between_procedures(old or msgspec.structs.replace(draft, procedures=()), draft),
-        checks=publishing.checks_of(agent, pins, draft, actor) if draft.tools or draft.procedures else [],
+        checks=publishing.checks_of(agent, pins, draft, reader) if draft.tools or draft.procedures else [],
         tokens=_tokens(old, draft),
     )
 
@@ -81,6 +81,7 @@ def _tokens(old: ReleaseDocument | None, new: ReleaseDocument) -> dict[str, Toke
 
 def _sizes(document: ReleaseDocument) -> dict[str, int]:
     return {
-        format_.name: estimate_tokens(msgspec.json.encode(format_.write(judged.fitting)))
+        format_.name: estimate_tokens(format_.body(judged.fitting))
         for format_, judged in publishing.carried_by_format(document)
+        if format_.is_text
     }

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 from django.db import transaction
 from django.http import Http404
 from django.urls import reverse
@@ -30,7 +29,7 @@ from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Procedure, Release
 from designer.procedures import checking, rendering
-from designer.releases import channels, proofs
+from designer.releases import channels, proofs, signing
 from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
 from designer.texts import checked
 from people import audit
@@ -125,6 +124,7 @@ def publish(
         for format_, judged in carried_by_format(document)
         if judged.fitting.tools
     )
+    signing.sign(release)
     agent_addresses.hold(agent)
     facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
     if accepted:
@@ -299,7 +299,7 @@ def compared_with(agent: Agent) -> Release | None:
     return channels.state(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
 
 
-def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, actor: User) -> list[Check]:
+def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, reader: User) -> list[Check]:
     """What there is to say about publishing this draft, which is made of these pins."""
     base = compared_with(agent)
     broken = _broken(pins, release_document.decode(base.document)) if base else {}
@@ -324,7 +324,7 @@ def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, actor: 
             )
         )
     by_label = tuple((format_.label, judged) for format_, judged in carried_by_format(draft))
-    more = tuple(_remarks_on_procedures(agent, actor)) if draft.procedures else ()
+    more = tuple(_remarks_on_procedures(agent, reader)) if draft.procedures else ()
     return checks(Facts(draft=draft, tools=tuple(tools), carried=by_label, more=more))
 
 
@@ -413,6 +413,6 @@ def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
 
 def _written(release: Release, format_: Format, judged: Carried, key: bytes) -> Export:
     name = format_.name if judged.is_whole else f"{format_.name}{PARTIAL}"
-    body = msgspec.json.encode(format_.write(judged.fitting))
+    body = format_.body(judged.fitting)
     proof = proofs.of_export(key, release=release.pk, format_=name, body=body)
     return Export(release=release, format=name, body=body, proof=proof)

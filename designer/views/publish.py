@@ -59,7 +59,9 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "tools": rows,
         "opened": OPENED,
         "checks": [(TONES[check.severity], check) for check in review.checks],
-        "tokens": [(format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS],
+        "tokens": [
+            (format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS if format_.is_text
+        ],
         "tokens_change": sum(row.tokens for row in rows),
         "codes": sorted({check.code for check in review.failed}),
         "for_admins": _for_admins(review.failed) if not person(request).can_administer else [],

@@ -15,7 +15,7 @@ from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
 from designer.forms import WhenForm
 from designer.models import Agent, Release
-from designer.releases import channels, diff, drafts, provenance, publishing
+from designer.releases import channels, diff, drafts, provenance, publishing, receipts
 from designer.signatures.effective import NOTHING
 from designer.views.tools import pretty
 from people.models import Role
@@ -24,6 +24,7 @@ from people.permissions import person, requires
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 8_000
 OTHERS_OFFERED = 50
+RECEIPTS_SHOWN = 50
 
 
 @requires(Role.VIEWER)
@@ -80,6 +81,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "changed_procedures": diff.between_procedures(old, document) if old else [],
         "changed_agent": diff.about_agent(old, document) if old else [],
         "fetches": fetches,
+        "receipts": receipts.of_agent(agent).filter(release=row)[:RECEIPTS_SHOWN],
         **_shown_export(row, fetches, request.GET.get("format", "")),
     }
     return render(request, "designer/release.html", context)
@@ -149,7 +151,9 @@ def _fetches(document: ReleaseDocument) -> list[Fetch]:
 
 
 def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, Any]:
-    chosen = next((each for each in fetches if each.format.name == name and each.query), None)
+    chosen = next(
+        (each for each in fetches if each.format.name == name and each.query and each.format.is_text), None
+    )
     # Where none is chosen, the first that carries something is offered to fetch.
     offered = chosen or next((each for each in fetches if each.query), None)
     if chosen is None:

@@ -105,8 +105,15 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
     _check_promises(document, redirect_uri, host)
     way = _way(document, host)
     secret = _secret(document, way, host)
+    client_id = document.get("client_id")
+    if (
+        not isinstance(client_id, str)
+        or not _PRINTABLE.fullmatch(client_id)
+        or len(client_id) > MAX_ID_LENGTH
+    ):
+        raise _odd("ID", host, "gave no client id that can be used")
     return Registered(
-        client_id=_client_id(document, host),
+        client_id=client_id,
         client_authentication=way,
         secret=secret,
         secret_expires_at=_ends(document, host) if secret else None,
@@ -133,13 +140,6 @@ def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
     known = SENTENCES.get(error, f"did not register Pegboard: {printable(error, 60)}")
     said = f" It says: “{printable(words.strip(), 200)}”" if isinstance(words, str) and words.strip() else ""
     return OAuthError("REGISTRATION_REFUSED", f"{host} {known}.{said}", error)
-
-
-def _client_id(document: Mapping[str, Any], host: str) -> str:
-    value = document.get("client_id")
-    if not isinstance(value, str) or not _PRINTABLE.fullmatch(value) or len(value) > MAX_ID_LENGTH:
-        raise _odd("ID", host, "gave no client id that can be used")
-    return value
 
 
 def _way(document: Mapping[str, Any], host: str) -> str:

@@ -189,17 +189,15 @@ def _kind(value: object) -> str:
     )
 
 
-def _spellings(secret: str) -> list[str]:
-    # Every form in which a secret that was sent may come back.
-    encoded = base64.b64encode(secret.encode()).decode()
-    found = [secret, quote(secret, safe=""), quote_plus(secret), encoded, encoded.rstrip("=")]
-    return [form for form in dict.fromkeys(found) if len(form) >= MIN_STRUCK_OUT_LENGTH]
-
-
 def struck_out(text: str, sent: Collection[Secret]) -> str:
     for secret in sent:
-        for form in _spellings(secret.reveal()):
-            text = text.replace(form, STRUCK_OUT)
+        # Every form in which a secret that was sent may come back.
+        raw = secret.reveal()
+        encoded = base64.b64encode(raw.encode()).decode()
+        found = [raw, quote(raw, safe=""), quote_plus(raw), encoded, encoded.rstrip("=")]
+        for form in dict.fromkeys(found):
+            if len(form) >= MIN_STRUCK_OUT_LENGTH:
+                text = text.replace(form, STRUCK_OUT)
     return SecretScanner([secret.reveal() for secret in sent]).struck_out(text)
 
 

@@ -41,9 +41,11 @@ def run(session: Session, signature: Signature, request: Mapping[str, Any]) -> O
     """Waits for the result. The run carries a mark by which it can be found if the wait was too long."""
     mark = str(uuid4())
     body = {**request, "metadata": {"call_id": mark}, "on_completion": "delete"}
+    capabilities = ((signature.rest or {}).get("specs") or {}).get("capabilities")
+    streams = isinstance(capabilities, dict) and bool(capabilities.get("streaming"))
     try:
         reply = session.post("/runs/wait", json=body, accept=_ANSWERS)
-        if reply.status in _NOT_OFFERED and _streams(signature):
+        if reply.status in _NOT_OFFERED and streams:
             return _streamed(session, signature, body)
         if reply.status in (404, 410):
             return _refused_start(session, reply, body)
@@ -208,12 +210,6 @@ def _find(session: Session, mark: str) -> str:
 
 def _cancel(session: Session, run_id: str) -> None:
     session.post(f"/runs/{quote(run_id, safe='')}/cancel", json={}, accept=(200, 202, 204))
-
-
-def _streams(signature: Signature) -> bool:
-    specs = (signature.rest or {}).get("specs") or {}
-    capabilities = specs.get("capabilities")
-    return isinstance(capabilities, dict) and bool(capabilities.get("streaming"))
 
 
 def _streamed(session: Session, signature: Signature, body: Mapping[str, Any]) -> Outcome:

@@ -229,19 +229,18 @@ def _leave_out_references(ready: Checked) -> None:
     def without(schema: dict[str, Any]) -> dict[str, Any]:
         for keyword in subschemas.REFERENCES:
             reference = schema.get(keyword)
-            if isinstance(reference, str) and not _resolves(ready.schema, reference):
+            if not isinstance(reference, str):
+                continue
+            try:
+                leads = isinstance(subschemas.pointed(ready.schema, reference), dict | bool)
+            except LookupError:
+                leads = False
+            if not leads:
                 ready.left_out.append(f"“{printable(reference, 60)}”")
                 schema = {name: value for name, value in schema.items() if name != keyword}
         return schema
 
     ready.schema = subschemas.mapped(ready.schema, without)
-
-
-def _resolves(document: Any, reference: str) -> bool:
-    try:
-        return isinstance(subschemas.pointed(document, reference), dict | bool)
-    except LookupError:
-        return False
 
 
 def _leave_out_patterns(ready: Checked) -> None:

@@ -263,11 +263,15 @@ def _signature(document: dict[str, Any]) -> Signature:
     claims = document.get("annotations") or {}
     if not isinstance(claims, dict):
         raise members.wrong("annotations", claims, "an object")
+    icons = document.get("icons")
+    icon = icons[0] if isinstance(icons, list) and icons else None
+    # An address that is never asked; it is shown as text.
+    src = icon.get("src") if isinstance(icon, dict) else None
     read = Signature(
         name=_tool_id(document),
         title=members.text(document, "title") or members.text(claims, "title", "annotations."),
         description=members.text(document, "description"),
-        img=_first_icon(document),
+        img=src if isinstance(src, str) and len(src) <= MAX_ICON_LENGTH else "",
         inputs=asked.parameters,
         outputs=told.parameters,
         annotations=Annotations(
@@ -277,14 +281,6 @@ def _signature(document: dict[str, Any]) -> Signature:
         outputs_rest=told.rest,
     )
     return replace(read, rest=_rest(document, read) or None)
-
-
-def _first_icon(document: Mapping[str, Any]) -> str:
-    # An address that is never asked; it is shown as text.
-    icons = document.get("icons")
-    icon = icons[0] if isinstance(icons, list) and icons else None
-    src = icon.get("src") if isinstance(icon, dict) else None
-    return src if isinstance(src, str) and len(src) <= MAX_ICON_LENGTH else ""
 
 
 def _is_hint(claims: Mapping[str, Any], name: str) -> bool:

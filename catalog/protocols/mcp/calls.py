@@ -59,14 +59,16 @@ def resume(
     call = _Call(session, tool_id, signature, state["arguments"], listed_schema)
     more: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
     if kinds := state.get("asked", {}):
-        more["inputResponses"] = {name: _response(kind, answers.get(name)) for name, kind in kinds.items()}
+        responses: dict[str, Any] = {}
+        for name, kind in kinds.items():
+            if answers.get(name) is None:
+                responses[name] = {"action": "decline"}
+            elif kind == "url":
+                responses[name] = {"action": "accept"}
+            else:
+                responses[name] = {"action": "accept", "content": answers[name]}
+        more["inputResponses"] = responses
     return call.run(more, used=state["used"])
-
-
-def _response(kind: str, answer: object) -> dict[str, Any]:
-    if answer is None:
-        return {"action": "decline"}
-    return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
 
 
 class _Call:

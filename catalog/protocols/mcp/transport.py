@@ -162,7 +162,11 @@ class Transport:
             try:
                 return self._handshake(request)
             except _OtherEraError as second:
-                raise _more_telling(first.error, second.error) from second
+                # Of the failures in both eras, the one that helps: words of the server rather than a bare
+                # status.
+                is_first = isinstance(first.error, RpcError | UnavailableError)
+                is_first = is_first and not isinstance(second.error, RpcError)
+                raise (first if is_first else second).error from second
         self._memory["era"] = "modern"
         return answer
 
@@ -361,20 +365,16 @@ def _is_stream(reply: Reply) -> bool:
 def _messages(reply: Reply) -> Iterator[tuple[object, bytes]]:
     """Messages with the bytes they came in."""
     # Some revisions let servers send several messages in one array.
+    documents: Iterator[tuple[Any, bytes]]
     if _is_stream(reply):
-        documents = _streamed(reply.body)
+        parsed = events.parse(reply.body)
+        sources = (event.data.encode() for event in parsed if event.name == "message" and event.data)
+        documents = ((strict_json.loads(source, allow_unstorable=True), source) for source in sources)
     else:
         documents = iter([(strict_json.require_json(reply, allow_unstorable=True), reply.body)])
     for document, source in documents:
         for message in document if isinstance(document, list) else [document]:
             yield message, source
-
-
-def _streamed(body: bytes) -> Iterator[tuple[Any, bytes]]:
-    for event in events.parse(body):
-        if event.name == "message" and event.data:
-            source = event.data.encode()
-            yield strict_json.loads(source, allow_unstorable=True), source
 
 
 def _is_last(event: events.Event, number: int) -> bool:
@@ -416,12 +416,6 @@ def _supported(error: RpcError) -> list[Any]:
 def _mutual(error: RpcError, ours: Sequence[str]) -> str:
     """The newest of our versions that the vendor names, or nothing."""
     return next((version for version in ours if version in _supported(error)), "")
-
-
-def _more_telling(first: ProtocolError, second: ProtocolError) -> ProtocolError:
-    # Of the failures in both eras, the one that helps: words of the server rather than a bare status.
-    is_first = isinstance(first, RpcError | UnavailableError) and not isinstance(second, RpcError)
-    return first if is_first else second
 
 
 def _unauthorized(reply: Reply, host: str) -> RefusedError:

@@ -239,7 +239,12 @@ def _listing(session: Session, reply: Reply) -> _Listing:
     is_suspect = strict_json.may_hold_unstorable(reply.body)
     items: list[Item] = []
     faults: list[tuple[object, int, UnreadableItemError]] = []
-    for number, entry in enumerate(paging.counted(_entries(document)), start=1):
+    listed = document
+    if isinstance(document, dict):
+        listed = next((document[m] for m in ("items", "tools") if isinstance(document.get(m), list)), None)
+    if not isinstance(listed, list):
+        raise ProtocolViolationError("SHAPE", "The reply has no array “items” and no array “tools”.")
+    for number, entry in enumerate(paging.counted(listed), start=1):
         try:
             if is_suspect and (problem := strict_json.unstorable(entry)):
                 raise UnreadableItemError(problem[0], f"The item holds {problem[1]}.")
@@ -250,14 +255,6 @@ def _listing(session: Session, reply: Reply) -> _Listing:
     rejected = [Rejected(_called_in(e, n, good), fault.code, fault.reason) for e, n, fault in faults]
     notes = [_BARE_ARRAY] if isinstance(document, list) else []
     return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
-
-
-def _entries(document: object) -> list[Any]:
-    if isinstance(document, dict):
-        document = next((document[m] for m in ("items", "tools") if isinstance(document.get(m), list)), None)
-    if isinstance(document, list):
-        return document
-    raise ProtocolViolationError("SHAPE", "The reply has no array “items” and no array “tools”.")
 
 
 def _current_page(listing: _Listing) -> Page:

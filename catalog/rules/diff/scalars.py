@@ -71,19 +71,17 @@ def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], *, is_whole: bool) -
 def _bound(schema: Mapping[str, Any], member: str, sign: int, is_whole: bool) -> Bound | None:
     """The tighter of the inclusive and the exclusive limit, and whether the limit itself is excluded."""
     exclusive = "exclusiveMinimum" if sign > 0 else "exclusiveMaximum"
-    found = [
-        _whole((value, is_out), sign) if is_whole else (value, is_out)
-        for value, is_out in ((schema.get(member), False), (schema.get(exclusive), True))
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) != math.inf
-    ]
+    found: list[Bound] = []
+    for value, is_out in ((schema.get(member), False), (schema.get(exclusive), True)):
+        if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) == math.inf:
+            continue
+        if is_whole:
+            # For whole numbers, above 0 is from 1 up.
+            nearest = math.ceil(value) if sign > 0 else math.floor(value)
+            found.append((nearest + sign if is_out and nearest == value else nearest, False))
+        else:
+            found.append((value, is_out))
     return max(found, key=lambda bound: _tightness(bound, sign), default=None)
-
-
-def _whole(bound: Bound, sign: int) -> Bound:
-    # For whole numbers, above 0 is from 1 up.
-    value, is_out = bound
-    nearest = math.ceil(value) if sign > 0 else math.floor(value)
-    return (nearest + sign if is_out and nearest == value else nearest), False
 
 
 def _tightness(bound: Bound, sign: int) -> tuple[float, bool]:

@@ -264,7 +264,11 @@ class Comparer:
         for group in _GROUPS:
             yield from self._group(group, old, new, at, common)
         for member in _UNDECIDED:
-            if common & APPLIES_TO.get(member, EVERY_TYPE) and self._differs(old, new, member):
+            if (member not in old and member not in new) or not common & APPLIES_TO.get(member, EVERY_TYPE):
+                continue
+            # The same reference may lead to something else in another document.
+            may_lead_elsewhere = "ef" in member and member in old and not self._is_same_root
+            if may_lead_elsewhere or not same_json(old.get(member), new.get(member)):
                 yield from self._opaque(old.get(member), new.get(member), at.path(member))
 
     def _patterns(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
@@ -314,11 +318,6 @@ class Comparer:
             yield on(self.side, path, kind, before, after)
         else:
             yield change(path, "changed", "widens_risk", before, after)
-
-    def _differs(self, old: Schema, new: Schema, member: str) -> bool:
-        if not same_json(old.get(member), new.get(member)):
-            return True
-        return "ef" in member and member in old and not self._is_same_root
 
     def _when(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
         if "if" not in old or "if" not in new:

@@ -1,7 +1,8 @@
 """The export formats, and what the rules of their targets (tests/fixtures/exports) say about a document.
 
 `x-tools` of such a file leads to the tools in a document and, within a tool, to its name, its inputs and its
-outputs, as JSON Pointers. Inputs and outputs are JSON Schemas, or arrays of parameters with names.
+outputs, as JSON Pointers. Inputs and outputs are JSON Schemas, or arrays of parameters with names; a tool may
+be without inputs. `beside` are properties of a tool's inputs that are none.
 """
 
 import json
@@ -22,8 +23,14 @@ PROVED = list(TARGETS)
 VALIDATORS = {
     name: jsonschema_rs.validator_for(rules, validate_formats=True) for name, rules in TARGETS.items()
 }
-SCHEMA_FORMATS = [name for name in PROVED if "schemas" in FORMATS[name].limits.carries]
-REFUSING = [name for name in PROVED if FORMATS[name].limits.refuses_root_rules]
+# These take the whole of JSON Schema; the others have tests of their own.
+SCHEMA_FORMATS = [
+    name
+    for name in PROVED
+    if "schemas" in (limits := FORMATS[name].limits).carries and not limits.dialect.refuses_references
+]
+REFUSING = [name for name in SCHEMA_FORMATS if FORMATS[name].limits.dialect.refused_at_top]
+NO_INPUTS = {"type": "object", "properties": {}}
 
 
 class Listed(NamedTuple):
@@ -38,7 +45,11 @@ def listed(format_: str, document: Any) -> Iterator[Listed]:
     places = TARGETS[format_]["x-tools"]
     for tool in pointed(document, places["at"]):
         outputs = pointed(tool, places["outputs"]) if "outputs" in places else None
-        yield Listed(pointed(tool, places["name"]), pointed(tool, places["inputs"]), outputs)
+        inputs = pointed(tool, places["inputs"]) or NO_INPUTS
+        if beside := set(places.get("beside", ())):
+            own = {name: each for name, each in inputs["properties"].items() if name not in beside}
+            inputs = inputs | {"properties": own}
+        yield Listed(pointed(tool, places["name"]), inputs, outputs)
 
 
 def pointed(document: Any, pointer: str) -> Any:

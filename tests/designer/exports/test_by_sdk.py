@@ -1,19 +1,26 @@
 """Each provider's own package takes what we write for it: nothing is missing, and nothing is left over."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import anthropic.types
+import jsonschema_rs
 import mcp.types
 import openai.types.chat
+import openai.types.responses
 import pytest
+from google.genai import types as genai
 from hypothesis import given, settings
+from openai.lib._pydantic import _ensure_strict_json_schema
 from pydantic import TypeAdapter
 
 from designer.exports.base import carried
 from tests.designer.exports.formats import FORMATS
 from tests.designer.exports.test_exports import written
 from tests.designer.strategies import releases
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def typed(kind: Any) -> Callable[[Any], Any]:
@@ -28,8 +35,32 @@ def mcp_result(document: Any) -> Any:
     return result.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
+def strict(document: Any) -> Any:
+    """Their helper makes any schema strict; one that is strict already stays as it is."""
+    for tool in (taken := typed(openai.types.chat.ChatCompletionFunctionToolParam)(document)):
+        parameters = tool["function"]["parameters"]
+        tool["function"]["parameters"] = _ensure_strict_json_schema(
+            copy.deepcopy(parameters), path=(), root=parameters
+        )
+    return taken
+
+
+def gemini_tool(document: Any) -> Any:
+    return genai.Tool.model_validate(document).model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def schema(document: Any) -> Any:
+    """The calls stand in the schema of an answer, as one of its properties."""
+    jsonschema_rs.meta.validate({"$schema": DIALECT, "type": "object", "properties": document})
+    return document
+
+
 JUDGES: dict[str, Callable[[Any], Any]] = {
     "openai-chat": typed(openai.types.chat.ChatCompletionFunctionToolParam),
+    "openai-responses": typed(openai.types.responses.FunctionToolParam),
+    "openai-strict": strict,
+    "gemini": gemini_tool,
+    "tool-system": schema,
     "anthropic": typed(anthropic.types.ToolParam),
     "mcp": mcp_result,
 }

@@ -45,8 +45,11 @@ def test_every_format_is_understood_by_its_own_names_whether_it_is_said_or_not(r
                 continue
             (shown,) = listed(name, written(name, one(release, tool)))
             ins, outs = names(shown.inputs), names(shown.outputs)
-            assert len(ins) == len(tool.signature.inputs)
-            theirs = {shown.parameter.name: index for index, shown in enumerate(tool.signature.inputs)}
+            told = {remark.code for remark in carried(one(release, tool), format_.limits).remarks}
+            back = format_.wire(tool.signature).inputs
+            assert ins == list(back)
+            assert "inputs_left_out" in told or len(ins) == len(tool.signature.inputs)
+            theirs = {name: index for index, name in enumerate(back.values())}
             given = dict(zip(ins, theirs.values(), strict=True))
             for said in (name, ""):
                 wires = exports.wires(tool.signature, said)
@@ -262,6 +265,31 @@ def test_release_shows_the_way_back_of_every_format_that_alters_a_name(api, sky)
     altered = {"inputs": {"Zip_code": "Zip code"}, "outputs": {"Sky_now": "Sky now"}}
     assert formats["a2t"]["wire"] == {}
     assert all(formats[name]["wire"] == {"sky": altered} for name in SCHEMA_FORMATS)
+
+
+def test_null_in_a_strict_call_is_sent_to_no_vendor(api, owner):
+    """Though the vendor's own schema takes it, and other formats send it."""
+    schema = {
+        "type": "object",
+        "properties": {"zip": {"type": ["string", "null"]}, "city": {"type": "string"}},
+    }
+    signature = make_signature(
+        "Sky",
+        inputs=(make_parameter("place", type="json", schema=schema, required=False),),
+    )
+    echo = Echo()
+    with HostileVendor(echo) as vendor:
+        agent = agents.create_agent(actor=owner, name="Desk", slug="desk")
+        tool = make_tool(signature, endpoint=make_endpoint(url=vendor.url, protocol="a2t"))
+        echo.signatures[tool.tool_id] = signature
+        pins.pin_tool(agent, actor=owner, tool=tool, alias="sky")
+        publishing.publish(agent, actor=owner, channel="live")
+        arguments = {"place": {"zip": None, "city": "Oslo"}}
+        for said in ("?format=openai-strict", "?format=openai-chat"):
+            assert api.post(INVOKE + said, {"arguments": arguments}).json()["outcome"] == "ok"
+    assert echo.sent == [{"place": {"city": "Oslo"}}, arguments]
+    formats = {each["name"]: each for each in api.get("/api/v1/agents/desk/releases/1/").json()["formats"]}
+    assert formats["openai-strict"]["wire"] == {"sky": {"null_is_absent": True}}
 
 
 ROOT_RULE = {

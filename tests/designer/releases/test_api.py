@@ -164,7 +164,7 @@ def test_304_reads_the_release_once(runtime_api, release, django_assert_num_quer
     etag = f'"{release["digest"]}"'
     runtime_api.get(f"{URL}1/bundle/")
 
-    with django_assert_num_queries(2):  # in the view: the token with its owner, the release
+    with django_assert_num_queries(3):  # in the view: the key with its owner, the release, the receipt
         asked = {"format": "mcp", "partial": "1"}
         same = runtime_api.get(f"{URL}live/tools/", asked, headers={"If-None-Match": etag})
     assert same.status_code == 304
@@ -256,7 +256,8 @@ def test_tools_that_do_not_fit_are_left_out_by_name_when_asked(api, mixed):
     assert document.status_code == 200
     assert [item["name"] for item in document.json()["items"]] == ["fits", "fits_too"]
     formats = {row["name"]: row["left_out"] for row in api.get(f"{URL}1/").json()["formats"]}
-    assert formats == {name: ["json_in", "too_long"] if name == "a2t" else [] for name in formats}
+    out = {"a2t": ["json_in", "too_long"], "openai-strict": ["json_in"]}
+    assert formats == {name: out.get(name, []) for name in formats}
     refused = api.get(f"{URL}1/tools/", {"format": "a2t"})
     assert (refused.status_code, refused.json()["code"]) == (409, "format_cannot_carry")
     assert "partial=1 to leave out 2 of 4 tools" in refused.json()["message"]
@@ -374,6 +375,44 @@ def test_format_added_later_is_written_on_first_request_and_kept(api, release, m
     assert first.json() == [Pin.objects.get().name]
     assert Export.objects.get(format="added-later").as_bytes() == first.content
     assert "added-later" in [row["name"] for row in api.get(f"{URL}1/").json()["formats"]]
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_a_release_from_before_a_format_is_written_in_it(api, pin, name, monkeypatch):
+    formats = exports.FORMATS
+    with monkeypatch.context() as before:
+        before.setattr(exports, "FORMATS", tuple(each for each in formats if each.name != name))
+        digest = api.post(URL).json()["digest"]
+    headers = {"If-None-Match": f'"{digest}"'}
+    assert not Export.objects.filter(format=name).exists()
+
+    first = api.get(f"{URL}1/tools/", {"format": name})
+
+    assert (first.status_code, first["ETag"]) == (200, f'"{digest}"')
+    assert Export.objects.get(format=name).as_bytes() == first.content
+    assert api.get(f"{URL}1/tools/", {"format": name}, headers=headers).status_code == 304
+
+
+def test_format_that_is_no_json_is_answered_as_a_file(api, release, monkeypatch):
+    packed = Format(
+        name="packed",
+        label="Packed",
+        limits=Limits(source="here", date="2026-11-22", carries=frozenset()),
+        write=lambda release: b"PK" + release.agent.slug.encode(),
+        media_type="application/zip",
+        suffix="zip",
+    )
+    monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, packed))
+    asked = {"format": "packed"}
+
+    for _ in range(2):  # written, then kept
+        answer = api.get(f"{URL}1/tools/", asked)
+        assert (answer.content, answer["Content-Type"]) == (b"PKdesk", "application/zip")
+        assert answer["Content-Disposition"] == 'attachment; filename="desk-1.packed.zip"'
+    page = api.get("/agents/desk/releases/1/?format=packed").content.decode()
+    assert 'download="desk-1.packed.zip"' in page
+    assert "?format=packed#export" not in page
+    assert "PKdesk" not in page
 
 
 def test_verify_finds_what_is_not_as_it_was_published(release):

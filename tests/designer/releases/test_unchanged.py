@@ -10,7 +10,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from designer import agent_keys, agents, pins
+from designer import agent_keys, agents, exports, pins
+from designer.models import Receipt, Release
 from designer.releases import publishing
 from people import api_keys, teams, users
 from people.models import ApiKey, Role, User
@@ -38,6 +39,14 @@ def release(owner):
 def key_of(owner, *scopes, named=(), **fields) -> str:
     key, plain = agent_keys.issue(owner, actor=owner, name="Key", scopes=scopes or ["runtime"], agents=named)
     ApiKey.objects.filter(pk=key.pk).update(**({"last_used_at": timezone.now()} | fields))
+    # It has fetched all there is in this minute: otherwise the view answers, to write that down.
+    now = timezone.now()
+    Receipt.objects.bulk_create(
+        Receipt(key=key, release=one, surface=surface, channel=channel, first_at=now, last_at=now)
+        for one in Release.objects.all()
+        for surface in ("bundle", *(format_.name for format_ in exports.FORMATS))
+        for channel in ("", "live")
+    )
     return plain
 
 

@@ -25,6 +25,7 @@ FROZEN = (
     "designer_release",
     "designer_export",
     "designer_channelmove",
+    "designer_releasesignature",
 )
 TRIES = [
     *(f"UPDATE {table} SET id = id + 1000" for table in FROZEN),

@@ -1,0 +1,171 @@
+from dataclasses import asdict
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Tool, ToolVersion
+from catalog.models.tools import ToolStatus
+from core.errors import DomainError
+from core.serializers import Input
+from designer.api.agents import chosen_agent
+from designer.api.releases import NUMBER, chosen_release, releases_at
+from designer.exports import document as release_document
+from designer.exports.document import ReleaseDocument
+from designer.models import Agent, Receipt, Release
+from designer.releases import channels, lock_file, publishing, receipts
+from designer.releases.lock_file import Offer
+from people.api.generics import GenericAPIView, ListAPIView
+from people.models import Role
+from people.permissions import key_of
+
+MAX_TOOLS = 5_000
+
+
+class LockedTool(Input):
+    name = serializers.CharField(max_length=64)
+    vendor = serializers.CharField(max_length=60)
+    tool_id = serializers.CharField(max_length=2_000)
+    version = serializers.CharField(max_length=255, allow_blank=True)
+    ordinal = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
+    digest = serializers.RegexField("^[0-9a-f]{64}$")
+    tuned = serializers.BooleanField()
+
+
+class LockFile(Input):
+    """`pegboard.lock.json`, to commit beside the code that was built against the release."""
+
+    schema = serializers.ChoiceField(choices=[lock_file.SCHEMA])
+    agent = serializers.CharField(max_length=60)
+    channel = serializers.RegexField(
+        f"^{channels.NAME.pattern}$",
+        allow_null=True,
+        help_text="The channel that it was read by; null for a number or a digest.",
+    )
+    release = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
+    digest = serializers.RegexField("^sha256:[0-9a-f]{64}$")
+    tools = LockedTool(many=True, max_length=MAX_TOOLS)  # type: ignore[call-arg]
+
+
+_MOVED: dict[str, Any] = {
+    "code": serializers.CharField(),
+    "class": serializers.ChoiceField(choices=["breaking", "notice", "compatible"]),
+    "tool": serializers.CharField(help_text="Its name in the lock file; empty for what is about the whole."),
+    "message": serializers.CharField(),
+}
+# One of the members is a word of Python's, so no class can declare it.
+MovedOutput = type("MovedOutput", (serializers.Serializer,), _MOVED)
+
+
+class CheckedLock(serializers.Serializer[Any]):
+    status = serializers.ChoiceField(
+        choices=["current", "behind", "breaking"], help_text="The worst of what has moved."
+    )
+    locked = serializers.IntegerField(help_text="The release that the file names.")
+    release = serializers.IntegerField(
+        allow_null=True, help_text="The one that the channel leads to now; null where it leads nowhere."
+    )
+    channel = serializers.CharField(help_text="The file's own, or `live`.")
+    changes = MovedOutput(many=True)
+
+
+@extend_schema(tags=["releases"])
+class ReleaseLock(GenericAPIView[Release]):
+    runtime = True
+    serializer_class = LockFile
+    pagination_class = None
+
+    @extend_schema(operation_id="agents_releases_lock_retrieve", parameters=[NUMBER])
+    def get(self, request: Request, slug: str, number: str) -> Response:
+        release = chosen_release(releases_at(request, slug), number)
+        receipts.note(key_of(request), release, surface="lock", name=number)
+        document = release_document.decode(release.document)
+        found = lock_file.lock(document, digest=release.digest, channel=receipts.channel_in(number))
+        disposition = 'attachment; filename="pegboard.lock.json"'
+        return Response(found, headers={"Content-Disposition": disposition})
+
+
+@extend_schema(tags=["releases"])
+class AgentCheck(GenericAPIView[Agent]):
+    """What has moved since a lock file was written. Nothing is stored."""
+
+    roles = {"POST": Role.VIEWER}
+    only_reads = runtime = True
+    serializer_class = CheckedLock
+    pagination_class = None
+    queryset = Agent.objects.none()
+
+    @extend_schema(operation_id="agents_check", request=LockFile, responses=CheckedLock)
+    def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = LockFile(data=request.data)
+        given.is_valid(raise_exception=True)
+        digest, channel = given.validated_data["digest"], given.validated_data["channel"] or channels.LIVE
+        named = agent.releases.filter(**(publishing.release_conditions(digest) or {})).first()
+        if named is None:
+            message = f"“{agent}” has no release with this digest: the lock file is of another agent."
+            raise DomainError("unknown_release", message, status=409)
+        locked = release_document.decode(named.document)
+        release = channels.state(agent, channel).release
+        now = release_document.decode(release.document) if release else None
+        moved = lock_file.moved(locked, now, _offers(locked), channel=channel)
+        changes = [{**asdict(each), "class": each.class_} for each in moved]
+        answer = {
+            "status": lock_file.status(moved),
+            "locked": named.number,
+            "release": release.number if release else None,
+            "channel": channel,
+            "changes": changes,
+        }
+        return Response(CheckedLock(answer).data)
+
+
+def _offers(locked: ReleaseDocument) -> dict[int, Offer]:
+    tools = Tool.objects.filter(pk__in=[tool.id for tool in locked.tools])
+    held = {(tool.id, tool.version.ordinal) for tool in locked.tools}
+    rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked.tools]).defer("signature", "raw")
+    old = {row.tool_id: row for row in rows if (row.tool_id, row.ordinal) in held}
+    found = {}
+    for tool in tools.select_related("current", "endpoint__vendor"):
+        is_removed = tool.endpoint.removed_at or tool.endpoint.vendor.removed_at
+        is_gone = is_removed or tool.status == ToolStatus.WITHDRAWN
+        if tool.current is None or is_gone:
+            found[tool.pk] = Offer(None, is_newer=False)
+            continue
+        was = old.get(tool.pk)
+        is_newer = was is not None and _place(tool.current) > _place(was)
+        found[tool.pk] = Offer(tool.current.name, is_newer=is_newer)
+    return found
+
+
+def _place(version: ToolVersion) -> tuple[list[int], int]:
+    return list(version.label_key), version.ordinal
+
+
+class ReceiptOutput(serializers.ModelSerializer[Receipt]):
+    key = serializers.CharField(source="key.name")
+    owner = serializers.CharField(source="key.user.username")
+    release = serializers.IntegerField(source="release.number")
+    channel = serializers.CharField(help_text="By which it was asked for; empty for a number or a digest.")
+    surface = serializers.CharField(
+        help_text="The name of a format, or `bundle`, `procedures`, `lock`, `invoke`."
+    )
+
+    class Meta:
+        model = Receipt
+        fields = ["key", "owner", "release", "channel", "surface", "first_at", "last_at"]
+        read_only_fields = fields
+
+
+@extend_schema(tags=["releases"])
+class ReceiptList(ListAPIView[Receipt]):
+    """Which API key fetched which release, and in which form; times are true to a minute."""
+
+    serializer_class = ReceiptOutput
+    ordering = ("-last_at", "-id")
+
+    def get_queryset(self) -> QuerySet[Receipt]:
+        return receipts.of_agent(chosen_agent(self.request, self.kwargs["slug"]))

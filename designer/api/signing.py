@@ -1,0 +1,49 @@
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer.api.releases import NUMBER, chosen_release, releases_at
+from designer.models import ReleaseSignature
+from designer.releases import signing
+from people.api.generics import GenericAPIView
+
+
+class SignatureOutput(serializers.ModelSerializer[ReleaseSignature]):
+    release = serializers.IntegerField(source="release.number")
+    digest = serializers.SerializerMethodField(help_text="`sha256:` and the digest, in hexadecimal digits.")
+    algorithm = serializers.SerializerMethodField()
+    key = serializers.CharField(
+        source="key.name", help_text="Its `kid` in `/.well-known/pegboard-keys.json`."
+    )
+    signature = serializers.CharField(help_text="Over the 32 bytes of the digest, in base64url.")
+
+    class Meta:
+        model = ReleaseSignature
+        fields = ["release", "digest", "algorithm", "key", "signature", "signed_at"]
+        read_only_fields = fields
+
+    def get_digest(self, row: ReleaseSignature) -> str:
+        return f"sha256:{row.release.digest}"
+
+    def get_algorithm(self, row: ReleaseSignature) -> str:
+        return "Ed25519"
+
+
+@extend_schema(tags=["releases"])
+class ReleaseSignatureDetail(GenericAPIView[ReleaseSignature]):
+    """What proves outside of Pegboard that a release was published here. docs/releases.md has the script."""
+
+    runtime = True
+    serializer_class = SignatureOutput
+    pagination_class = None
+
+    @extend_schema(operation_id="agents_releases_signature_retrieve", parameters=[NUMBER])
+    def get(self, request: Request, slug: str, number: str) -> Response:
+        release = chosen_release(releases_at(request, slug), number)
+        row = signing.signature_of(release)
+        row.release = release
+        body: dict[str, Any] = SignatureOutput(row).data
+        return Response(body)

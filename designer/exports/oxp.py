@@ -1,0 +1,78 @@
+"""The list of tools as an OXP server would answer it, `{"items": [...]}` in both revisions of the protocol.
+
+What the drafts leave open is settled in docs/decisions/0045-more-formats.md.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from designer.exports import dialects
+from designer.exports.base import Format, Limits
+from designer.exports.dialects import Dialect
+from designer.exports.document import ReleaseDocument, ReleasedTool
+
+LIMITS = Limits(
+    source="https://github.com/OpenExecProtocol/Specification, OXP 1.0 draft, ToolDefinition",
+    date="2026-11-22",
+    carries=frozenset({"outputs", "defaults", "rules", "schemas"}),
+    outputs_are_objects=True,
+    dialect=Dialect(refuses_references=True),
+)
+_ID = re.compile(r"[A-Za-z0-9_]+\.[A-Za-z0-9_]+")
+_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
+_MAJOR = re.compile(r"[0-9]{1,18}")
+
+
+def write(release: ReleaseDocument) -> object:
+    claims = Counter(_wanted(tool).lower() for tool in release.tools)
+    return {"items": [_tool(tool, is_shared=claims[_wanted(tool).lower()] > 1) for tool in release.tools]}
+
+
+def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
+    signature, version, identity = tool.signature, _version(tool), _wanted(tool)
+    if is_shared:
+        identity += "_" + hashlib.sha256(f"{tool.endpoint}\0{tool.tool_id}".encode()).hexdigest()[:8]
+    written: dict[str, Any] = {
+        "id": f"{identity}@{version}",
+        "name": signature.name,
+        "description": signature.description,
+        "version": version,
+        "input_schema": dialects.inputs(signature, LIMITS.dialect).schema,
+        # Nothing is known of what a tool answers that declares no outputs: any value.
+        "output_schema": {},
+    }
+    if signature.outputs or signature.outputs_rest is not None:
+        written["output_schema"] = dialects.outputs_as_an_object(signature, LIMITS.dialect)[0]
+    # Scopes need the name of who gives them out, which the normal form lacks; a call asks for them.
+    secrets, user = signature.requirements.secrets, signature.requirements.user
+    if secrets or user:
+        needs = {"secrets": [{"id": each} for each in secrets], "user_id": user}
+        written["requirements"] = {member: value for member, value in needs.items() if value}
+    return written
+
+
+def _wanted(tool: ReleasedTool) -> str:
+    # Another protocol's ids may hold anything, so the model's name stands for them.
+    if tool.protocol == "oxp" and _ID.fullmatch(tool.tool_id):
+        return tool.tool_id
+    return ".".join(re.sub("[^A-Za-z0-9_]", "_", each) for each in (tool.vendor, tool.signature.name))
+
+
+def _version(tool: ReleasedTool) -> str:
+    # A single number, the vendor's or else ours, becomes the first of three.
+    label = tool.version.label
+    if _VERSION.fullmatch(label):
+        return label
+    return f"{label if _MAJOR.fullmatch(label) else tool.version.ordinal}.0.0"
+
+
+FORMAT = Format(
+    name="oxp",
+    label="Open Execution Protocol",
+    limits=LIMITS,
+    write=write,
+    wire=partial(dialects.wire_both_ways, dialect=LIMITS.dialect),
+)

@@ -1,0 +1,125 @@
+"""`pegboard.lock.json`: what a repository commits to know which release it was built against. Pure.
+
+`moved` says what has moved since, each with a class: `breaking` may fail a build, `notice` wants a look, and
+the rest does no harm.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from catalog.rules import diff as signature_diff
+from designer import token_budget
+from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.signatures.effective import NOTHING
+
+SCHEMA = "pegboard.lock/1"
+Class = Literal["breaking", "notice", "compatible"]
+Status = Literal["current", "behind", "breaking"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """`tool` is the name in the lock file, "" where it is about the whole."""
+
+    code: str
+    class_: Class
+    tool: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the vendor offers now of a tool: the name of its current version, None where it is gone."""
+
+    version: str | None
+    is_newer: bool
+
+
+def lock(document: ReleaseDocument, *, digest: str, channel: str) -> dict[str, Any]:
+    """`channel` is the one by which it was asked for, "" for a number or a digest."""
+    return {
+        "schema": SCHEMA,
+        "agent": document.agent.slug,
+        "channel": channel or None,
+        "release": document.number,
+        "digest": f"sha256:{digest}",
+        "tools": [_locked(tool) for tool in document.tools],
+    }
+
+
+def _locked(tool: ReleasedTool) -> dict[str, Any]:
+    return {
+        "name": tool.signature.name,
+        "vendor": tool.vendor,
+        "tool_id": tool.tool_id,
+        "version": tool.version.label,
+        "ordinal": tool.version.ordinal,
+        "digest": tool.version.digest,
+        "tuned": any(words != NOTHING for words in tool.tuning.values()),
+    }
+
+
+def moved(
+    locked: ReleaseDocument, now: ReleaseDocument | None, offers: Mapping[int, Offer], *, channel: str
+) -> list[Moved]:
+    """`locked` is the release that the file names, `now` the one that its channel leads to.
+
+    `offers` are by the catalog's id of a tool.
+    """
+    found: list[Moved] = []
+    if now is None:
+        found.append(Moved("channel_empty", "breaking", "", f"“{channel}” leads to no release any more."))
+    elif now.number != locked.number:
+        message = f"“{channel}” leads to release {now.number}; the lock file names release {locked.number}."
+        found.append(Moved("channel_moved", "compatible", "", message))
+        found += _between(locked, now)
+    found += _offered(locked.tools, offers)
+    return found
+
+
+def status(found: Iterable[Moved]) -> Status:
+    classes = {each.class_ for each in found}
+    return "breaking" if "breaking" in classes else "behind" if classes else "current"
+
+
+def _between(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Moved]:
+    new = {tool.id: tool for tool in now.tools}
+    for tool in locked.tools:
+        name, other = tool.signature.name, new.pop(tool.id, None)
+        if other is None:
+            message = f"Release {now.number} does not have “{name}” any more."
+            yield Moved("tool_removed", "breaking", name, message)
+        elif other != tool:
+            yield _changed(tool, other, now.number)
+    for tool in new.values():
+        name = tool.signature.name
+        yield Moved("tool_added", "compatible", name, f"Release {now.number} has “{name}” as well.")
+
+
+def _changed(old: ReleasedTool, new: ReleasedTool, number: int) -> Moved:
+    name = old.signature.name
+    if new.signature.name != name:
+        message = f"“{name}” is called “{new.signature.name}” in release {number}."
+        return Moved("tool_renamed", "breaking", name, message)
+    shown = [token_budget.shown(tool.signature) for tool in (old, new)]
+    comparison = signature_diff.compare(*shown)
+    broken = [change.sentence for change in comparison.changes if change.class_ == "breaking"]
+    if broken:
+        return Moved(
+            "tool_changed", "breaking", name, f"“{name}” breaks in release {number}: {' '.join(broken)}"
+        )
+    said = " ".join(change.sentence for change in comparison.changes) or "What a model reads is the same."
+    class_: Class = "notice" if comparison.class_ == "notice" else "compatible"
+    return Moved("tool_changed", class_, name, f"“{name}” differs in release {number}: {said}")
+
+
+def _offered(tools: Iterable[ReleasedTool], offers: Mapping[int, Offer]) -> Iterator[Moved]:
+    for tool in tools:
+        offer, name = offers.get(tool.id), tool.signature.name
+        if offer is None or offer.version is None:
+            message = f"The vendor does not offer “{name}” any more; calls of it may fail."
+            yield Moved("tool_withdrawn", "notice", name, message)
+        elif offer.is_newer:
+            message = f"The vendor offers version {offer.version} of “{name}”. The release keeps its own."
+            yield Moved("newer_version", "notice", name, message)

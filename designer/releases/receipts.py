@@ -1,0 +1,55 @@
+"""Which API key fetched which release, first and last, in which form.
+
+Runtimes ask all day, so a receipt is written at most once a minute. The layer that answers 304 before the
+views (designer/middleware.py) answers only while there is a receipt of that minute.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from designer.models import Agent, Receipt, Release
+from designer.releases import channels
+from people.models import ApiKey
+
+WRITE_EVERY = timedelta(minutes=1)
+# One statement, which only reads while there is a receipt of this minute.
+_WRITE = """
+INSERT INTO designer_receipt (key_id, release_id, surface, channel, first_at, last_at)
+SELECT %(key)s, %(release)s, %(surface)s, %(channel)s, %(now)s, %(now)s
+WHERE NOT EXISTS (
+    SELECT FROM designer_receipt WHERE key_id = %(key)s AND release_id = %(release)s
+        AND surface = %(surface)s AND channel = %(channel)s AND last_at > %(lately)s)
+ON CONFLICT (key_id, release_id, surface, channel) DO UPDATE SET last_at = excluded.last_at
+"""
+
+
+def channel_in(name: str) -> str:
+    """The channel that names a release in an address; "" for a number or a digest."""
+    return name if channels.NAME.fullmatch(name) else ""
+
+
+def note(key: ApiKey | None, release: Release, *, surface: str, name: str) -> None:
+    """`name` is how the release was asked for. What a browser's session reads is not noted."""
+    if key is None:
+        return
+    now = timezone.now()
+    facts: dict[str, Any] = {
+        "key": key.pk,
+        "release": release.pk,
+        "surface": surface,
+        "channel": channel_in(name),
+        "now": now,
+        "lately": now - WRITE_EVERY,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE, facts)
+
+
+def of_agent(agent: Agent) -> QuerySet[Receipt]:
+    """The newest first."""
+    rows = Receipt.objects.filter(release__agent=agent).select_related("key__user", "release")
+    return rows.defer("release__document").order_by("-last_at", "-id")

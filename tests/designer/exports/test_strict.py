@@ -1,0 +1,313 @@
+"""OpenAI's strict subset: what a schema becomes, what it loses, and the way back from what is filled in."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from designer import exports
+from designer.exports import inlining, nulls, openai_strict, strict, wire
+from designer.exports.base import carried, remarks
+from tests.catalog.protocols.json import schemas
+from tests.designer.exports.formats import VALIDATORS
+from tests.designer.exports.test_exports import make_release, schema_in, written
+from tests.designer.exports.test_schemas import signature_of
+from tests.factories import make_parameter, make_signature
+
+A = {"type": "string"}
+NAME = "openai-strict"
+LIMITS = openai_strict.LIMITS
+
+
+def strictly(properties: dict[str, Any], required: Any = (), **around: Any) -> dict[str, Any]:
+    inputs = {"type": "object", "properties": properties, "required": list(required), **around}
+    return schema_in(NAME, make_release(signature_of(inputs)))["properties"]
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("optional", "widened"),
+    [
+        (A, {"type": ["string", "null"]}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
+        ({"enum": ["a", "b"]}, {"type": ["string", "null"], "enum": ["a", "b", None]}),
+        ({"const": 1}, {"type": ["integer", "null"], "enum": [1, None]}),
+        ({"anyOf": [A, {"type": "integer"}]}, {"anyOf": [A, {"type": "integer"}, {"type": "null"}]}),
+        ({"oneOf": [A, {"type": "null"}]}, {"anyOf": [A, {"type": "null"}]}),
+        ({"$ref": "#/$defs/a", "description": "An a"}, {"type": ["string", "null"], "description": "An a"}),
+        ({"type": "array", "items": A}, {"type": ["array", "null"], "items": A}),
+        (
+            {"type": "object", "properties": {"b": A}},
+            closed(b={"type": ["string", "null"]}) | {"type": ["object", "null"]},
+        ),
+        ({"allOf": [{"$ref": "#/$defs/a"}, {"maximum": 3}]}, {"type": ["string", "null"]}),
+    ],
+    ids=str,
+)
+def test_what_may_be_left_out_may_be_null(optional, widened):
+    assert strictly({"a": optional, "r": A}, ["r"], **{"$defs": {"a": A}}) == {"a": widened, "r": A}
+
+
+@pytest.mark.parametrize(
+    ("rules", "kept", "lost"),
+    [
+        (
+            {"type": "string", "maxLength": 3, "pattern": "^a"},
+            {"type": "string", "pattern": "^a"},
+            {"maxLength"},
+        ),
+        ({"type": "string", "pattern": "^(?!a)"}, {"type": "string"}, {"pattern"}),
+        ({"type": "string", "format": "uri"}, {"type": "string"}, {"format"}),
+        ({"type": "string", "format": "uuid"}, {"type": "string", "format": "uuid"}, set()),
+        ({"type": "integer", "minimum": 1, "x-unit": "s"}, {"type": "integer", "minimum": 1}, set()),
+        ({"type": "number", "exclusiveMinimum": True}, {"type": "number"}, {"exclusiveMinimum"}),
+        (
+            {"type": "array", "items": A, "uniqueItems": True, "maxItems": 2},
+            {"type": "array", "items": A, "maxItems": 2},
+            {"uniqueItems"},
+        ),
+        (closed(a=A) | {"additionalProperties": True}, closed(a=A), {"additionalProperties"}),
+        ({"type": ["string", "object"]}, A, {"type"}),
+        ({"anyOf": [A, {"type": "object"}]}, {"anyOf": [A]}, {"anyOf"}),
+        ({**A, "not": {"const": "x"}}, A, {"not"}),
+    ],
+    ids=str,
+)
+def test_rules_that_the_subset_lacks_are_left_out_and_told(rules, kept, lost):
+    release = make_release(signature_of({"type": "object", "properties": {"a": rules}, "required": ["a"]}))
+    assert schema_in(NAME, release)["properties"] == {"a": kept}
+    told = [each for each in remarks(release, LIMITS) if each.code == "keywords_left_out"]
+    assert [each.message for each in told] == (
+        [f"“tool_1” goes without these rules of its inputs: {', '.join(lost)}."] if lost else []
+    )
+
+
+FREE = [{}, True, {"type": "object"}, {"type": "array"}, {"description": "Anything"}, {"enum": [{"a": 1}]}]
+
+
+@pytest.mark.parametrize("free", FREE, ids=str)
+def test_optional_input_that_may_hold_anything_is_left_out_and_told(free):
+    inputs = {"type": "object", "properties": {"a": A, "more": free, "o": {**closed(b=A), "required": ["b"]}}}
+    inputs["properties"]["o"]["properties"]["more"] = free
+    release = make_release(signature_of(inputs))
+
+    assert list(schema_in(NAME, release)["properties"]) == ["a", "o"]
+    (told,) = [each for each in remarks(release, LIMITS) if each.code == "inputs_left_out"]
+    assert told.message == "“tool_1” goes without inputs that may hold anything: “more”, “o.more”."
+    (spoken,) = exports.wires(release.tools[0].signature, NAME)
+    assert list(spoken.inputs) == ["a", "o"]
+
+
+@pytest.mark.parametrize("free", FREE, ids=str)
+def test_required_input_that_may_hold_anything_leaves_the_tool_out(free):
+    nested = {"type": "object", "properties": {"b": free}, "required": ["b"]}
+    inputs = {"type": "object", "properties": {"a": nested}, "required": ["a"]}
+    fits = signature_of({"type": "object", "properties": {"a": A}})
+
+    judged = carried(make_release(signature_of(inputs), fits), LIMITS)
+
+    assert (judged.left_out, len(judged.fitting.tools)) == (["tool_1"], 1)
+    assert [each.message for each in judged.blocking] == [
+        "“tool_1” requires “a.b”, which may hold anything, so it has no strict form."
+        " Hide that input, or take another format."
+    ]
+
+
+def test_hidden_input_with_a_preset_keeps_no_tool_out():
+    inputs = {"type": "object", "properties": {"a": {}, "b": A}, "required": ["a", "b"]}
+    release = make_release(signature_of(inputs), a={"hidden": True, "preset": 1})
+    assert carried(release, LIMITS).is_whole
+
+
+def test_schema_that_leads_back_to_itself_is_cut_where_it_may_be():
+    node = {
+        "type": "object",
+        "properties": {"name": A, "parent": {"$ref": "#/$defs/node"}},
+        "required": ["name"],
+    }
+    properties = strictly({"node": {"$ref": "#/$defs/node"}}, ["node"], **{"$defs": {"node": node}})
+    assert properties == {"node": closed(name=A)}
+
+
+def nest(levels: int) -> dict[str, Any]:
+    return closed(a=nest(levels - 1)) if levels else A
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ({"a": nest(9)}, ""),
+        ({"a": nest(10)}, "nested 11 levels deep"),
+        ({"a": {"enum": [f"v{n}" for n in range(1000)]}}, ""),
+        ({"a": {"enum": [f"v{n}" for n in range(1001)]}}, "lists 1,001 allowed values"),
+        ({"a": {"enum": [f"{n:064}" for n in range(251)]}}, "over 15,000 characters"),
+        ({f"o{n}": closed(**{f"a{n}": A for n in range(1000)}) for n in range(5)}, "5,005 properties"),
+        (
+            {f"o{n}": closed(**{f"{n:x>60}": A for n in range(1000)}) for n in range(3)},
+            "over 120,000 characters",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_schema_that_is_too_large_is_refused_by_its_size(properties, why):
+    judged = carried(make_release(signature_of(closed(**properties))), LIMITS)
+    assert [why in each.message for each in judged.blocking] == ([True] if why else [])
+
+
+def test_tool_that_takes_nothing_is_strict():
+    for inputs in ({"type": "object"}, {"type": "object", "properties": {}}):
+        assert schema_in(NAME, make_release(signature_of(inputs))) == closed()
+    (tool,) = written(NAME, make_release(make_signature(inputs=(), description="")))
+    assert tool == {
+        "type": "function",
+        "function": {"name": "tool_1", "parameters": closed(), "strict": True},
+    }
+
+
+@settings(max_examples=200)
+@given(schemas.objects(), st.dictionaries(st.sampled_from("abc"), schemas.schemas, max_size=3))
+def test_whatever_a_vendor_writes_is_strict_or_refused(around, own):
+    release = make_release(signature_of(around | {"type": "object", "properties": own}))
+    if carried(release, LIMITS).is_whole:
+        VALIDATORS[NAME].validate(written(NAME, release))
+
+
+# What loses nothing on the way: a value that fits the strict form fits the vendor's schema when its nulls go.
+
+scalars = st.sampled_from(
+    [
+        A,
+        {"type": "integer", "minimum": 0, "maximum": 9},
+        {"type": "boolean"},
+        {"enum": ["x", "y"]},
+        {"type": ["integer", "null"]},
+        {"$ref": "#/$defs/row"},
+    ]
+)
+
+
+@st.composite
+def objects(draw: Any, inside: Any, tag: str = "") -> dict[str, Any]:
+    properties = draw(
+        st.dictionaries(st.sampled_from(["a", "b", "c d", "é"]), inside, min_size=1, max_size=3)
+    )
+    required = [name for name in properties if draw(st.booleans())]
+    if tag:
+        properties, required = {"kind": {"const": tag}, **properties}, ["kind", *required]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+lossless = st.recursive(
+    scalars,
+    lambda inside: st.one_of(
+        objects(inside),
+        inside.map(lambda items: {"type": "array", "items": items}),
+        st.tuples(objects(inside, "one"), objects(inside, "other"), scalars).map(
+            lambda each: {"anyOf": list(each)}
+        ),
+    ),
+    max_leaves=8,
+)
+ROW = {"type": "object", "properties": {"n": A, "m": {"type": "integer"}}, "required": ["n"]}
+
+
+@st.composite
+def filled(draw: Any, schema: dict[str, Any]) -> Any:
+    """A value that fits a strict schema, as a model is made to write it."""
+    if "anyOf" in schema:
+        return draw(filled(draw(st.sampled_from(schema["anyOf"]))))
+    if "enum" in schema:
+        return draw(st.sampled_from(schema["enum"]))
+    types = schema["type"]
+    match draw(st.sampled_from(types if isinstance(types, list) else [types])):
+        case "object":
+            return {name: draw(filled(each)) for name, each in schema["properties"].items()}
+        case "array":
+            return [draw(filled(schema["items"])) for _ in range(draw(st.integers(0, 2)))]
+        case "integer":
+            return draw(st.integers(0, 9))
+        case "boolean":
+            return draw(st.booleans())
+        case "null":
+            return None
+    return draw(st.sampled_from(["", "x"]))
+
+
+@settings(max_examples=300)
+@given(st.data(), objects(lossless))
+def test_what_a_model_fills_in_fits_the_vendors_schema_once_its_nulls_are_gone(data, inputs):
+    inputs = {**inputs, "$defs": {"row": ROW}}
+    form = strict.form(inlining.inlined(inputs)[0])
+    assert form.schema
+    assert not form.rules
+    assert not form.left_out
+    value = data.draw(filled(form.schema))
+    assert jsonschema_rs.Draft202012Validator(form.schema).is_valid(value)
+    assert jsonschema_rs.Draft202012Validator(inputs).is_valid(nulls.without_absent(inputs, value))
+
+
+NESTED = {
+    "type": "object",
+    "properties": {
+        "to": {"$ref": "#/$defs/place"},
+        "due date": {"type": "string"},
+        "note": {"type": ["string", "null"]},
+        "mark": {"type": ["string", "null"]},
+        "tag": {"type": "string"},
+    },
+    "required": ["to", "mark"],
+    "$defs": {
+        "place": {
+            "type": "object",
+            "properties": {"city": A, "zip": A, "via": {"type": "array", "items": {"$ref": "#/$defs/place"}}},
+            "required": ["city"],
+        }
+    },
+}
+GIVEN = {
+    "to": {"city": "Oslo", "zip": None, "via": [{"city": "Bergen", "zip": None}]},
+    "due_date": None,
+    "note": None,
+    "mark": None,
+    "tag": None,
+}
+
+
+def test_null_says_that_an_input_is_not_given_wherever_it_stands():
+    tool = make_release(signature_of(NESTED), tag={"preset": "t"}).tools[0].signature
+    named = wire.arguments_for_the_vendor(tool, exports.wires(tool, NAME), GIVEN)
+    assert named == {"to": {"city": "Oslo", "via": [{"city": "Bergen"}]}, "mark": None}
+    # Unsaid, or in another format, null may be what the vendor's schema means by it.
+    for said in ("", "mcp"):
+        named = wire.arguments_for_the_vendor(tool, exports.wires(tool, said), GIVEN)
+        assert named["to"]["zip"] is None
+
+
+def test_null_below_the_one_input_that_holds_all_is_not_given_either():
+    inputs = {
+        "type": "object",
+        "properties": {"a": A, "b": A},
+        "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+    }
+    tool = make_release(signature_of(inputs)).tools[0].signature
+    given = {"input": {"a": None, "b": "x"}}
+    assert wire.arguments_for_the_vendor(tool, exports.wires(tool, NAME), given) == {"b": "x"}
+
+
+def test_the_way_back_says_that_null_is_not_given_where_something_was_widened():
+    for parameter, altered in (
+        (make_parameter(required=False), {"null_is_absent": True}),
+        (make_parameter(), {}),
+    ):
+        tool = make_release(make_signature(inputs=(parameter,))).tools[0].signature
+        assert exports.wires(tool, NAME)[0].altered() == altered
