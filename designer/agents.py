@@ -111,6 +111,19 @@ def locked(agent: Agent) -> Agent:
     return found
 
 
+def tree_of(agent: Agent) -> set[int]:
+    """The agents of the same tree: those above, and all that is below the root."""
+    parents = dict(Agent.objects.live().filter(team=agent.team_id).values_list("pk", "parent_id"))
+    root = agent.pk
+    while (above := parents.get(root)) is not None:
+        root = above
+    tree, level = {root}, {root}
+    while level:
+        level = {pk for pk, parent in parents.items() if parent in level} - tree
+        tree |= level
+    return tree
+
+
 def facts(agent: Agent) -> dict[str, Any]:
     """What an audit row says about an agent."""
     return {

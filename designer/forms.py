@@ -24,7 +24,7 @@ from core.errors import DomainError
 from designer import transfers
 from designer.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
 from designer.errors import NameTakenError
-from designer.models import Agent, Transfer
+from designer.models import Agent, Pin, Transfer
 from designer.procedures import references
 from designer.procedures.editing import MAX_REASON_LENGTH, MAX_TITLE_LENGTH
 from designer.procedures.references import Vocabulary
@@ -324,6 +324,45 @@ class TransferForm(OperationForm):
         if name == "description" and not value:
             return transfers.default_description(self.transfer.child)
         return value
+
+
+class MovePinsForm(OperationForm):
+    """Which pins of a tree go to which of its agents."""
+
+    pins = forms.ModelMultipleChoiceField(
+        queryset=Pin.objects.none(), error_messages={"required": "Tick the tools to move."}
+    )
+    to = forms.ModelChoiceField(
+        queryset=Agent.objects.none(), to_field_name="slug", label="Move to", empty_label="Choose an agent"
+    )
+    alias = forms.CharField(
+        max_length=model_names.MAX_LENGTH, required=False, label="What the model calls it there"
+    )
+
+    def __init__(self, *args: Any, tree: Sequence[Agent], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "pins", Pin.objects.live().filter(agent__in=tree).select_related("agent"))
+        offer(self, "to", Agent.objects.filter(pk__in=[row.pk for row in tree]))
+
+    def refuse(self, error: DomainError) -> None:
+        # A name that is free is proposed in the field, for a designer to take or to change.
+        if isinstance(error, NameTakenError) and len(self.cleaned_data["pins"]) == 1:
+            self.data = data = cast(QueryDict, self.data).copy()
+            data["alias"] = error.proposal
+        super().refuse(error)
+
+
+class MoveAgentForm(OperationForm):
+    """Another parent for one agent of a tree; none makes it a root."""
+
+    agent = forms.ModelChoiceField(queryset=Agent.objects.none(), to_field_name="slug")
+    parent = forms.ModelChoiceField(queryset=Agent.objects.none(), to_field_name="slug", required=False)
+
+    def __init__(self, *args: Any, tree: Sequence[Agent], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        rows = Agent.objects.filter(pk__in=[row.pk for row in tree])
+        offer(self, "agent", rows)
+        offer(self, "parent", rows)
 
 
 class PublishForm(OperationForm):

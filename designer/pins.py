@@ -1,6 +1,6 @@
 """An agent's choice of tool versions. Nothing here runs unless a person asks for it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,10 @@ from catalog.review import holds, inspector
 from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import transfers
+from designer import agents, transfers
 from designer.agents import locked
 from designer.errors import NameTakenError
-from designer.models import Agent, Pin
+from designer.models import Agent, Pin, Tuning
 from designer.signatures import model_names
 from people import audit
 from people.audit import edit_conflicts
@@ -48,8 +48,10 @@ def pin_tool(
         raise DomainError("already_pinned", message, fields={"tool": message}, status=409)
     chosen = _version(tool, version, ordinal)
     alias = alias.strip()
-    name = _name(agent, tool, chosen, alias)
-    pin = Pin.objects.create(agent=agent, tool=tool, version=chosen, alias=alias, name=name, created_by=actor)
+    pin = _unused_row(agent, tool)
+    pin.version, pin.alias, pin.name = chosen, alias, _name(agent, tool, chosen, alias)
+    pin.created_by = actor
+    pin.save()
     audit.record(actor, "pin", pin, after=facts(pin), agent=pin.agent_id)
     return pin
 
@@ -136,6 +138,67 @@ def remove_pin(pin: Pin, *, actor: User) -> None:
     pin.removed_at = timezone.now()
     pin.save(update_fields=["removed_at"])
     audit.record(actor, "unpin", pin, before=facts(pin), agent=pin.agent_id)
+
+
+@transaction.atomic
+def move_to_agent(
+    pins: Sequence[Pin],
+    *,
+    actor: User,
+    to: Agent,
+    alias: str | None = None,
+    expected: str = edit_conflicts.ANY_STATE,
+) -> list[Pin]:
+    """Moves pins to another agent of the same tree, with version, alias and tuning; all of them or none.
+
+    An `alias` goes along with a single pin, for a name that is taken there. Raises DomainError.
+    """
+    transfers.lock_tree()
+    moved = []
+    for given in pins:
+        pin = _locked(given)
+        target = locked(to)
+        before = facts(pin)
+        wanted = pin.alias if alias is None or len(pins) > 1 else alias.strip()
+        edit_conflicts.check(
+            pin, expected, now=before, wanted=before | {"agent": target.slug, "alias": wanted}
+        )
+        if target == pin.agent:
+            message = f"“{pin.name}” is in “{target}” already."
+            raise DomainError("same_agent", message, fields={"agent": message}, status=409)
+        if target.pk not in agents.tree_of(pin.agent):
+            message = f"“{target}” is not in the tree of “{pin.agent}”. Pin the tool there instead."
+            raise DomainError("other_tree", message, fields={"agent": message})
+        if target.pins.live().filter(tool=pin.tool_id).exists():
+            message = f"“{target}” has “{pin.tool}” already. Unpin it in one of the two."
+            raise DomainError("already_pinned", message, fields={"agent": message}, status=409)
+        moved.append(_moved(pin, target, actor, wanted))
+    return moved
+
+
+def _moved(pin: Pin, target: Agent, actor: User, alias: str) -> Pin:
+    # The pin that is left stays as the removed one that the procedures there still refer to.
+    new = _unused_row(target, pin.tool)
+    new.version, new.alias, new.created_by = pin.version, alias, actor
+    new.name = _name(target, pin.tool, pin.version, alias)
+    new.save()
+    pin.removed_at = timezone.now()
+    pin.save(update_fields=["removed_at"])
+    Tuning.objects.filter(pin=pin).update(pin=new)
+    audit.record(actor, "unpin", pin, before=facts(pin), why=f"Moved to “{target}”.", agent=pin.agent_id)
+    audit.record(actor, "pin", new, after=facts(new), why=f"Moved from “{pin.agent}”.", agent=target.pk)
+    return new
+
+
+def _unused_row(agent: Agent, tool: Tool) -> Pin:
+    """The row of a pin that the agent had of this tool, so that its procedures refer to it again; else a new
+    one, not saved."""
+    had = Pin.objects.filter(agent=agent, tool=tool).exclude(removed_at=None).order_by("-removed_at").first()
+    if had is None:
+        return Pin(agent=agent, tool=tool)
+    Tuning.objects.filter(pin=had).delete()
+    had.agent, had.tool, had.removed_at, had.created_at = agent, tool, None, timezone.now()
+    return had
 
 
 def facts(pin: Pin) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from designer.views import (
     tool_list,
     tools,
     transfers,
+    trees,
     try_it,
 )
 
@@ -69,6 +70,9 @@ urlpatterns = [
     path("agents/<slug:slug>/pins/<int:pk>/rename/", pins.pin_rename, name="pin-rename"),
     path("agents/<slug:slug>/pins/<int:pk>/revert/", pins.pin_revert, name="pin-revert"),
     path("agents/<slug:slug>/pins/<int:pk>/remove/", pins.pin_remove, name="pin-remove"),
+    path("agents/<slug:slug>/tree/", trees.agent_tree, name="agent-tree"),
+    path("agents/<slug:slug>/tree/pins/", trees.tree_pins, name="tree-pins"),
+    path("agents/<slug:slug>/tree/agents/", trees.tree_agents, name="tree-agents"),
     path("agents/<slug:slug>/transfers/<slug:child>/", transfers.transfer, name="transfer"),
     path(
         "agents/<slug:slug>/transfers/<slug:child>/revert/",

@@ -263,6 +263,8 @@ def designers_work(bob: User, wanted: Tool) -> None:
     (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.PinRequest(wanted, ordinal=1)])
     pins.set_alias(pin, actor=bob, alias="ask")
     tunings.tune(pin, actor=bob, description="Ask it.")
+    (moved,) = pins.move_to_agent([pin], actor=bob, to=below)
+    (pin,) = pins.move_to_agent([moved], actor=bob, to=agent)
     tunings.revert(pin, actor=bob)
     tunings.tune(wanted, actor=bob, description="Ours.")
     release = publishing.publish(agent, actor=bob, note="The first", channel="canary")

@@ -10,17 +10,18 @@ from rest_framework.response import Response
 
 from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
-from core.errors import DomainError
+from core import slugs
+from core.errors import DomainError, invalid
 from core.serializers import Input
 from designer import pins
 from designer.api.agents import chosen_agent
-from designer.models import Pin
+from designer.models import Agent, Pin
 from designer.pinned_signatures import effective_of, misfits_of, pinned
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
-from people.permissions import person
+from people.permissions import key_of, person
 
 MAX_PINS_AT_ONCE = 100
 
@@ -202,6 +203,38 @@ class PinDetail(GenericAPIView[Pin]):
     def delete(self, request: Request, slug: str, pk: int) -> Response:
         pins.remove_pin(chosen_pin(request, slug, pk), actor=person(request))
         return Response(status=204)
+
+
+class PinAgentInput(Input):
+    agent = serializers.SlugField(max_length=slugs.MAX_LENGTH, help_text="Another agent of the same tree.")
+    alias = Alias(required=False, allow_blank=True, help_text="For a name that is taken there.")
+
+
+@extend_schema(tags=["pins"])
+class PinAgent(GenericAPIView[Pin]):
+    """Moves a pin to another agent of the tree, with version, alias and tuning. It gets another id there."""
+
+    write_role = Role.DESIGNER
+    serializer_class = PinOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[IF_MATCH], request=PinAgentInput)
+    def post(self, request: Request, slug: str, pk: int) -> Response:
+        pin = chosen_pin(request, slug, pk)
+        given = PinAgentInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        to = Agent.objects.live().visible_to(person(request), key_of(request))
+        target = to.filter(slug=given.validated_data["agent"]).first()
+        if target is None:
+            raise invalid(agent="There is no such agent.")
+        (moved,) = pins.move_to_agent(
+            [pin],
+            actor=person(request),
+            to=target,
+            alias=given.validated_data.get("alias"),
+            expected=expected(request),
+        )
+        return _answer(pins_at(request, target.slug).get(pk=moved.pk))
 
 
 def _wanted(given: dict[str, Any]) -> pins.PinRequest:

@@ -138,9 +138,9 @@ class ProcedureList(ListAPIView[Procedure]):
 
     @extend_schema(request=NewProcedureInput, responses={201: ProcedureOutput})
     def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
         given = NewProcedureInput(data=request.data)
         given.is_valid(raise_exception=True)
-        agent = chosen_agent(request, slug)
         made = editing.create_procedure(agent, actor=person(request), **given.validated_data)
         return _answer(made, request, status=201)
 
@@ -199,10 +199,11 @@ class ProcedureRestore(GenericAPIView[Procedure]):
 
     @extend_schema(parameters=[IF_MATCH], request=RestoreInput)
     def post(self, request: Request, slug: str, procedure: str) -> Response:
+        row = chosen_procedure(request, slug, procedure)
         given = RestoreInput(data=request.data)
         given.is_valid(raise_exception=True)
         row = editing.restore_version(
-            chosen_procedure(request, slug, procedure),
+            row,
             given.validated_data["version"],
             actor=person(request),
             expected=expected(request),
@@ -217,9 +218,9 @@ class ProcedureLint(APIView):
 
     @extend_schema(request=LintInput, responses=LintOutput)
     def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
         given = LintInput(data=request.data)
         given.is_valid(raise_exception=True)
-        agent = chosen_agent(request, slug)
         stands_for = given.validated_data.get("procedure")
         key = chosen_procedure(request, slug, stands_for).pk if stands_for else checking.NEW
         checked = checking.check_agent(agent, person(request), typed={key: given.validated_data["body"]})

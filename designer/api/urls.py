@@ -31,6 +31,7 @@ urlpatterns = [
     path(f"{AGENT}pins/<int:pk>/", pins.PinDetail.as_view(), name="api-pin"),
     path(f"{AGENT}pins/<int:pk>/tuning/", tunings.PinTuning.as_view(), name="api-pin-tuning"),
     path(f"{AGENT}pins/<int:pk>/move/", upgrades.PinMove.as_view(), name="api-pin-move"),
+    path(f"{AGENT}pins/<int:pk>/agent/", pins.PinAgent.as_view(), name="api-pin-agent"),
     path(f"{AGENT}pins/several/", pins.PinSeveral.as_view(), name="api-pin-several"),
     path(
         f"{AGENT}pins/<int:pk>/tuning/history/",

@@ -13,6 +13,7 @@ from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.protocols.signature import Parameter
 from designer import pinned_signatures, transfers
+from designer.agents import tree_of
 from designer.models import Agent, Pin, Transfer
 from designer.procedures.lint import Elsewhere
 from designer.procedures.references import (
@@ -103,7 +104,7 @@ def elsewhere(names: Collection[str], agent: Agent, user: User) -> dict[str, Els
     )
     counted = found.annotate(lower=Lower("name")).filter(lower__in=names).values("lower")
     tools = {row["lower"]: row["count"] for row in counted.annotate(count=Count("pk")).order_by()}
-    pins = Pin.objects.live().visible_to(user).exclude(agent=agent).filter(agent__in=_tree(agent))
+    pins = Pin.objects.live().visible_to(user).exclude(agent=agent).filter(agent__in=tree_of(agent))
     pinned = pins.annotate(lower=Lower("name")).filter(lower__in=names)
     agents: defaultdict[str, list[str]] = defaultdict(list)
     for name, title in pinned.order_by("agent__name").values_list("lower", "agent__name"):
@@ -112,16 +113,3 @@ def elsewhere(names: Collection[str], agent: Agent, user: User) -> dict[str, Els
         name: Elsewhere(tools=tools.get(name, 0), agents=tuple(agents.get(name, ())))
         for name in tools.keys() | agents.keys()
     }
-
-
-def _tree(agent: Agent) -> Collection[int]:
-    """The agents of the same tree: those above, and all that is below the root."""
-    parents = dict(Agent.objects.live().filter(team=agent.team_id).values_list("pk", "parent_id"))
-    root = agent.pk
-    while (above := parents.get(root)) is not None:
-        root = above
-    tree, level = {root}, {root}
-    while level:
-        level = {pk for pk, parent in parents.items() if parent in level} - tree
-        tree |= level
-    return tree

@@ -1,4 +1,3 @@
-from collections import defaultdict
 from typing import Any
 
 from django.contrib import messages
@@ -9,7 +8,7 @@ from django.views.decorators.http import require_POST
 from catalog.models.tools import ToolStatus
 from catalog.token_estimate import tokens_of
 from core.errors import DomainError
-from designer import agents, pending_work, pinned_signatures, token_budget
+from designer import agent_trees, agents, pending_work, pinned_signatures, token_budget
 from designer.forms import AgentForm
 from designer.models import Agent, Pin
 from designer.releases import drafts
@@ -33,24 +32,9 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = tree(drafts.agents_visible_to(person(request)))
+    rows = agent_trees.ordered(drafts.agents_visible_to(person(request)))
     context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
     return render(request, "designer/agents.html", context)
-
-
-def tree(rows: list[Agent]) -> list[tuple[int, Agent]]:
-    """Each agent with its depth, sub-agents below their parents."""
-    below: dict[int | None, list[Agent]] = defaultdict(list)
-    known = {row.pk for row in rows}
-    for row in rows:
-        below[row.parent_id if row.parent_id in known else None].append(row)
-    ordered: list[tuple[int, Agent]] = []
-    waiting = [(0, row) for row in reversed(below[None])]
-    while waiting:
-        depth, row = waiting.pop()
-        ordered.append((depth, row))
-        waiting += [(depth + 1, child) for child in reversed(below[row.pk])]
-    return ordered
 
 
 @requires(Role.VIEWER)

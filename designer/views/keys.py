@@ -9,11 +9,10 @@ from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
 from core.public_url import public_url
-from designer import agent_keys
+from designer import agent_keys, agent_trees
 from designer.exports import FORMATS
 from designer.forms import KeyForm
 from designer.models import Agent
-from designer.views.agents import tree
 from people import api_keys
 from people.models import MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, Role
 from people.permissions import person, requires
@@ -33,7 +32,7 @@ def key_list(request: HttpRequest) -> HttpResponse:
 @requires(write=Role.VIEWER)
 def key_new(request: HttpRequest) -> HttpResponse:
     owner = person(request)
-    rows = tree(list(Agent.objects.live().visible_to(owner).order_by("name", "id")))
+    rows = agent_trees.ordered(list(Agent.objects.live().visible_to(owner).order_by("name", "id")))
     start = {"agents": request.GET.getlist("agent")}
     form = KeyForm(request.POST or None, initial=start, agents=rows)
     if request.method == "POST" and form.is_valid():

@@ -155,7 +155,7 @@ def test_removed_pin_may_be_pinned_again(api, desk):
     assert api.get(f"{URL}{pin.pk}/").status_code == 404
     assert api.delete(f"{URL}{pin.pk}/").status_code == 404
     assert api.post(URL, {"tool": pin.tool_id}).status_code == 201
-    assert Pin.objects.filter(agent=desk).count() == 2
+    assert [row.pk for row in Pin.objects.filter(agent=desk)] == [pin.pk]
 
 
 def test_withdrawn_tool_cannot_be_pinned_anew(api, desk):

@@ -1,0 +1,84 @@
+"""The tree of an agent: what each agent of it shows at once, and moves inside of it."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from core.errors import DomainError
+from designer import agent_trees, agents, pins
+from designer.forms import MoveAgentForm, MovePinsForm
+from designer.models import Agent
+from people.forms import OperationForm
+from people.models import Role
+from people.permissions import person, requires
+
+
+@requires(Role.VIEWER)
+def agent_tree(request: HttpRequest, slug: str) -> HttpResponse:
+    return _page(request, _agent(request, slug))
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
+    """Moves the ticked tools to another agent of the tree: all of them or none."""
+    row = _agent(request, slug)
+    form = MovePinsForm(request.POST, tree=_rows(row))
+    if not form.is_valid():
+        return _page(request, row, form)
+    chosen, to = list(form.cleaned_data["pins"]), form.cleaned_data["to"]
+    try:
+        # Without a name of its own a tool keeps the one that it has.
+        alias = form.cleaned_data["alias"] or None
+        moved = pins.move_to_agent(chosen, actor=person(request), to=to, alias=alias)
+    except DomainError as error:
+        form.refuse(error)
+        return _page(request, row, form)
+    what = f"“{moved[0].name}” is" if len(moved) == 1 else f"{len(moved)} tools are"
+    messages.success(request, f"{what} now in “{to}”. Procedures that name what has moved are listed below.")
+    return redirect("agent-tree", slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
+    """Gives an agent of the tree another parent in it, or none."""
+    row = _agent(request, slug)
+    form = MoveAgentForm(request.POST, tree=_rows(row))
+    if not form.is_valid():
+        return _page(request, row, form)
+    agent, parent = form.cleaned_data["agent"], form.cleaned_data["parent"]
+    try:
+        agents.update_agent(agent, actor=person(request), parent=parent)
+    except DomainError as error:
+        form.refuse(error)
+        return _page(request, row, form)
+    messages.success(
+        request,
+        f"“{agent}” is now below “{parent}”." if parent else f"“{agent}” is the root of its own tree.",
+    )
+    return redirect("agent-tree", slug)
+
+
+def _page(request: HttpRequest, row: Agent, form: OperationForm | None = None) -> HttpResponse:
+    tree = agent_trees.of(row)
+    is_of_pins = isinstance(form, MovePinsForm)
+    context = {
+        "agent": row,
+        "tree": tree,
+        "form": form,
+        "ticked": form["pins"].value() or [] if form and is_of_pins else [],
+        "to": form["to"].value() if form and is_of_pins else "",
+        "alias": form["alias"] if form and is_of_pins and form["alias"].value() else None,
+    }
+    return render(request, "designer/agent_tree.html", context)
+
+
+def _rows(row: Agent) -> list[Agent]:
+    return list(Agent.objects.live().filter(pk__in=agents.tree_of(row)))
+
+
+def _agent(request: HttpRequest, slug: str) -> Agent:
+    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
+    return get_object_or_404(rows, slug=slug)
