@@ -94,7 +94,7 @@ def detail(agent: Agent, name: str) -> dict[str, Any]:
     return {"name": now.name, "release": now.release, "last_move": now.last_move, "history": history}
 
 
-@extend_schema(tags=["releases"])
+@extend_schema(tags=["channels"])
 class ChannelList(GenericAPIView[Channel]):
     """Where runtimes are led. `live` is always there, and leads nowhere until a release is promoted to it."""
 
@@ -119,7 +119,7 @@ class ChannelList(GenericAPIView[Channel]):
         return moved(request, agent, name, given.validated_data)
 
 
-@extend_schema(tags=["releases"])
+@extend_schema(tags=["channels"])
 class ChannelDetail(GenericAPIView[Channel]):
     """One channel and its moves. A PUT moves it, and makes it when it is new."""
 

@@ -44,7 +44,7 @@ class DraftOutput(serializers.Serializer[Any]):
         return {name: TokensOutput(tokens).data for name, tokens in review.tokens.items()}
 
 
-@extend_schema(tags=["releases"])
+@extend_schema(tags=["channels"])
 class AgentDraft(GenericAPIView[Agent]):
     """What publishing now would change for runtimes, and what there is to say against it."""
 

@@ -13,7 +13,7 @@ from catalog.models.runs import RunStatus, Trigger
 from catalog.review import holds
 from core.errors import DomainError
 from designer import agents, pins
-from designer.releases import publishing
+from designer.releases import channels, publishing
 from people.audit import verify
 from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_tool, make_user
@@ -159,11 +159,11 @@ def test_the_role_cannot_put_in_what_was_not_published(as_role):
         with refusal, transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
             pytest.fail(f"The role put in {what}.")
-    assert publishing.find(agent.slug, publishing.LIVE, actor).digest == release.digest
+    assert publishing.find(agent.slug, channels.LIVE, actor).digest == release.digest
 
     pins.set_alias(pin, actor=actor, alias="forecast")
     assert publishing.publish(agent, actor=actor).number == 2
-    assert publishing.find(agent.slug, publishing.LIVE, actor).number == 2
+    assert publishing.find(agent.slug, channels.LIVE, actor).number == 2
 
 
 def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_another(as_role, settings):
