@@ -153,7 +153,7 @@ def test_the_role_cannot_put_in_what_was_not_published(as_role):
     actor = make_user(Role.DESIGNER)
     agent = agents.create_agent(actor=actor, name="Desk")
     pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
-    release = publishing.publish(agent, actor=actor)
+    release = publishing.publish(agent, actor=actor, channel="live")
     for what, statement in FORGED.items():
         refusal = pytest.raises(DatabaseError, match=r"come from publishing alone|the digest of its document")
         with refusal, transaction.atomic(), connection.cursor() as cursor:
@@ -162,7 +162,7 @@ def test_the_role_cannot_put_in_what_was_not_published(as_role):
     assert publishing.find(agent.slug, channels.LIVE, actor).digest == release.digest
 
     pins.set_alias(pin, actor=actor, alias="forecast")
-    assert publishing.publish(agent, actor=actor).number == 2
+    assert publishing.publish(agent, actor=actor, channel="live").number == 2
     assert publishing.find(agent.slug, channels.LIVE, actor).number == 2
 
 
