@@ -120,6 +120,7 @@ def chosen_procedure(request: Request, slug: str, procedure: str) -> Procedure:
     return get_object_or_404(rows, agent=chosen_agent(request, slug), slug=procedure)
 
 
+@extend_schema(tags=["procedures"])
 class ProcedureList(ListAPIView[Procedure]):
     """The operating procedures of an agent, in their order."""
 
@@ -145,6 +146,7 @@ class ProcedureList(ListAPIView[Procedure]):
         return _answer(made, request, status=201)
 
 
+@extend_schema(tags=["procedures"])
 class ProcedureDetail(GenericAPIView[Procedure]):
     write_role = Role.DESIGNER
     serializer_class = ProcedureOutput
@@ -169,6 +171,7 @@ class ProcedureDetail(GenericAPIView[Procedure]):
         return Response(status=204)
 
 
+@extend_schema(tags=["procedures"])
 class ProcedureVersionList(ListAPIView[ProcedureVersion]):
     """Every text that was saved, newest first."""
 
@@ -180,6 +183,7 @@ class ProcedureVersionList(ListAPIView[ProcedureVersion]):
         return row.versions.select_related("created_by")
 
 
+@extend_schema(tags=["procedures"])
 class ProcedureVersionDetail(GenericAPIView[ProcedureVersion]):
     serializer_class = ProcedureVersionDetailOutput
     pagination_class = None
@@ -190,6 +194,7 @@ class ProcedureVersionDetail(GenericAPIView[ProcedureVersion]):
         return Response(ProcedureVersionDetailOutput(get_object_or_404(rows, number=number)).data)
 
 
+@extend_schema(tags=["procedures"])
 class ProcedureRestore(GenericAPIView[Procedure]):
     """Saves an earlier text as the newest version."""
 
@@ -211,6 +216,7 @@ class ProcedureRestore(GenericAPIView[Procedure]):
         return _answer(row, request)
 
 
+@extend_schema(tags=["procedures"])
 class ProcedureLint(APIView):
     """What would be remarked about a text. Nothing is stored."""
 
