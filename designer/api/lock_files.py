@@ -72,7 +72,7 @@ class CheckedLock(serializers.Serializer[Any]):
     changes = MovedOutput(many=True)
 
 
-@extend_schema(tags=["verification"])
+@extend_schema(tags=["runtimes"])
 class ReleaseLock(GenericAPIView[Release]):
     runtime = True
     serializer_class = LockFile
@@ -88,7 +88,7 @@ class ReleaseLock(GenericAPIView[Release]):
         return Response(found, headers={"Content-Disposition": disposition})
 
 
-@extend_schema(tags=["verification"])
+@extend_schema(tags=["runtimes"])
 class AgentCheck(GenericAPIView[Agent]):
     """What has moved since a lock file was written. Nothing is stored."""
 
@@ -160,7 +160,7 @@ class ReceiptOutput(serializers.ModelSerializer[Receipt]):
         read_only_fields = fields
 
 
-@extend_schema(tags=["verification"])
+@extend_schema(tags=["runtimes"])
 class ReceiptList(ListAPIView[Receipt]):
     """Which API key fetched which release, and in which form; times are true to a minute."""
 

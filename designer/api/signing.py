@@ -32,7 +32,7 @@ class SignatureOutput(serializers.ModelSerializer[ReleaseSignature]):
         return "Ed25519"
 
 
-@extend_schema(tags=["verification"])
+@extend_schema(tags=["runtimes"])
 class ReleaseSignatureDetail(GenericAPIView[ReleaseSignature]):
     """What proves outside of Pegboard that a release was published here. docs/releases.md has the script."""
 
