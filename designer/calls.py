@@ -17,7 +17,7 @@ from django.utils import timezone
 from msgspec import UNSET
 
 from catalog.calls import queue
-from catalog.calls.queue import ArgumentsError, Runtime
+from catalog.calls.queue import ArgumentsError, ConfirmationError, Runtime
 from catalog.models import Call, ToolVersion
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls.arguments import given
@@ -62,7 +62,10 @@ def call(
     the same names), ConfirmationError, DomainError.
     """
     version = _released_version(tool)
-    theirs = for_the_vendor(tool.signature, version.decoded(), arguments, format_)
+    signature = version.decoded()
+    theirs = for_the_vendor(tool.signature, signature, arguments, format_)
+    if tool.signature.annotations.destructive and not signature.annotations.destructive and not is_confirmed:
+        raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
     try:
         return queue.request_call(
             version,
@@ -96,8 +99,16 @@ def for_the_vendor(
     tool: Effective, signature: Signature, arguments: Mapping[str, Any], format_: str = ""
 ) -> dict[str, Any]:
     """Arguments by the vendor's names, with the presets. Raises ArgumentsError for what is not shown."""
+    wires = exports.wires(tool, format_)
     try:
-        named = wire.arguments_for_the_vendor(tool, exports.wires(tool, format_), arguments)
+        named = wire.arguments_for_the_vendor(tool, wires, arguments)
+        hidden = {
+            shown.parameter.name: f"takes one of: {', '.join(v.name for v in shown.parameter.allowed_values)}"
+            for shown in tool.inputs
+            if named.get(shown.parameter.name) in shown.hidden_values
+        }
+        if hidden:
+            raise wire.UnfitError(wire.faults_for_the_caller(tool, wires, hidden, arguments))
     except wire.UnfitError as error:
         said = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
         raise ArgumentsError(Outcome("invalid_arguments", error=said)) from error

@@ -1,22 +1,17 @@
 """What a designer types about agents, pins and words. The rules live in the operations."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple, cast
 
 from django import forms
 from django.db.models import Exists, QuerySet
-from django.forms import BoundField
 from django.http import QueryDict
 from django.utils import timezone
-from msgspec import UNSET
 
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
-from catalog.protocols.signature import Parameter
 from catalog.review import holds
 from catalog.tools.versions import stopping
 from core import slugs
@@ -31,7 +26,6 @@ from designer.procedures.references import Vocabulary
 from designer.releases import channels
 from designer.releases.publishing import MAX_NOTE_LENGTH
 from designer.signatures import model_names
-from designer.signatures.effective import ParameterWords, Words, merged
 from designer.vendor_usage import VendorUse
 from people import teams
 from people.audit.edit_conflicts import Difference, LateEditError
@@ -54,7 +48,6 @@ KEY_CHOICES = [
     ("design", "Design", "Also edits agents, if you may."),
     ("admin", "Everything", "May do whatever you may do."),
 ]
-COUNTED_TEXTAREA = {"data-counted": "", "rows": 4}
 
 
 def offer(form: forms.Form, name: str, rows: QuerySet[Any]) -> None:
@@ -405,170 +398,6 @@ class MoveChannelForm(OperationForm):
     release = forms.IntegerField(min_value=0)
     led_to = forms.IntegerField(min_value=0)
     note = forms.CharField(max_length=channels.MAX_NOTE_LENGTH, required=False)
-
-
-@dataclass(frozen=True)
-class ParameterRow:
-    """One input of the tool: the vendor's at the left, ours at the right."""
-
-    parameter: Parameter
-    description: BoundField
-    hidden: BoundField
-    preset: BoundField
-    is_tuned: bool
-
-
-class WordsForm(OperationForm):
-    """Our words beside the vendor's. Every box starts with the text that counts now, so that an empty
-    box is a mistake and never means "take the vendor's"."""
-
-    version = forms.IntegerField(widget=forms.HiddenInput)
-    description = forms.CharField(strip=False, required=False, widget=forms.Textarea(attrs=COUNTED_TEXTAREA))
-
-    def __init__(self, *args: Any, version: ToolVersion, below: Words, words: Words, **kwargs: Any) -> None:
-        self.signature = version.decoded()
-        self.ordinal = version.ordinal
-        theirs = {p.name: ParameterWords(description=p.description) for p in self.signature.inputs}
-        vendors = Words(description=self.signature.description, parameters=theirs)
-        self.inherited = merged(vendors, below)
-        self.own = words
-        now = merged(self.inherited, words)
-        initial: dict[str, Any] = {"version": version.ordinal, "description": now.description}
-        for index, parameter in enumerate(self.signature.inputs):
-            ours = now.parameters[parameter.name]
-            initial |= {
-                f"description-{index}": ours.description,
-                f"hidden-{index}": bool(ours.hidden),
-                f"preset-{index}": _typed(parameter, ours.preset),
-            }
-        super().__init__(*args, initial=initial, **kwargs)
-        for index, parameter in enumerate(self.signature.inputs):
-            box = forms.Textarea(attrs={**COUNTED_TEXTAREA, "rows": 2})
-            label = f"Our description of {parameter.name}"
-            self.fields[f"description-{index}"] = forms.CharField(
-                strip=False, required=False, widget=box, label=label
-            )
-            hides = forms.BooleanField(required=False, label="Hide it from the model")
-            self.fields[f"hidden-{index}"] = hides
-            self.fields[f"preset-{index}"] = _preset_field(parameter, self.initial[f"preset-{index}"])
-
-    @property
-    def is_tuned(self) -> bool:
-        return self.own.description is not None
-
-    def rows(self) -> list[ParameterRow]:
-        return [
-            ParameterRow(
-                parameter,
-                self[f"description-{index}"],
-                self[f"hidden-{index}"],
-                self[f"preset-{index}"],
-                is_tuned=parameter.name in self.own.parameters,
-            )
-            for index, parameter in enumerate(self.signature.inputs)
-        ]
-
-    def clean_version(self) -> int:
-        version: int = self.cleaned_data["version"]
-        if version != self.ordinal:
-            raise forms.ValidationError("Another user has moved this to another version. Look at it again.")
-        return version
-
-    def words(self) -> dict[str, Any]:
-        """What `tunings.tune` takes: only what differs from the text below ours."""
-        parameters = {
-            parameter.name: self._ours(index, parameter)
-            for index, parameter in enumerate(self.signature.inputs)
-        }
-        return {
-            "description": self._differing("description", self.inherited.description),
-            "parameters": {name: ours for name, ours in parameters.items() if ours},
-        }
-
-    def _ours(self, index: int, parameter: Parameter) -> dict[str, Any]:
-        below = self.inherited.parameters[parameter.name]
-        ours: dict[str, Any] = {}
-        if (text := self._differing(f"description-{index}", below.description)) is not None:
-            ours["description"] = text
-        if (hidden := self.cleaned_data[f"hidden-{index}"]) != bool(below.hidden):
-            ours["hidden"] = hidden
-        if (typed := self._differing(f"preset-{index}", _typed(parameter, below.preset))) is not None:
-            ours["preset"] = _value(parameter, typed)
-        return ours
-
-    def _differing(self, name: str, inherited: str | None) -> str | None:
-        # A browser sends line ends as CR LF; that alone is no difference.
-        given: str = self.cleaned_data[name].replace("\r\n", "\n")
-        return None if given == (inherited or "").replace("\r\n", "\n") else given
-
-    def field_for(self, path: str) -> str:
-        places = {f"parameters.{p.name}": index for index, p in enumerate(self.signature.inputs)}
-        stem, _, member = path.rpartition(".")
-        return f"{member}-{places[stem]}" if stem in places else path
-
-    def theirs(self, name: str, value: object) -> object:
-        # Where they have no words of their own, those below count; every box starts with what counts.
-        kind, _, index = name.partition("-")
-        if not index:
-            return self.inherited.description if value is None else value
-        parameter = self.signature.inputs[int(index)]
-        counts = getattr(self.inherited.parameters[parameter.name], kind) if value is None else value
-        return _typed(parameter, counts) if kind == "preset" else counts
-
-    def refuse(self, error: DomainError) -> None:
-        if isinstance(error, LateEditError):
-            super().refuse(error)
-            return
-        places = {f"parameters.{p.name}": index for index, p in enumerate(self.signature.inputs)}
-        fields = {}
-        for name, sentence in error.fields.items():
-            stem, _, member = name.rpartition(".")
-            if name in places:
-                fields[f"preset-{places[name]}"] = sentence
-            elif stem in places:
-                fields[f"{member}-{places[stem]}"] = sentence
-            else:
-                fields[name] = sentence
-        super().refuse(DomainError(error.code, error.message, fields=fields, status=error.status))
-
-
-def _preset_field(parameter: Parameter, now: str) -> forms.Field:
-    label = "Value to send"
-    if parameter.type == "boolean":
-        offered = [("true", "Yes"), ("false", "No")]
-    elif parameter.type in ("enum", "string") and parameter.allowed_values:
-        offered = [(value.name, value.name) for value in parameter.allowed_values]
-    else:
-        return forms.CharField(strip=False, required=False, label=label)
-    # What is kept from another version stays on offer.
-    if now and now not in dict(offered):
-        offered.append((now, f"{now} (not taken by this version)"))
-    wrong = f"“{parameter.name}” takes one of: {', '.join(value for value, _ in offered)}."
-    return forms.ChoiceField(
-        choices=[("", "None"), *offered],
-        required=False,
-        label=label,
-        error_messages={"invalid_choice": wrong},
-    )
-
-
-def _typed(parameter: Parameter, preset: object) -> str:
-    """A preset as a person types it: a text as it is, everything else as JSON."""
-    if preset is UNSET:
-        return ""
-    return preset if isinstance(preset, str) else json.dumps(preset, ensure_ascii=False)
-
-
-def _value(parameter: Parameter, typed: str) -> Any:
-    """What was typed, as the input takes it; what cannot be read stays a text, and the rules refuse it."""
-    if not typed:
-        return UNSET
-    if parameter.type in ("string", "enum"):
-        return typed
-    try:
-        return json.loads(typed)
-    except ValueError:
-        return typed
 
 
 class KeyForm(OperationForm):

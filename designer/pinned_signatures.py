@@ -8,9 +8,11 @@ from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from core.outbound.errors import printable
+from designer import tunings
 from designer.models import Agent, Pin
 from designer.signatures import model_names
-from designer.signatures.effective import Effective, Misfit, Words, effective, merged, misfits
+from designer.signatures.effective import Effective, Misfit, effective, misfits
+from designer.signatures.words import Stale, Words, merged
 from designer.tunings import words_of
 
 
@@ -44,6 +46,11 @@ def effective_of_tool(tool: Tool) -> Effective | None:
 def misfits_of(pin: Pin) -> list[Misfit]:
     """Tuned words that the pinned version has no place for."""
     return misfits(pin.version.decoded(), merged(words_about(pin.tool), words_about(pin)))
+
+
+def stale_of(pin: Pin) -> list[Stale]:
+    """The agent's own words whose vendor's text is another in the pinned version."""
+    return tunings.stale_of(getattr(pin, "tuning", None), pin.version.decoded())
 
 
 def words_about(target: Pin | Tool) -> Words:

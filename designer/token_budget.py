@@ -1,7 +1,7 @@
 """What a tool costs a model in tokens, by the signature it is shown. Pure."""
 
-import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from catalog.protocols.signature import Signature
 from catalog.token_estimate import tokens_of
@@ -15,15 +15,15 @@ def tokens(tool: Effective) -> int:
 
 
 def shown(tool: Effective) -> Signature:
-    """What a model is shown, as a signature: our words and presets in it, hidden inputs left out."""
+    """What a model is shown, as a signature: our words and presets in it, what is hidden left out."""
     inputs = tuple(
-        each.parameter
+        replace(each.parameter, name=each.shown_name)
         if each.preset is UNSET
-        else msgspec.structs.replace(each.parameter, required=False, default=each.preset)
+        else replace(each.parameter, name=each.shown_name, required=False, default=each.preset)
         for each in tool.inputs
     )
     return Signature(
-        # The vendor's names: an alias is about as long, and a figure that differs says that words do.
+        # The vendor's name: an alias is about as long, and a figure that differs says that words do.
         name=tool.wire_name,
         description=tool.description,
         title=tool.title,

@@ -9,7 +9,8 @@ from catalog.protocols.signature import Signature
 from catalog.rules import diff
 from designer import pending_work
 from designer.models import Agent, Pin
-from designer.signatures.effective import merged, misfits
+from designer.signatures.effective import misfits
+from designer.signatures.words import merged
 from designer.tunings import words_of
 
 
@@ -57,7 +58,7 @@ def lost(pin: Pin, signature: Signature) -> list[LostWords]:
     found = misfits(signature, merged(words_of(getattr(pin.tool, "tuning", None)), own))
     told = []
     for misfit in found:
-        is_own = misfit.parameter in own.parameters
+        is_own = misfit.parameter in own.parameters or misfit.parameter in own.outputs
         whose = "This agent's words" if is_own else "The tool's words for all agents"
         ends = " Publishing is refused until they fit." if misfit.exposes else ""
         told.append(LostWords(f"{misfit.message} {whose} about it do not fit.{ends}", misfit.exposes))

@@ -51,6 +51,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw Python operation",
     ): "fills a table that the same migration makes, which old code does not know",
     (
+        "designer.0016_widen_tunings",
+        "Raw Python operation",
+    ): "fills a column that old code does not know, in the tools and pins that were tuned by hand",
+    (
         "designer.0006_prove_publishing",
         "Raw Python operation",
     ): "under a role that does not own the tables, old code publishes nothing until it is ended: what it"

@@ -51,6 +51,8 @@ DEEDS = {
     "rename": "renamed",
     "tune": "tuned",
     "revert": "reverted",
+    "restore": "restored",
+    "settle": "settled a stale text of",
     "edit": "edited",
 }
 

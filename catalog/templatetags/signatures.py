@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from django import template
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from catalog.protocols.signature import Annotations, Parameter
@@ -43,6 +44,16 @@ def claims(annotations: Annotations) -> list[tuple[str, str]]:
     """What the vendor claims about a call. What it does not say is left out: unset is not false."""
     said = msgspec.to_builtins(annotations)
     return [(CLAIMS[name][0], CLAIMS[name][1 if value else 2]) for name, value in said.items()]
+
+
+@register.filter
+def worded(value: str | bool | None) -> SafeString:
+    """A text as it is, or a statement about an effect in words."""
+    if isinstance(value, str) and value:
+        return shown(value)
+    return format_html(
+        '<span class="faint">{}</span>', "Yes" if value else "No" if value is False else "Nothing"
+    )
 
 
 @register.filter

@@ -52,7 +52,7 @@ def compare(wanted: Sequence[int]) -> Comparison:
     return Comparison(
         columns,
         inputs=_matched([effective_texts.inputs(each.vendors, each.signature) for each in columns]),
-        outputs=_matched([[ShownInput(out) for out in each.vendors.outputs] for each in columns]),
+        outputs=_matched([effective_texts.outputs(each.vendors, each.signature) for each in columns]),
     )
 
 

@@ -5,7 +5,7 @@ registered here when the product starts. The effective texts of the current vers
 in the transaction that changes either; the index follows. docs/decisions/0029-tuned-texts.md says why.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -63,9 +63,9 @@ def refresh(tools: Collection[int]) -> None:
         tool.is_tuned = tool.pk in ours
         vendors = tool.current.decoded()
         said = ours[tool.pk](vendors) if tool.is_tuned else vendors
-        tool.description = said.description
+        tool.description, tool.title = said.description, said.title
         tool.tokens = tokens_of(said) if tool.is_tuned else tool.current.tokens
-    Tool.objects.bulk_update(rows, ["description", "tokens", "is_tuned"])
+    Tool.objects.bulk_update(rows, ["title", "description", "tokens", "is_tuned"])
 
 
 def catch_up() -> None:
@@ -87,19 +87,31 @@ def _index(endpoint: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ShownInput:
-    """`vendors` is the vendor's description where ours stands in its place, else None."""
+    """An input or output. `vendors` is the vendor's description where ours stands in its place, else None;
+    `vendors_name` is the vendor's name where a designer gave it another."""
 
     parameter: Parameter
     vendors: str | None = None
     is_hidden: bool = False
+    vendors_name: str = ""
 
 
 def inputs(vendors: Signature, shown: Signature) -> list[ShownInput]:
     """All that the vendor takes, in its order, as it is shown."""
-    seen = {parameter.name: parameter for parameter in shown.inputs}
+    return _beside(vendors.inputs, shown.inputs)
+
+
+def outputs(vendors: Signature, shown: Signature) -> list[ShownInput]:
+    return _beside(vendors.outputs, shown.outputs)
+
+
+def _beside(vendors: Sequence[Parameter], shown: Sequence[Parameter]) -> list[ShownInput]:
+    # By their identity, because the name may be ours.
+    seen = {parameter.id: parameter for parameter in shown}
     found = []
-    for theirs in vendors.inputs:
-        ours = seen.get(theirs.name, theirs)
+    for theirs in vendors:
+        ours = seen.get(theirs.id, theirs)
         said = theirs.description if ours.description != theirs.description else None
-        found.append(ShownInput(ours, said, is_hidden=theirs.name not in seen))
+        name = theirs.name if ours.name != theirs.name else ""
+        found.append(ShownInput(ours, said, is_hidden=theirs.id not in seen, vendors_name=name))
     return found

@@ -16,7 +16,7 @@ from core.serializers import Input
 from designer import pins
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Pin
-from designer.pinned_signatures import effective_of, misfits_of, pinned
+from designer.pinned_signatures import effective_of, misfits_of, pinned, stale_of
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -65,6 +65,9 @@ class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
     status = serializers.CharField(source="tool.status", read_only=True)
     effective = serializers.SerializerMethodField()
     misfits = serializers.SerializerMethodField()
+    stale = serializers.SerializerMethodField(
+        help_text="Members of the agent's words whose vendor's text has changed since."
+    )
 
     class Meta:
         model = Pin
@@ -84,6 +87,7 @@ class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
             "name",
             "effective",
             "misfits",
+            "stale",
             "created_at",
         ]
         read_only_fields = fields
@@ -95,6 +99,10 @@ class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_misfits(self, pin: Pin) -> list[str]:
         return [misfit.message for misfit in misfits_of(pin)]
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_stale(self, pin: Pin) -> list[str]:
+        return [each.member for each in stale_of(pin)]
 
 
 class NotPinnedOutput(serializers.Serializer[Any]):

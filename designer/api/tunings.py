@@ -12,44 +12,124 @@ from core.serializers import Input
 from designer import tunings
 from designer.api.pins import chosen_pin
 from designer.models import Pin, Tuning
+from designer.signatures import model_names
+from designer.signatures.words import less_cautious
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import AuditEntry, Role
 from people.permissions import person
 
+TAKES = [("ours", "Ours stays"), ("theirs", "The vendor's now"), ("merged", "Both, merged")]
+
+
+def _words(help_text: str = "") -> serializers.CharField:
+    return serializers.CharField(
+        required=False, trim_whitespace=False, max_length=tunings.MAX_DESCRIPTION_LENGTH, help_text=help_text
+    )
+
+
+class ValueTuning(Input):
+    description = _words()
+    hidden = serializers.BooleanField(required=False, help_text="A model is not told of it, nor may give it.")
+
 
 class ParameterTuning(Input):
-    description = serializers.CharField(required=False, trim_whitespace=False)
+    name = serializers.CharField(
+        required=False,
+        max_length=model_names.MAX_LENGTH,
+        help_text="What a model calls it; the vendor is sent its own name.",
+    )
+    description = _words()
     hidden = serializers.BooleanField(required=False)
     preset = serializers.JSONField(
         required=False, help_text="Sent when the model gives nothing; always, when the input is hidden."
     )
+    values = serializers.DictField(child=ValueTuning(), required=False, help_text="By the vendor's value.")
+
+
+class OutputTuning(Input):
+    description = _words()
+    hidden = serializers.BooleanField(required=False, help_text="Left out of what a call answers.")
+
+
+class EffectsTuning(Input):
+    """Our own statement; what is left out keeps the vendor's."""
+
+    read_only = serializers.BooleanField(required=False)  # type: ignore[assignment]
+    destructive = serializers.BooleanField(required=False)
+    idempotent = serializers.BooleanField(required=False)
 
 
 class TuningInput(Input):
     """Replaces the tuning as a whole; what is left out keeps the vendor's words."""
 
+    title = serializers.CharField(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        trim_whitespace=False,
+        max_length=tunings.MAX_TITLE_LENGTH,
+    )
     description = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
     parameters = serializers.DictField(
         child=ParameterTuning(), required=False, help_text="By the vendor's parameter name."
     )
+    outputs = serializers.DictField(
+        child=OutputTuning(), required=False, help_text="By the vendor's name of the output."
+    )
+    effects = EffectsTuning(required=False)
+
+
+class StaleOutput(serializers.Serializer[Any]):
+    """A text of ours whose vendor's text has changed since. An effect is true, false or null: not stated."""
+
+    member = serializers.CharField()
+    then = serializers.JSONField(help_text="What the vendor said when ours was written.")
+    now = serializers.JSONField()
+    ours = serializers.JSONField()
+    merged = serializers.CharField(allow_null=True, help_text="Null where both changed the same place.")
 
 
 class TuningOutput(serializers.Serializer[Any]):
+    title = serializers.CharField(allow_null=True, read_only=True)
     description = serializers.CharField(allow_null=True, read_only=True)
     parameters = serializers.DictField(child=ParameterTuning(), read_only=True)
+    outputs = serializers.DictField(child=OutputTuning(), read_only=True)
+    effects = EffectsTuning(read_only=True)
+    replaced = serializers.JSONField(
+        read_only=True, help_text="What the vendor said when our words were written, in the same form."
+    )
     against = serializers.CharField(
         allow_null=True, read_only=True, help_text="The name of the version whose words were replaced."
     )
     updated_by = serializers.CharField(allow_null=True, read_only=True)
     updated_at = serializers.DateTimeField(allow_null=True, read_only=True)
+    stale = StaleOutput(many=True, read_only=True)
+    remarks = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="What a person should know: effects that we state less cautiously than the vendor.",
+    )
+
+
+class RestoreInput(Input):
+    entry = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="As the history names it.")
+
+
+class SettleInput(Input):
+    member = serializers.CharField(max_length=5_000, help_text="As `stale` names it.")
+    take = serializers.ChoiceField(choices=TAKES)
 
 
 class WordsOutput(serializers.Serializer[Any]):
     """A member that a change left as it was is left out."""
 
+    title = serializers.CharField(allow_null=True, required=False)
     description = serializers.CharField(allow_null=True, required=False)
     parameters = serializers.DictField(child=ParameterTuning(), required=False)
+    outputs = serializers.DictField(child=OutputTuning(), required=False)
+    effects = EffectsTuning(required=False)
+    replaced = serializers.JSONField(required=False)
     against = serializers.CharField(
         allow_null=True, required=False, help_text="The name of the version whose words were replaced."
     )
@@ -71,7 +151,7 @@ class TuningChange(serializers.ModelSerializer[AuditEntry]):
 
     entry = serializers.IntegerField(source="pk", read_only=True)
     by = serializers.CharField(source="actor_name", read_only=True)
-    action = serializers.ChoiceField(choices=["tune", "revert"], read_only=True)
+    action = serializers.ChoiceField(choices=list(tunings.ACTIONS), read_only=True)
     before = WordsOutput(read_only=True)
     after = WordsOutput(read_only=True)
 
@@ -89,7 +169,8 @@ class PinTuning(GenericAPIView[Tuning]):
     pagination_class = None
 
     def get(self, request: Request, slug: str, pk: int) -> Response:
-        return _answer(tunings.of(chosen_pin(request, slug, pk)))
+        pin = chosen_pin(request, slug, pk)
+        return _answer(tunings.of(pin), pin)
 
     @extend_schema(parameters=[IF_MATCH], request=TuningInput)
     def put(self, request: Request, slug: str, pk: int) -> Response:
@@ -108,7 +189,8 @@ class ToolTuning(GenericAPIView[Tuning]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(tunings.of(get_object_or_404(Tool, pk=pk)))
+        tool = get_object_or_404(Tool, pk=pk)
+        return _answer(tunings.of(tool), tool)
 
     @extend_schema(parameters=[IF_MATCH], request=TuningInput)
     def put(self, request: Request, pk: int) -> Response:
@@ -117,6 +199,54 @@ class ToolTuning(GenericAPIView[Tuning]):
     @extend_schema(parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
         return _reverted(get_object_or_404(Tool, pk=pk), request)
+
+
+class PinTuningRestore(GenericAPIView[Tuning]):
+    """The words of one pin as they were after a change in their history."""
+
+    write_role = Role.DESIGNER
+    serializer_class = TuningOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[IF_MATCH], request=RestoreInput, responses=TuningOutput)
+    def post(self, request: Request, slug: str, pk: int) -> Response:
+        return _restored(chosen_pin(request, slug, pk), request)
+
+
+class ToolTuningRestore(GenericAPIView[Tuning]):
+    """The words for all agents as they were after a change in their history."""
+
+    write_role = Role.DESIGNER
+    serializer_class = TuningOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[IF_MATCH], request=RestoreInput, responses=TuningOutput)
+    def post(self, request: Request, pk: int) -> Response:
+        return _restored(get_object_or_404(Tool, pk=pk), request)
+
+
+class PinTuningSettle(GenericAPIView[Tuning]):
+    """Decides about one stale text of a pin."""
+
+    write_role = Role.DESIGNER
+    serializer_class = TuningOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[IF_MATCH], request=SettleInput, responses=TuningOutput)
+    def post(self, request: Request, slug: str, pk: int) -> Response:
+        return _settled(chosen_pin(request, slug, pk), request)
+
+
+class ToolTuningSettle(GenericAPIView[Tuning]):
+    """Decides about one stale text for all agents."""
+
+    write_role = Role.DESIGNER
+    serializer_class = TuningOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[IF_MATCH], request=SettleInput, responses=TuningOutput)
+    def post(self, request: Request, pk: int) -> Response:
+        return _settled(get_object_or_404(Tool, pk=pk), request)
 
 
 class PinTuningHistory(ListAPIView[AuditEntry]):
@@ -139,7 +269,24 @@ def _tuned(target: Pin | Tool, request: Request) -> Response:
     given = TuningInput(data=request.data)
     given.is_valid(raise_exception=True)
     words = given.validated_data
-    return _answer(tunings.tune(target, actor=person(request), expected=expected(request), **words))
+    tuning = tunings.tune(target, actor=person(request), expected=expected(request), **words)
+    return _answer(tuning, target)
+
+
+def _restored(target: Pin | Tool, request: Request) -> Response:
+    given = RestoreInput(data=request.data)
+    given.is_valid(raise_exception=True)
+    wanted = given.validated_data
+    tuning = tunings.restore(target, actor=person(request), expected=expected(request), **wanted)
+    return _answer(tuning, target)
+
+
+def _settled(target: Pin | Tool, request: Request) -> Response:
+    given = SettleInput(data=request.data)
+    given.is_valid(raise_exception=True)
+    wanted = given.validated_data
+    tuning = tunings.settle(target, actor=person(request), expected=expected(request), **wanted)
+    return _answer(tuning, target)
 
 
 def _reverted(target: Pin | Tool, request: Request) -> Response:
@@ -147,9 +294,13 @@ def _reverted(target: Pin | Tool, request: Request) -> Response:
     return Response(status=204)
 
 
-def _answer(tuning: Tuning | None) -> Response:
+def _answer(tuning: Tuning | None, target: Pin | Tool) -> Response:
+    version = target.version if isinstance(target, Pin) else target.current
+    signature = version.decoded() if version and tuning else None
     shown = tunings.facts(tuning) | {
         "updated_by": str(tuning.updated_by) if tuning and tuning.updated_by else None,
         "updated_at": tuning.updated_at if tuning else None,
+        "stale": tunings.stale_of(tuning, signature) if signature else [],
+        "remarks": less_cautious(tunings.words_of(tuning), signature) if signature else [],
     }
     return Response(TuningOutput(shown).data, headers=etag_of(tunings.facts(tuning)))

@@ -30,6 +30,16 @@ urlpatterns = [
     path(f"{AGENT}pins/", pins.PinList.as_view(), name="api-pin-list"),
     path(f"{AGENT}pins/<int:pk>/", pins.PinDetail.as_view(), name="api-pin"),
     path(f"{AGENT}pins/<int:pk>/tuning/", tunings.PinTuning.as_view(), name="api-pin-tuning"),
+    path(
+        f"{AGENT}pins/<int:pk>/tuning/restore/",
+        tunings.PinTuningRestore.as_view(),
+        name="api-pin-tuning-restore",
+    ),
+    path(
+        f"{AGENT}pins/<int:pk>/tuning/settle/",
+        tunings.PinTuningSettle.as_view(),
+        name="api-pin-tuning-settle",
+    ),
     path(f"{AGENT}pins/<int:pk>/move/", upgrades.PinMove.as_view(), name="api-pin-move"),
     path(f"{AGENT}pins/<int:pk>/agent/", pins.PinAgent.as_view(), name="api-pin-agent"),
     path(f"{AGENT}pins/several/", pins.PinSeveral.as_view(), name="api-pin-several"),
@@ -97,6 +107,12 @@ urlpatterns = [
     path("teams/<slug:slug>/members/<str:username>/", teams.TeamMember.as_view(), name="api-team-member"),
     path("tools/<int:pk>/", tools.ToolDetail.as_view(), name="api-tool"),
     path("tools/<int:pk>/tuning/", tunings.ToolTuning.as_view(), name="api-tool-tuning"),
+    path(
+        "tools/<int:pk>/tuning/restore/",
+        tunings.ToolTuningRestore.as_view(),
+        name="api-tool-tuning-restore",
+    ),
+    path("tools/<int:pk>/tuning/settle/", tunings.ToolTuningSettle.as_view(), name="api-tool-tuning-settle"),
     path(
         "tools/<int:pk>/tuning/history/",
         tunings.ToolTuningHistory.as_view(),

@@ -1,6 +1,7 @@
 """A tool listing as a strict A2T (N-ACT) server would answer it.
 
-Parameter names are the vendor's, because A2T allows any text there and a call goes out with them.
+Parameter names are the vendor's, because A2T allows any text there and a call goes out with them;
+an input that a designer named goes by that name. `id` is the vendor's.
 The tool name is the model's, because names must differ within one listing. What the drafts leave
 open is settled in docs/decisions/0006-exports.md.
 """
@@ -63,7 +64,8 @@ def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
         "version": version,
         "currentVersion": version,
         "input_parameters": [
-            _parameter(shown.parameter, is_input=True) | {"required": shown.is_required}
+            _parameter(shown.parameter, is_input=True)
+            | {"name": shown.shown_name, "required": shown.is_required}
             for shown in signature.inputs
         ],
         "output_parameters": [_parameter(output.parameter) for output in signature.outputs] or [NO_OUTPUTS],

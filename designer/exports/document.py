@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import msgspec
 
 from catalog.protocols.base import canonical
-from designer.signatures.effective import Effective, Words
+from designer.signatures.effective import Effective
+from designer.signatures.words import Words
 
 SCHEMA = "pegboard.release/1"
 

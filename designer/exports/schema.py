@@ -75,13 +75,15 @@ def of_outputs(tool: Effective) -> dict[str, Any]:
     rest = tool.outputs_rest
     if rest is None:
         return {"type": "object", "properties": properties}
+    hidden = {parameter.name: parameter for parameter in tool.hidden_outputs}
     required = [output.parameter.name for output in tool.outputs if output.parameter.required]
-    is_renamed = any(name != alias for name, alias in names.items())
+    is_renamed = bool(hidden) or any(name != alias for name, alias in names.items())
     schema = {"type": rest.get("type") or "object"}
     if properties or rest.get("properties") == {}:
         schema["properties"] = properties
-    schema |= _required(rest, required, set(names), names) | _rules(rest, is_renamed=is_renamed)
-    return _led_on(schema, names, {})
+    known = {*names, *hidden}
+    schema |= _required(rest, required, known, names) | _rules(rest, is_renamed=is_renamed)
+    return _led_on(schema, names, hidden)
 
 
 def of_outputs_as_an_object(tool: Effective, *, wraps_all: bool = False) -> tuple[dict[str, Any], str]:

@@ -64,11 +64,12 @@ def by_alias(tool: Effective) -> Wire:
 
 
 def by_vendors_name(tool: Effective) -> Wire:
+    """An input that a designer named goes by that name."""
     whole, whole_output = whole_input(tool), output_of_all(tool)
     return Wire(
-        inputs={shown.parameter.name: shown.parameter.name for shown in tool.inputs},
+        inputs={shown.shown_name: shown.parameter.name for shown in tool.inputs},
         outputs={output.parameter.name: output.parameter.name for output in tool.outputs},
-        whole=whole.parameter.name if whole else "",
+        whole=whole.shown_name if whole else "",
         whole_output=whole_output.parameter.name if whole_output else "",
     )
 
@@ -134,10 +135,15 @@ def faults_for_the_caller(
 def outputs_for_the_caller(
     tool: Effective, wire: Wire, outputs: Mapping[str, Any], *, is_parsed: bool = False
 ) -> dict[str, Any]:
-    """What came back, by the format's names. What the vendor does not declare stays as it came.
+    """What came back, by the format's names. What the vendor does not declare stays as it came, unless a
+    designer hid one of the outputs.
 
     `is_parsed`: these were parsed out of texts, and stand where their texts do.
     """
+    if tool.hidden_outputs:
+        # A vendor may say the same again in what it does not declare, so nothing else is passed on either.
+        told = {output.parameter.name for output in tool.outputs}
+        outputs = {name: value for name, value in outputs.items() if name in told}
     whole = output_of_all(tool)
     called = {theirs: name for name, theirs in wire.outputs.items()}
     renamed = {called.get(name, name): value for name, value in outputs.items()}

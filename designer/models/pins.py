@@ -59,14 +59,19 @@ class Pin(models.Model):
 class Tuning(models.Model):
     """Our words in place of the vendor's: for one pin, or for a tool wherever it is pinned.
 
-    `description` None keeps the vendor's. `parameters` maps the vendor's parameter name to
-    {"description"?, "hidden"?, "preset"?}. `against` is the version whose text was being replaced.
+    None keeps the vendor's text. `parameters`, `outputs` and `effects` are members of `Words`
+    (designer/signatures/words.py). `replaced` has the same form and keeps what the vendor said when each
+    of our words was written; `against` is the version that was tuned last. Enumeration writes none of this.
     """
 
     pin = models.OneToOneField(Pin, null=True, on_delete=models.PROTECT, related_name="tuning")
     tool = models.OneToOneField(Tool, null=True, on_delete=models.PROTECT, related_name="tuning")
     description = models.TextField(null=True)  # noqa: DJ001 - "" is a text of its own, NULL is the vendor's
+    title = models.TextField(null=True)  # noqa: DJ001 - as above
     parameters = models.JSONField(default=dict)
+    outputs = models.JSONField(default=dict, db_default={})
+    effects = models.JSONField(default=dict, db_default={})
+    replaced = models.JSONField(default=dict, db_default={})
     against = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="+")
     updated_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

@@ -21,7 +21,7 @@ from designer.exports import document as release_document
 from designer.models import Agent, Draft, Release
 from designer.procedures import references, rendering, vocabulary
 from designer.releases import publishing
-from designer.signatures import effective, model_names
+from designer.signatures import effective, model_names, words
 from people.models import Role, User
 from people.permissions import any_user
 
@@ -31,6 +31,7 @@ _WRITERS = (
     base,
     signature,
     effective,
+    words,
     model_names,
     references,
     rendering,
@@ -93,7 +94,9 @@ FROM (
         SELECT max(number) AS release FROM designer_release WHERE agent_id = a.id
     ) newest CROSS JOIN LATERAL (
         SELECT array_agg(ROW(t.id, t.tool_id, v.slug, e.url, e.protocol, p.version_id, p.name,
-            everywhere.description, everywhere.parameters, here.description, here.parameters)::text
+            everywhere.title, everywhere.description, everywhere.parameters, everywhere.outputs,
+            everywhere.effects, here.title, here.description, here.parameters, here.outputs,
+            here.effects)::text
             ORDER BY p.id) AS pins
         FROM designer_pin p
         JOIN catalog_tool t ON t.id = p.tool_id

@@ -10,33 +10,32 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from catalog.protocols.calls import arguments
+from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
 from designer.signatures import model_names
-
-
-class ParameterWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Our words about one input. None and UNSET leave it as it was inherited."""
-
-    description: str | None = None
-    hidden: bool | None = None
-    preset: Any = UNSET
-
-
-class Words(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tuning, without where it is kept. `parameters` goes by the vendor's parameter name."""
-
-    description: str | None = None
-    parameters: dict[str, ParameterWords] = {}
+from designer.signatures.words import NOTHING, OutputWords, ParameterWords, ValueWords, Words, merged
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An input that a model sees. With a preset it need not be given: the preset stands in."""
+    """An input that a model sees. With a preset it need not be given: the preset stands in.
+
+    `is_named`: a designer chose the alias. `hidden_values` are those that the vendor takes and a model may
+    not give.
+    """
 
     alias: str
     parameter: Parameter
     preset: Any = UNSET
+    is_named: bool = False
+    hidden_values: tuple[str, ...] = ()
+
+    @property
+    def shown_name(self) -> str:
+        """For formats that take any text as a name."""
+        return self.alias if self.is_named else self.parameter.name
 
     @property
     def is_required(self) -> bool:
@@ -56,7 +55,10 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`name` is the model's name of the tool and `wire_name` the vendor's."""
+    """`name` is the model's name of the tool and `wire_name` the vendor's.
+
+    What `hidden_outputs` name is left out of what a call answers.
+    """
 
     name: str
     wire_name: str
@@ -67,6 +69,7 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inputs: tuple[Input, ...] = ()
     hidden: tuple[Hidden, ...] = ()
     outputs: tuple[Output, ...] = ()
+    hidden_outputs: tuple[Parameter, ...] = ()
     annotations: Annotations = Annotations()
     requirements: Requirements = Requirements()
     kind: ToolKind = "tool"
@@ -80,14 +83,19 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Misfit(msgspec.Struct, frozen=True):
-    """A tuned input that this version cannot honour. `exposes` says that a hidden input would show."""
+    """Words that this version cannot honour. `exposes` says that something hidden would show.
+
+    `parameter` is the input or output that they are about, `place` where they stand if that is no input.
+    """
 
     parameter: str
     message: str
     exposes: bool
+    place: str = ""
 
-
-NOTHING = Words()
+    @property
+    def path(self) -> str:
+        return self.place or f"parameters.{self.parameter}"
 
 
 def effective(
@@ -100,31 +108,78 @@ def effective(
     hidden: list[Hidden] = []
     for vendors in signature.inputs:
         ours = words.parameters.get(vendors.name, ParameterWords())
-        parameter = vendors
-        if ours.description is not None:
-            parameter = msgspec.structs.replace(vendors, description=ours.description)
-        preset = UNSET if why_not_preset(vendors, ours.preset, signature.schema_rest) else ours.preset
+        is_named = ours.name is not None and not _why_not_name(signature, words, vendors.name)
+        parameter, hidden_values = _reworded(vendors, ours)
+        preset = UNSET if _why_not_preset(vendors, ours, signature) else ours.preset
         if ours.hidden and not (vendors.required and preset is UNSET):
             hidden.append(Hidden(parameter=parameter, preset=preset))
-        else:
-            shown.append(Input(alias=keys[vendors.name], parameter=parameter, preset=preset))
+            continue
+        shown.append(
+            Input(
+                alias=ours.name if is_named and ours.name else keys[vendors.name],
+                parameter=parameter,
+                preset=preset,
+                is_named=is_named,
+                hidden_values=hidden_values,
+            )
+        )
     out = model_names.aliases(parameter.name for parameter in signature.outputs)
+    outputs = {p.name: words.outputs.get(p.name, OutputWords()) for p in signature.outputs}
+    stated = msgspec.to_builtins(words.effects) if words.effects else {}
     return Effective(
         name=name,
         wire_name=signature.name,
         description=signature.description if words.description is None else words.description,
-        title=signature.title,
+        title=signature.title if words.title is None else words.title,
         img=signature.img,
         tags=signature.tags,
         inputs=tuple(shown),
         hidden=tuple(hidden),
-        outputs=tuple(Output(alias=out[p.name], parameter=p) for p in signature.outputs),
-        annotations=signature.annotations,
+        outputs=tuple(
+            Output(alias=out[p.name], parameter=_described(p, outputs[p.name].description))
+            for p in signature.outputs
+            if not outputs[p.name].hidden
+        ),
+        hidden_outputs=tuple(p for p in signature.outputs if outputs[p.name].hidden),
+        annotations=replace(signature.annotations, **stated),
         requirements=signature.requirements,
         kind=signature.kind,
         schema_rest=signature.schema_rest,
         outputs_rest=signature.outputs_rest,
     )
+
+
+def _described(parameter: Parameter, description: str | None) -> Parameter:
+    return parameter if description is None else replace(parameter, description=description)
+
+
+def _reworded(vendors: Parameter, ours: ParameterWords) -> tuple[Parameter, tuple[str, ...]]:
+    """The input as a model reads it, and the values that it may not give."""
+    parameter = _described(vendors, ours.description)
+    known = {value.name for value in vendors.allowed_values}
+    said = {name: about for name, about in ours.values.items() if name in known}
+    hidden = {name for name, about in said.items() if about.hidden}
+    if hidden == known:
+        hidden = set()
+    worded = {name: about.description for name, about in said.items() if about.description is not None}
+    if not hidden and not worded:
+        return parameter, ()
+    values = tuple(
+        replace(value, description=worded.get(value.name, value.description))
+        for value in vendors.allowed_values
+        if value.name not in hidden
+    )
+    parameter = replace(parameter, allowed_values=values)
+    if isinstance(parameter.default, str) and parameter.default in hidden:
+        parameter = replace(parameter, default=UNSET)
+    if isinstance(vendors.schema, dict):
+        # A schema has no place for what a value means, so our words about values follow the description.
+        meanings = [f"- {v.name}: {v.description}" for v in values if v.name in worded and v.description]
+        text = "\n".join(filter(None, [parameter.description, *meanings]))
+        kept = [value.name for value in values]
+        schema = json_schema.without_values(vendors.schema, hidden, kept) if hidden else vendors.schema
+        parameter = replace(parameter, description=text, schema=schema)
+    return parameter, tuple(value.name for value in vendors.allowed_values if value.name in hidden)
 
 
 def as_document(tool: Effective) -> dict[str, Any]:
@@ -144,37 +199,60 @@ def as_document(tool: Effective) -> dict[str, Any]:
     }
 
 
-def merged(below: Words, above: Words) -> Words:
-    """`above` goes first, member by member."""
-    parameters = dict(below.parameters)
-    for name, words in above.parameters.items():
-        under = parameters.get(name, ParameterWords())
-        parameters[name] = ParameterWords(
-            description=under.description if words.description is None else words.description,
-            hidden=under.hidden if words.hidden is None else words.hidden,
-            preset=under.preset if words.preset is UNSET else words.preset,
-        )
-    return Words(
-        description=below.description if above.description is None else above.description,
-        parameters=parameters,
-    )
-
-
 def misfits(signature: Signature, words: Words) -> list[Misfit]:
     """What `effective` sets aside, for a person to look at before it is published."""
     found = []
     inputs = {parameter.name: parameter for parameter in signature.inputs}
     for name, ours in words.parameters.items():
+        at = f"parameters.{name}"
         if name not in inputs:
             found.append(Misfit(name, f"This version has no input “{name}”.", exposes=False))
             continue
+        if ours.name is not None and (why := _why_not_name(signature, words, name)):
+            found.append(Misfit(name, why, exposes=False, place=f"{at}.name"))
         hides = bool(ours.hidden)
-        if why := why_not_preset(inputs[name], ours.preset, signature.schema_rest):
+        if why := _why_not_preset(inputs[name], ours, signature):
             found.append(Misfit(name, why, exposes=hides))
         elif hides and inputs[name].required and ours.preset is UNSET:
             message = f"“{name}” is required: give it a preset, or let the model see it."
             found.append(Misfit(name, message, exposes=True))
+        known = {value.name for value in inputs[name].allowed_values}
+        for value in ours.values.keys() - known:
+            message = f"“{name}” has no value “{value}” in this version."
+            found.append(Misfit(name, message, exposes=False, place=f"{at}.values.{value}"))
+        if known and known <= {value for value, about in ours.values.items() if about.hidden}:
+            message = f"All values of “{name}” are hidden. Leave one, or hide the input."
+            found.append(Misfit(name, message, exposes=True, place=f"{at}.values"))
+    outputs = {parameter.name for parameter in signature.outputs}
+    for name in words.outputs:
+        if name not in outputs:
+            message = f"This version has no output “{name}”."
+            found.append(Misfit(name, message, exposes=False, place=f"outputs.{name}"))
     return found
+
+
+def _why_not_name(signature: Signature, words: Words, name: str) -> str:
+    """Why our name for this input cannot be shown; empty when it can.
+
+    A call may go by the names of any format, so a name that another input has in one of them is taken.
+    """
+    ours = words.parameters[name].name or ""
+    if not model_names.is_property(ours):
+        return f"“{ours}” is no name that every model takes: letters, digits and _, at most 64."
+    aliases = model_names.aliases(parameter.name for parameter in signature.inputs)
+    for other, alias in aliases.items():
+        about = words.parameters.get(other)
+        taken = {other.lower(), alias.lower(), ((about and about.name) or alias).lower()}
+        if other != name and ours.lower() in taken:
+            return f"“{ours}” is a name of another input, “{other}”."
+    return ""
+
+
+def _why_not_preset(parameter: Parameter, ours: ParameterWords, signature: Signature) -> str:
+    if why := why_not_preset(parameter, ours.preset, signature.schema_rest):
+        return why
+    is_hidden = isinstance(ours.preset, str) and ours.values.get(ours.preset, ValueWords()).hidden
+    return f"“{parameter.name}”: the preset “{ours.preset}” is a value that is hidden." if is_hidden else ""
 
 
 def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] | None = None) -> str:

@@ -3,6 +3,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from catalog.token_estimate import tokens_of
@@ -11,9 +12,12 @@ from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import pinned_signatures, pins, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
-from designer.forms import AliasForm, WordsForm, version_choices
+from designer.forms import AliasForm, version_choices
 from designer.models import Agent, Pin
 from designer.signatures import model_names
+from designer.signatures.words import less_cautious, merged
+from designer.views.tunings import restored, settled
+from designer.words_form import WordsForm
 from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
 from people.forms import OperationForm
@@ -59,6 +63,8 @@ def _pin_page(
 
 def _about(row: Pin) -> dict[str, Any]:
     shown = pinned_signatures.effective_of(row)
+    tuning = tunings.of(row)
+    words = merged(pinned_signatures.words_about(row.tool), pinned_signatures.words_about(row))
     trail = AuditEntry.objects.filter(kind="pin", object_id=str(row.pk)).select_related("actor")
     return {
         "agent": row.agent,
@@ -68,6 +74,12 @@ def _about(row: Pin) -> dict[str, Any]:
         "tokens": token_budget.tokens(shown),
         "vendors_tokens": tokens_of(row.version.decoded()),
         "misfits": pinned_signatures.misfits_of(row),
+        "cautions": less_cautious(words, row.version.decoded()),
+        "stale": pinned_signatures.stale_of(row),
+        "restorable": tunings.ACTIONS,
+        "stale_state": edit_conflicts.etag(tunings.facts(tuning)),
+        "restore_url": reverse("pin-restore", args=[row.agent.slug, row.pk]),
+        "settle_url": reverse("pin-settle", args=[row.agent.slug, row.pk]),
         "versions": version_choices(row.tool),
         "history": trail[:HISTORY_SHOWN],
     }
@@ -162,6 +174,22 @@ def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     tunings.revert(row, actor=person(request))
     messages.success(request, "Back to the words below yours.")
+    return redirect("pin", slug, row.pk)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_restore(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(request, slug, pk)
+    restored(request, row)
+    return redirect("pin", slug, row.pk)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_settle(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(request, slug, pk)
+    settled(request, row)
     return redirect("pin", slug, row.pk)
 
 

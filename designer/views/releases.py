@@ -16,7 +16,7 @@ from designer.exports.document import ReleaseDocument
 from designer.forms import WhenForm
 from designer.models import Agent, Release
 from designer.releases import channels, diff, drafts, provenance, publishing, receipts
-from designer.signatures.effective import NOTHING
+from designer.signatures.words import NOTHING
 from designer.views.tools import pretty
 from people.models import Role
 from people.permissions import person, requires

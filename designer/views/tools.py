@@ -5,6 +5,7 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
@@ -13,13 +14,15 @@ from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import diff
 from catalog.tools import effective_texts, versions
-from catalog.tools.effective_texts import ShownInput
 from catalog.views.asked import number
 from core.errors import DomainError
 from designer import agents, pending_work, pins, tunings, vendor_usage
-from designer.forms import PinForm, WordsForm, version_words
+from designer.forms import PinForm, version_words
 from designer.models import Agent, Pin
-from designer.signatures.effective import NOTHING
+from designer.signatures.words import less_cautious
+from designer.views.tunings import restored, settled
+from designer.words_form import WordsForm
+from people.audit import edit_conflicts
 from people.models import Role, User
 from people.permissions import person, requires
 
@@ -43,7 +46,7 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         "signature": signature,
         "shown": shown,
         "inputs": effective_texts.inputs(signature, shown) if signature and shown else [],
-        "outputs": [ShownInput(output) for output in signature.outputs] if signature else [],
+        "outputs": effective_texts.outputs(signature, shown) if signature and shown else [],
         "facts": row.endpoint.speak().facts(signature) if signature else (),
         "form": form,
         **header(row),
@@ -161,7 +164,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     if row.current is None:
         return redirect("tool", row.pk)
     tuning = tunings.of(row)
-    form = WordsForm(request.POST or None, version=row.current, below=NOTHING, words=tunings.words_of(tuning))
+    form = WordsForm(request.POST or None, version=row.current, words=tunings.words_of(tuning))
     form.edits(tunings.facts(tuning))
     if request.method == "POST" and form.is_valid():
         try:
@@ -178,6 +181,12 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
         "form": form,
         "tuning": tuning,
         "history": history,
+        "stale": tunings.stale_of(tuning, form.signature),
+        "cautions": less_cautious(tunings.words_of(tuning), form.signature),
+        "restorable": tunings.ACTIONS,
+        "stale_state": edit_conflicts.etag(tunings.facts(tuning)),
+        "restore_url": reverse("tool-tuning-restore", args=[row.pk]),
+        "settle_url": reverse("tool-tuning-settle", args=[row.pk]),
         **header(row),
     }
     return render(request, "designer/tool_tuning.html", context, status=form.status)
@@ -189,6 +198,22 @@ def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     tunings.revert(row, actor=person(request))
     messages.success(request, "Back to the vendor's words.")
+    return redirect("tool-tuning", row.pk)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_tuning_restore(request: HttpRequest, pk: int) -> HttpResponse:
+    row = find_tool(pk)
+    restored(request, row)
+    return redirect("tool-tuning", row.pk)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_tuning_settle(request: HttpRequest, pk: int) -> HttpResponse:
+    row = find_tool(pk)
+    settled(request, row)
     return redirect("tool-tuning", row.pk)
 
 

@@ -1,5 +1,6 @@
 """Signatures and releases as Hypothesis sees them: any text, any type, any limit."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -9,7 +10,8 @@ from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures import model_names
-from designer.signatures.effective import ParameterWords, Words, effective
+from designer.signatures.effective import effective
+from designer.signatures.words import EffectWords, OutputWords, ParameterWords, ValueWords, Words
 
 characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 texts = st.text(characters, max_size=30)
@@ -123,18 +125,36 @@ any_signatures = signatures | schema_signatures
 
 @st.composite
 def tunings(draw: Any, signature: Signature) -> Words:
-    chosen = (
-        draw(st.lists(st.sampled_from([p.name for p in signature.inputs]), unique=True))
-        if signature.inputs
-        else []
+    """Any words, whether they fit or not."""
+    chosen = draw(_some(p.name for p in signature.inputs))
+    values = {p.name: [value.name for value in p.allowed_values] for p in signature.inputs}
+    about_values = st.builds(ValueWords, description=st.none() | texts, hidden=st.none() | st.booleans())
+    words = {}
+    for name in chosen:
+        tuned_values = draw(_some(values[name]))
+        words[name] = draw(
+            st.builds(
+                ParameterWords,
+                name=st.none() | st.sampled_from(["place", "city", "Due_date", "b", "no name", ""]),
+                description=st.none() | texts,
+                hidden=st.none() | st.booleans(),
+                preset=st.just(UNSET) | texts | numbers | st.booleans() | st.sampled_from(["OPEN", "open"]),
+                values=st.fixed_dictionaries(dict.fromkeys(tuned_values, about_values)),
+            )
+        )
+    out = st.builds(OutputWords, description=st.none() | texts, hidden=st.none() | st.booleans())
+    return Words(
+        title=draw(st.none() | texts),
+        description=draw(st.none() | texts),
+        parameters=words,
+        outputs={name: draw(out) for name in draw(_some(p.name for p in signature.outputs))},
+        effects=draw(st.none() | st.builds(EffectWords, destructive=st.none() | st.booleans())),
     )
-    words = st.builds(
-        ParameterWords,
-        description=st.none() | texts,
-        hidden=st.none() | st.booleans(),
-        preset=st.just(UNSET) | texts | numbers | st.booleans(),
-    )
-    return Words(description=draw(st.none() | texts), parameters={name: draw(words) for name in chosen})
+
+
+def _some(names: Iterable[str]) -> st.SearchStrategy[list[str]]:
+    known = list(names)
+    return st.lists(st.sampled_from(known), unique=True) if known else st.just([])
 
 
 @st.composite

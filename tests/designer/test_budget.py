@@ -1,5 +1,6 @@
 from designer import pinned_signatures, token_budget
-from designer.signatures.effective import ParameterWords, Words, effective
+from designer.signatures.effective import effective
+from designer.signatures.words import ParameterWords, Words
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 
 

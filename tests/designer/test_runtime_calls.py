@@ -16,7 +16,7 @@ from catalog.api import calls as call_api
 from catalog.calls import invocation, queue
 from catalog.calls.queue import TooManyCallsError
 from catalog.models import Call, CallId, Finding
-from catalog.protocols.signature import Annotations, Requirements
+from catalog.protocols.signature import AllowedValue, Annotations, Requirements
 from catalog.review import decisions
 from catalog.tasks import forget_call_ids
 from core.errors import DomainError
@@ -537,3 +537,55 @@ def test_other_teams_do_not_read_what_a_runtime_sent(vendor):
         seen[user] = [client.get(a, headers={"HX-Request": "true"}).status_code for a in addresses]
         seen[user] += [len(listed), "0150" in page]
     assert list(seen.values()) == [[200, 200, 200, 1, True], [404, 404, 404, 0, False]]
+
+
+def test_a_renamed_input_goes_out_by_the_vendors_name_and_a_hidden_value_never(owner, vendor):
+    values = (AllowedValue("METRIC"), AllowedValue("US"))
+    inputs = (*INPUTS[:2], make_parameter("units", type="enum", required=False, allowed_values=values))
+    agent, pin = desk_with(owner, vendor, inputs=inputs)
+    words = {"Zip code": {"name": "place"}, "units": {"values": {"US": {"hidden": True}}}}
+    tunings.tune(pin, actor=owner, parameters=words)
+    publishing.publish(agent, actor=owner, channel="live")
+    client = runtime(owner, agent)
+
+    client.post(url(), {"arguments": {"place": "0150", "units": "METRIC"}})
+    for name in ("a2t", "mcp", "anthropic"):
+        client.post(f"{url()}?format={name}", {"arguments": {"place": "1"}})
+    refused = client.post(url(), {"arguments": {"place": "0150", "units": "US"}}).json()
+
+    assert sent(vendor) == [{"Zip code": "0150", "units": "METRIC"}, *[{"Zip code": "1"}] * 3]
+    assert refused["outcome"] == "invalid_arguments"
+    assert refused["error"]["fields"] == {"units": "takes one of: METRIC"}
+
+
+def test_hidden_outputs_and_what_may_repeat_them_are_left_out(owner):
+    reply = json_reply(
+        {
+            "output_parameters": [
+                {"name": "Sky now", "value": "fair"},
+                {"name": "trace", "value": "t-1"},
+                {"name": "undeclared", "value": "t-1"},
+            ]
+        }
+    )
+    with HostileVendor(reply) as vendor:
+        agent, pin = desk_with(owner, vendor, outputs=(*OUTPUTS, make_parameter("trace")))
+        tunings.tune(pin, actor=owner, outputs={"trace": {"hidden": True}})
+        publishing.publish(agent, actor=owner, channel="live")
+
+        answer = runtime(owner, agent).post(url(), GIVEN).json()
+
+    assert answer["outputs"] == {"Sky_now": "fair"}
+
+
+def test_what_our_designer_calls_destructive_is_confirmed(owner, vendor, desk):
+    agent, pin = desk
+    tunings.tune(pin, actor=owner, effects={"destructive": True})
+    publishing.publish(agent, actor=owner, channel="live")
+    client = runtime(owner, agent)
+
+    refused = client.post(url(), GIVEN)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "confirm_needed")
+    assert vendor.requests == []
+    assert client.post(url(), GIVEN | {"confirm": True}).json()["outcome"] == "ok"

@@ -1,6 +1,7 @@
 import pytest
+from msgspec import structs
 
-from catalog.protocols.signature import AllowedValue
+from catalog.protocols.signature import AllowedValue, Annotations
 from designer import tunings
 from designer.models import Tuning
 from people.models import AuditEntry, Team
@@ -55,7 +56,16 @@ def test_our_words_replace_the_vendors(api, pin, url, alice):
     assert reply.status_code == 200
     assert reply.json() | {"updated_at": None} == {
         **words,
+        "title": None,
+        "outputs": {},
+        "effects": {},
+        "replaced": {
+            "description": "Theirs",
+            "parameters": {"Zip code": {"description": "The Zip code"}},
+        },
         "against": "1",
+        "stale": [],
+        "remarks": [],
         "updated_by": "alice",
         "updated_at": None,
     }
@@ -236,10 +246,14 @@ def test_history_leaves_out_what_a_change_left_as_it_was(api, url):
     api.put(url, {"description": "Ours", "parameters": {"days": {"description": "Where"}}})
     api.delete(url)
     newest, second, first = api.get(f"{url}history/").json()["results"]
-    assert second["before"] == {"parameters": {}}
-    assert second["after"] == {"parameters": {"days": {"description": "Where"}}}
+    theirs = {"description": "Theirs"}
+    assert second["before"] == {"parameters": {}, "replaced": theirs}
+    assert second["after"] == {
+        "parameters": {"days": {"description": "Where"}},
+        "replaced": theirs | {"parameters": {"days": {"description": "The days"}}},
+    }
     assert first["before"]["description"] is None, "the vendor's words"
-    assert newest["after"] == {"description": None, "parameters": {}, "against": None}
+    assert newest["after"] == {"description": None, "parameters": {}, "replaced": {}, "against": None}
 
 
 def test_history_holds_words_alone_and_those_of_its_own_target(api, tool):
@@ -260,3 +274,203 @@ def test_history_of_another_teams_pin_is_not_there(api, url, pin):
     pin.agent.team = Team.objects.create(name="Others", slug="others")
     pin.agent.save()
     assert api.get(f"{url}history/").status_code == 404
+
+
+@pytest.fixture
+def rich(db):
+    values = (AllowedValue("C", "Celsius"), AllowedValue("F", "Fahrenheit"), AllowedValue("K"))
+    return make_tool(
+        make_signature(
+            "forecast",
+            description="Theirs",
+            title="Forecast",
+            inputs=(
+                make_parameter("q", description="The place"),
+                make_parameter("unit", type="enum", allowed_values=values, required=False),
+                make_parameter("limit", type="int", required=False),
+            ),
+            outputs=(make_parameter("sky"), make_parameter("trace_id", description="")),
+            annotations=Annotations(destructive=True),
+        )
+    )
+
+
+@pytest.fixture
+def rich_pin(rich):
+    return make_pin(make_agent(slug="desk"), rich)
+
+
+@pytest.fixture
+def rich_url(rich_pin):
+    return f"/api/v1/agents/desk/pins/{rich_pin.pk}/tuning/"
+
+
+EVERYTHING = {
+    "title": "Weather",
+    "description": "Ours",
+    "parameters": {
+        "q": {"name": "place", "description": "A town"},
+        "unit": {"values": {"C": {"description": "Degrees"}, "K": {"hidden": True}}},
+    },
+    "outputs": {"sky": {"description": "What it looks like"}, "trace_id": {"hidden": True}},
+    "effects": {"destructive": False, "read_only": True},
+}
+
+
+def test_all_that_a_model_reads_is_ours_to_say(api, rich_pin, rich_url):
+    reply = api.put(rich_url, EVERYTHING)
+
+    assert reply.status_code == 200, reply.json()
+    assert {name: reply.json()[name] for name in EVERYTHING} == EVERYTHING
+    assert len(reply.json()["remarks"]) == 2
+    shown = effective(api, rich_pin)
+    assert (shown["title"], shown["description"]) == ("Weather", "Ours")
+    q, unit, _ = shown["inputs"]
+    assert (q["alias"], q["name"], q["description"]) == ("place", "q", "A town")
+    assert unit["allowed_values"] == [
+        {"name": "C", "description": "Degrees"},
+        {"name": "F", "description": "Fahrenheit"},
+    ]
+    assert unit["hidden_values"] == ["K"]
+    assert [(out["name"], out["description"]) for out in shown["outputs"]] == [("sky", "What it looks like")]
+    assert shown["annotations"] == {"read_only": True, "destructive": False}
+
+
+def test_an_agents_word_goes_before_the_catalogs_at_each_member(api, rich, rich_pin, rich_url):
+    api.put(f"/api/v1/tools/{rich.pk}/tuning/", EVERYTHING)
+    own = {"title": "Sky", "parameters": {"unit": {"values": {"K": {"hidden": False}}}}}
+
+    assert api.put(rich_url, own).status_code == 200
+
+    shown = effective(api, rich_pin)
+    assert (shown["title"], shown["inputs"][0]["alias"]) == ("Sky", "place")
+    assert [value["name"] for value in shown["inputs"][1]["allowed_values"]] == ["C", "F", "K"]
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        ({"parameters": {"q": {"name": "no name"}}}, "parameters.q.name"),
+        ({"parameters": {"q": {"name": "LIMIT"}}}, "parameters.q.name"),
+        ({"parameters": {"q": {"name": "x"}, "limit": {"name": "X"}}}, "parameters.q.name"),
+        ({"parameters": {"q": {"called": "x"}}}, "parameters.q.called"),
+        ({"parameters": {"unit": {"values": {"R": {"hidden": True}}}}}, "parameters.unit.values.R"),
+        ({"parameters": {"unit": {"values": {"C": {"shown": True}}}}}, "parameters.unit.values.C.shown"),
+        (
+            {"parameters": {"unit": {"values": {name: {"hidden": True} for name in "CFK"}}}},
+            "parameters.unit.values",
+        ),
+        ({"parameters": {"unit": {"preset": "K", "values": {"K": {"hidden": True}}}}}, "parameters.unit"),
+        ({"outputs": {"moon": {"hidden": True}}}, "outputs.moon"),
+        ({"outputs": {"sky": {"name": "x"}}}, "outputs.sky.name"),
+        ({"effects": {"open_world": True}}, "effects.open_world"),
+        ({"effects": {"destructive": "no"}}, "effects.destructive"),
+        ({"title": "x" * 201}, "title"),
+        ({"tags": []}, "tags"),
+    ],
+)
+def test_what_a_wider_tuning_cannot_keep_is_named(api, rich_url, words, field):
+    reply = api.put(rich_url, words)
+
+    assert reply.status_code == 400
+    assert field in reply.json()["fields"]
+    assert not Tuning.objects.exists()
+
+
+def test_any_state_of_the_history_comes_back(api, bobs_api, rich_url):
+    states = [EVERYTHING, {"title": "Weather"}, {"outputs": {"sky": {"hidden": True}}}]
+    told = [api.put(rich_url, words).json() for words in states]
+    api.delete(rich_url)
+    gone, *entries = api.get(f"{rich_url}history/").json()["results"]
+
+    for change, before in zip(reversed(entries), told, strict=True):
+        reply = bobs_api.post(f"{rich_url}restore/", {"entry": change["entry"]})
+        assert reply.status_code == 200
+        known = {"updated_by": "", "updated_at": ""}
+        assert reply.json() | known == before | known
+        assert api.get(f"{rich_url}history/").json()["results"][0]["action"] == "restore"
+    assert bobs_api.post(f"{rich_url}restore/", {"entry": gone["entry"]}).json()["title"] is None
+    assert not Tuning.objects.exists()
+    missing = bobs_api.post(f"{rich_url}restore/", {"entry": 10**9})
+    assert (missing.status_code, missing.json()["code"]) == (404, "no_such_entry")
+
+
+def test_a_state_comes_back_that_the_pinned_version_has_no_place_for(api, rich, rich_pin, rich_url):
+    api.put(rich_url, {"parameters": {"limit": {"description": "How many"}}})
+    api.delete(rich_url)
+    make_version(rich, make_signature("forecast"))
+    api.patch(f"/api/v1/agents/desk/pins/{rich_pin.pk}/", {"ordinal": 2})
+    first = api.get(f"{rich_url}history/").json()["results"][-1]
+
+    reply = api.post(f"{rich_url}restore/", {"entry": first["entry"]})
+
+    assert reply.json()["parameters"] == {"limit": {"description": "How many"}}
+    assert api.get(f"/api/v1/agents/desk/pins/{rich_pin.pk}/").json()["misfits"]
+
+
+@pytest.fixture
+def moved(api, rich, rich_pin, rich_url):
+    """Words of ours, and a pin that moved to a version in which the vendor says something else."""
+    api.put(
+        rich_url,
+        {
+            "description": "Theirs, and ours.\nUnits vary.",
+            "title": "Weather",
+            "effects": {"destructive": False},
+        },
+    )
+    before = rich.current.decoded()
+    make_version(
+        rich,
+        structs.replace(before, description="Newly theirs", annotations=Annotations()),
+    )
+    api.patch(f"/api/v1/agents/desk/pins/{rich_pin.pk}/", {"ordinal": 2})
+    return rich_url
+
+
+def test_words_are_stale_when_the_vendors_text_is_another(api, moved, rich_pin):
+    told = api.get(moved).json()["stale"]
+
+    assert [(each["member"], each["then"], each["now"]) for each in told] == [
+        ("description", "Theirs", "Newly theirs"),
+        ("effects.destructive", True, None),
+    ]
+    pin = api.get(f"/api/v1/agents/desk/pins/{rich_pin.pk}/").json()
+    assert pin["stale"] == ["description", "effects.destructive"]
+
+
+def test_saving_another_member_settles_nothing(api, moved):
+    words = api.get(moved).json()
+    kept = {name: words[name] for name in ("description", "effects")}
+
+    told = api.put(moved, kept | {"title": "Sky"}).json()["stale"]
+
+    assert [each["member"] for each in told] == ["description", "effects.destructive"]
+
+
+@pytest.mark.parametrize(("take", "left"), [("ours", "Theirs, and ours.\nUnits vary."), ("theirs", None)])
+def test_a_person_settles_one_stale_text(api, moved, take, left):
+    reply = api.post(f"{moved}settle/", {"member": "description", "take": take})
+
+    assert reply.status_code == 200, reply.json()
+    assert reply.json()["description"] == left
+    assert [each["member"] for each in reply.json()["stale"]] == ["effects.destructive"]
+    again = api.post(f"{moved}settle/", {"member": "description", "take": take})
+    assert (again.status_code, again.json()["code"]) == (409, "not_stale")
+
+
+def test_what_both_changed_is_not_merged_and_the_rest_is(api, rich, rich_url, rich_pin):
+    tool_url = f"/api/v1/tools/{rich.pk}/tuning/"
+    api.put(tool_url, {"parameters": {"q": {"description": "The place or town"}}, "description": "Ours"})
+    before = rich.current.decoded()
+    q, *others = before.inputs
+    inputs = (structs.replace(q, description="Here: The place"), *others)
+    make_version(rich, structs.replace(before, description="New", inputs=inputs))
+
+    whole, one = api.get(tool_url).json()["stale"]
+    assert (whole["member"], whole["merged"]) == ("description", None)
+    assert one["merged"] == "Here: The place or town"
+    refused = api.post(f"{tool_url}settle/", {"member": "description", "take": "merged"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "cannot_merge")
+    settled = api.post(f"{tool_url}settle/", {"member": one["member"], "take": "merged"}).json()
+    assert settled["parameters"]["q"]["description"] == "Here: The place or town"

@@ -12,7 +12,7 @@ show a type and its values is one looked up, within the document alone and a few
 https://json-schema.org/draft/2020-12/json-schema-core
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +125,27 @@ def words(schema: Mapping[str, Any]) -> tuple[str, str]:
         title if isinstance(title, str) else "",
         description if isinstance(description, str) else "",
     )
+
+
+def without_values(schema: Mapping[str, Any], hidden: Collection[str], kept: Sequence[str]) -> dict[str, Any]:
+    """The schema of a text with a list of values, without some of them. `kept` are those left."""
+    narrowed, is_listed = dict(schema), False
+    if narrowed.get("default") in tuple(hidden):
+        del narrowed["default"]
+    if isinstance(listed := schema.get("enum"), list):
+        narrowed["enum"], is_listed = [each for each in listed if each not in tuple(hidden)], True
+    for member in ("anyOf", "oneOf"):
+        if not isinstance(forms := schema.get(member), list):
+            continue
+        if all(isinstance(each, dict) and "const" in each for each in forms):
+            narrowed[member] = [each for each in forms if each["const"] not in tuple(hidden)]
+            is_listed = True
+        elif _only_form(dict(schema)) and "enum" not in schema:
+            narrowed[member] = [
+                each if each == {"type": "null"} else without_values(each, hidden, kept) for each in forms
+            ]
+            is_listed = True
+    return narrowed if is_listed else narrowed | {"enum": list(kept)}
 
 
 def check(schema: object, where: str) -> None:

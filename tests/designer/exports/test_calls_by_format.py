@@ -16,7 +16,8 @@ from designer.exports import document as release_document
 from designer.exports import root_rules, wire
 from designer.exports.base import carried
 from designer.releases import publishing
-from designer.signatures.effective import Effective, ParameterWords, Words, effective
+from designer.signatures.effective import Effective, effective
+from designer.signatures.words import ParameterWords, Words
 from people.models import Role
 from tests.catalog.protocols.json import schemas
 from tests.designer.exports.formats import FORMATS, PROVED, REFUSING, SCHEMA_FORMATS, listed, names

@@ -11,7 +11,8 @@ from designer import exports
 from designer.exports import document as release_document
 from designer.exports.base import carried, remarks
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
-from designer.signatures.effective import ParameterWords, Words, effective
+from designer.signatures.effective import effective
+from designer.signatures.words import ParameterWords, Words
 from tests.designer.exports.formats import FORMATS, PROVED, SCHEMA_FORMATS, VALIDATORS, listed
 from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature

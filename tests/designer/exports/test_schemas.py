@@ -13,7 +13,8 @@ from catalog.protocols.json import subschemas
 from catalog.protocols.signature import Signature
 from designer.exports import root_rules, schema
 from designer.exports.base import carried, remarks
-from designer.signatures.effective import ParameterWords, Words, effective, misfits
+from designer.signatures.effective import effective, misfits
+from designer.signatures.words import ParameterWords, Words
 from tests.catalog.protocols.json import schemas
 from tests.designer.exports.formats import FORMATS, REFUSING, SCHEMA_FORMATS, VALIDATORS
 from tests.designer.exports.test_exports import make_release, schema_in, written

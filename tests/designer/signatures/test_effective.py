@@ -5,16 +5,15 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from catalog.protocols.signature import AllowedValue
-from designer.signatures.effective import (
-    Effective,
-    Misfit,
+from designer.signatures.effective import Effective, Misfit, as_document, effective, misfits, why_not_preset
+from designer.signatures.words import (
+    NOTHING,
     ParameterWords,
+    ValueWords,
     Words,
-    as_document,
-    effective,
+    from_members,
+    members,
     merged,
-    misfits,
-    why_not_preset,
 )
 from tests.designer.strategies import signatures, tunings
 from tests.factories import make_parameter, make_signature
@@ -133,8 +132,20 @@ def test_whatever_is_tuned_can_be_called(signature, data):
     }
     for hidden in tool.hidden:
         assert not hidden.parameter.required or hidden.preset is not UNSET
+    vendors = {parameter.name: parameter for parameter in signature.inputs}
     for held in (*tool.inputs, *tool.hidden):
-        assert why_not_preset(held.parameter, held.preset) == ""
+        assert why_not_preset(vendors[held.parameter.name], held.preset) == ""
+    for each in tool.inputs:
+        values = {value.name for value in each.parameter.allowed_values}
+        assert values.isdisjoint(each.hidden_values)
+        assert values or not each.hidden_values
+        assert each.preset is UNSET or each.preset not in each.hidden_values
+    aliases = [each.alias.lower() for each in tool.inputs]
+    assert len(set(aliases)) == len(aliases)
+    # In no two formats does a name mean different inputs.
+    for each in tool.inputs:
+        for other in tool.inputs:
+            assert other is each or each.alias.lower() != other.parameter.name.lower() or not each.is_named
 
 
 @given(signatures, st.data())
@@ -151,6 +162,29 @@ def test_two_tunings_are_one_merged_tuning(signature, data):
     assert effective(signature, name="t", catalog_tuning=catalog, agent_tuning=agent) == effective(
         signature, name="t", agent_tuning=merged(catalog, agent)
     )
+
+
+@given(signatures, st.data())
+def test_words_survive_being_taken_apart(signature, data):
+    words = data.draw(tunings(signature))
+
+    # What says nothing about an input says as much as no words about it.
+    assert merged(NOTHING, words) == from_members(members(words)) == merged(words, words)
+    assert members(from_members(members(words))) == members(words)
+
+
+def test_words_about_values_follow_the_description_where_a_schema_holds_them():
+    schema = {"anyOf": [{"type": "string", "enum": ["C", "F"]}, {"type": "null"}], "default": "F"}
+    unit = make_parameter(
+        "unit", type="enum", allowed_values=(AllowedValue("C"), AllowedValue("F")), schema=schema, default="F"
+    )
+    values = {"C": ValueWords(description="Celsius"), "F": ValueWords(hidden=True)}
+
+    (shown_unit,) = shown(make_signature(inputs=(unit,)), unit={"values": values}).inputs
+
+    assert shown_unit.parameter.description == "The unit\n- C: Celsius"
+    assert shown_unit.parameter.schema == {"anyOf": [{"type": "string", "enum": ["C"]}, {"type": "null"}]}
+    assert shown_unit.parameter.default is UNSET
 
 
 def test_document_is_flat_and_complete():

@@ -199,3 +199,79 @@ def test_a_pin_of_another_agent_is_not_found(designer, pin):
     make_agent(slug="other")
 
     assert designer.get(f"/agents/other/pins/{pin.pk}/").status_code == 404
+
+
+def typed_on(page):
+    """What a browser sends of the form as it stands."""
+    form = page.context["form"]
+    values = {name: form[name].value() for name in form.fields}
+    return {name: "on" if value is True else value for name, value in values.items() if value is not False}
+
+
+def test_all_that_a_model_reads_is_on_the_page(designer, pin):
+    typed = typed_on(designer.get(page_of(pin)))
+
+    designer.post(
+        page_of(pin),
+        typed
+        | {
+            "title": "Weather",
+            "name-0": "place",
+            "value-description-2-0": "Degrees Celsius",
+            "value-hidden-2-1": "on",
+            "effect-read_only": "true",
+        },
+    )
+
+    tuning = Tuning.objects.get(pin=pin)
+    assert (tuning.title, tuning.effects) == ("Weather", {"read_only": True})
+    assert tuning.parameters == {
+        "city": {"name": "place"},
+        "units": {"values": {"METRIC": {"description": "Degrees Celsius"}, "US": {"hidden": True}}},
+    }
+    again = designer.get(page_of(pin))
+    designer.post(page_of(pin), typed_on(again))
+    assert Tuning.objects.get(pin=pin).parameters == tuning.parameters
+
+
+def test_a_page_says_whose_words_count_and_what_lies_below(designer, pin):
+    ada = make_user(Role.DESIGNER)
+    tunings.tune(pin.tool, actor=ada, description="For all", parameters={"city": {"description": "All's"}})
+    tunings.tune(pin, actor=ada, description="For this agent")
+
+    form = designer.get(page_of(pin)).context["form"]
+
+    assert (form.description.source, form.description.below) == (
+        "This agent",
+        [("All agents", "For all"), ("Vendor", "Tomorrow's weather\nfor a city")],
+    )
+    city = form.rows()[0].members["description"]
+    assert (city.source, city.is_ours) == ("All agents", False)
+    assert form.rows()[1].members["description"].source == "Vendor"
+
+
+def test_an_earlier_state_is_restored_from_the_history(designer, pin):
+    ada = make_user(Role.DESIGNER)
+    tunings.tune(pin, actor=ada, description="First")
+    first = tunings.history(pin).latest("pk")
+    tunings.tune(pin, actor=ada, description="Second")
+
+    page = designer.post(f"{page_of(pin)}restore/", {"entry": first.pk}, follow=True)
+
+    assert "The words are as they were after that change." in text_of(page)
+    assert Tuning.objects.get(pin=pin).description == "First"
+
+
+def test_a_stale_text_is_shown_in_three_panes_and_settled(designer, pin):
+    ada = make_user(Role.DESIGNER)
+    tunings.tune(pin, actor=ada, description="Tomorrow's weather\nfor a city\nSay the country.")
+    make_version(pin.tool, make_signature("forecast", description="The weather\nfor a city", inputs=INPUTS))
+    pins.move_pin(pin, actor=ada, ordinal=2)
+
+    page = text_of(designer.get(page_of(pin)))
+    assert "description stale The vendor, then Tomorrow's weather for a city" in page
+    assert "Both merged The weather for a city Say the country." in page
+    designer.post(f"{page_of(pin)}settle/", {"member": "description", "take": "merged"})
+
+    assert Tuning.objects.get(pin=pin).description == "The weather\nfor a city\nSay the country."
+    assert "stale" not in text_of(designer.get(page_of(pin)))

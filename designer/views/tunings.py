@@ -1,0 +1,47 @@
+"""What the pages of a pin and of a tool do alike with words of ours."""
+
+from typing import cast
+
+from django.contrib import messages
+from django.http import HttpRequest
+
+from catalog.models import Tool
+from catalog.views.asked import number
+from core.errors import DomainError
+from designer import tunings
+from designer.models import Pin
+from people.audit import edit_conflicts
+from people.permissions import person
+
+
+def restored(request: HttpRequest, target: Pin | Tool) -> None:
+    try:
+        tunings.restore(
+            target,
+            actor=person(request),
+            entry=number(request.POST.get("entry", "")),
+            expected=request.POST.get("expected", edit_conflicts.ANY_STATE),
+        )
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, "The words are as they were after that change.")
+
+
+def settled(request: HttpRequest, target: Pin | Tool) -> None:
+    take = request.POST.get("take", "")
+    if take not in ("ours", "theirs", "merged"):
+        messages.error(request, "Choose which text is to stay.")
+        return
+    try:
+        tunings.settle(
+            target,
+            actor=person(request),
+            member=request.POST.get("member", ""),
+            take=cast(tunings.Take, take),
+            expected=request.POST.get("expected", edit_conflicts.ANY_STATE),
+        )
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, "Settled.")
