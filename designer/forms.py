@@ -28,7 +28,7 @@ from designer.releases.publishing import MAX_NOTE_LENGTH
 from designer.signatures import model_names
 from designer.vendor_usage import VendorUse
 from people import teams
-from people.audit.edit_conflicts import Difference, LateEditError
+from people.audit.edit_conflicts import Difference
 from people.forms import ExplainedChoiceField, OperationForm
 from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, Scope, Team, User
 
@@ -48,6 +48,7 @@ KEY_CHOICES = [
     ("design", "Design", "Also edits agents, if you may."),
     ("admin", "Everything", "May do whatever you may do."),
 ]
+COUNTED_TEXTAREA = {"data-counted": "", "rows": 4}
 
 
 def offer(form: forms.Form, name: str, rows: QuerySet[Any]) -> None:

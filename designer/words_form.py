@@ -181,12 +181,13 @@ class WordsForm(OperationForm):
             return "Hidden" if value else "Shown"
         return str(self._typed(path, value))
 
+    # Not by the names of their fields: a template would find those first.
     @property
-    def title(self) -> Member:
+    def tool_title(self) -> Member:
         return self.member("title")
 
     @property
-    def description(self) -> Member:
+    def tool_description(self) -> Member:
         return self.member("description")
 
     def effects(self) -> list[Member]:

@@ -239,9 +239,12 @@ def test_a_page_says_whose_words_count_and_what_lies_below(designer, pin):
     tunings.tune(pin.tool, actor=ada, description="For all", parameters={"city": {"description": "All's"}})
     tunings.tune(pin, actor=ada, description="For this agent")
 
-    form = designer.get(page_of(pin)).context["form"]
+    page = designer.get(page_of(pin))
+    form = page.context["form"]
 
-    assert (form.description.source, form.description.below) == (
+    assert "Below: All agents For all Below: Vendor Tomorrow's weather for a city" in text_of(page)
+    assert 'id="id_description"' in page.content.decode()
+    assert (form.tool_description.source, form.tool_description.below) == (
         "This agent",
         [("All agents", "For all"), ("Vendor", "Tomorrow's weather\nfor a city")],
     )
@@ -274,4 +277,4 @@ def test_a_stale_text_is_shown_in_three_panes_and_settled(designer, pin):
     designer.post(f"{page_of(pin)}settle/", {"member": "description", "take": "merged"})
 
     assert Tuning.objects.get(pin=pin).description == "The weather\nfor a city\nSay the country."
-    assert "stale" not in text_of(designer.get(page_of(pin)))
+    assert "The vendor, then" not in text_of(designer.get(page_of(pin)))
