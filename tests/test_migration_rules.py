@@ -51,7 +51,7 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw Python operation",
     ): "fills a table that the same migration makes, which old code does not know",
     (
-        "designer.0016_widen_tunings",
+        "designer.0017_widen_tunings",
         "Raw Python operation",
     ): "fills a column that old code does not know, in the tools and pins that were tuned by hand",
     (

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from catalog.rules import diff as signature_diff
 from designer import token_budget
 from designer.exports.document import ReleaseDocument, ReleasedTool
-from designer.signatures.effective import NOTHING
+from designer.signatures.words import NOTHING
 
 SCHEMA = "pegboard.lock/1"
 Class = Literal["breaking", "notice", "compatible"]

@@ -21,7 +21,7 @@ def keep_replaced(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("designer", "0015_transfers"),
+        ("designer", "0016_sign_and_note_fetches"),
     ]
 
     operations = [
