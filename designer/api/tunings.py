@@ -112,11 +112,11 @@ class TuningOutput(serializers.Serializer[Any]):
     )
 
 
-class RestoreInput(Input):
+class TuningRestoreInput(Input):
     entry = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="As the history names it.")
 
 
-class SettleInput(Input):
+class TuningSettleInput(Input):
     member = serializers.CharField(max_length=5_000, help_text="As `stale` names it.")
     take = serializers.ChoiceField(choices=TAKES)
 
@@ -208,7 +208,7 @@ class PinTuningRestore(GenericAPIView[Tuning]):
     serializer_class = TuningOutput
     pagination_class = None
 
-    @extend_schema(parameters=[IF_MATCH], request=RestoreInput, responses=TuningOutput)
+    @extend_schema(parameters=[IF_MATCH], request=TuningRestoreInput, responses=TuningOutput)
     def post(self, request: Request, slug: str, pk: int) -> Response:
         return _restored(chosen_pin(request, slug, pk), request)
 
@@ -220,7 +220,7 @@ class ToolTuningRestore(GenericAPIView[Tuning]):
     serializer_class = TuningOutput
     pagination_class = None
 
-    @extend_schema(parameters=[IF_MATCH], request=RestoreInput, responses=TuningOutput)
+    @extend_schema(parameters=[IF_MATCH], request=TuningRestoreInput, responses=TuningOutput)
     def post(self, request: Request, pk: int) -> Response:
         return _restored(get_object_or_404(Tool, pk=pk), request)
 
@@ -232,7 +232,7 @@ class PinTuningSettle(GenericAPIView[Tuning]):
     serializer_class = TuningOutput
     pagination_class = None
 
-    @extend_schema(parameters=[IF_MATCH], request=SettleInput, responses=TuningOutput)
+    @extend_schema(parameters=[IF_MATCH], request=TuningSettleInput, responses=TuningOutput)
     def post(self, request: Request, slug: str, pk: int) -> Response:
         return _settled(chosen_pin(request, slug, pk), request)
 
@@ -244,7 +244,7 @@ class ToolTuningSettle(GenericAPIView[Tuning]):
     serializer_class = TuningOutput
     pagination_class = None
 
-    @extend_schema(parameters=[IF_MATCH], request=SettleInput, responses=TuningOutput)
+    @extend_schema(parameters=[IF_MATCH], request=TuningSettleInput, responses=TuningOutput)
     def post(self, request: Request, pk: int) -> Response:
         return _settled(get_object_or_404(Tool, pk=pk), request)
 
@@ -274,7 +274,7 @@ def _tuned(target: Pin | Tool, request: Request) -> Response:
 
 
 def _restored(target: Pin | Tool, request: Request) -> Response:
-    given = RestoreInput(data=request.data)
+    given = TuningRestoreInput(data=request.data)
     given.is_valid(raise_exception=True)
     wanted = given.validated_data
     tuning = tunings.restore(target, actor=person(request), expected=expected(request), **wanted)
@@ -282,7 +282,7 @@ def _restored(target: Pin | Tool, request: Request) -> Response:
 
 
 def _settled(target: Pin | Tool, request: Request) -> Response:
-    given = SettleInput(data=request.data)
+    given = TuningSettleInput(data=request.data)
     given.is_valid(raise_exception=True)
     wanted = given.validated_data
     tuning = tunings.settle(target, actor=person(request), expected=expected(request), **wanted)
