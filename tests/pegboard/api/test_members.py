@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.test import APIClient
 
 from core.serializers import Input
+from designer.procedures import editing
 from pegboard.web import api_reference
 from people.api import generics
 from people.models import Role, Team
@@ -107,7 +108,10 @@ def ask(db):
     """Any call, by an administrator, where the rows of its path exist."""
     admin = make_user(Role.ADMIN)
     tool = make_tool(endpoint=make_endpoint())
-    pin = make_pin(make_agent(slug="desk"), tool)
+    desk = make_agent(slug="desk")
+    pin = make_pin(desk, tool)
+    make_agent(slug="helper", parent=desk)
+    editing.create_procedure(desk, actor=admin, title="Calls", slug="calls")
     team = Team.objects.create(name="Sales", slug="sales")
     filled = {
         "agents/{slug}": "agents/desk",
@@ -117,6 +121,9 @@ def ask(db):
         "tools/{id}": f"tools/{tool.pk}",
         "teams/{slug}": f"teams/{team.slug}",
         "users/{id}": f"users/{admin.pk}",
+        "{child}": "helper",
+        "{procedure}/versions/{number}": "calls/versions/1",
+        "{procedure}": "calls",
         "{username}": admin.username,
         "credentials/{id}": "credentials/00000000-0000-4000-8000-000000000001",
         "webhooks/{id}": "webhooks/00000000-0000-4000-8000-000000000001",
