@@ -55,6 +55,8 @@ def main() -> Iterator[Figure]:
     path = f"/api/v1/agents/{release.agent.slug}/releases/live/tools/?format="
     bare = percentile(samples(aggregated, READS), 50)
     for format_ in exports.FORMATS:
+        if format_.limits.of != "tools":
+            continue
         read = partial(server.get, path + format_.name, HTTPStatus.OK)
         time = percentile(samples(read, READS), 50)
         yield Figure(f"export, {format_.name}", TOOLS / time, "tools/s", floor=TOOLS / bare, target=0.5)

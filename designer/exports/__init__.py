@@ -10,6 +10,7 @@ from designer.exports import (
     openai_responses,
     openai_strict,
     oxp,
+    skill,
     tool_system,
 )
 from designer.exports.base import Format
@@ -27,6 +28,7 @@ FORMATS: tuple[Format, ...] = (
     oxp.FORMAT,
     tool_system.FORMAT,
     json_schema.FORMAT,
+    skill.FORMAT,
 )
 
 

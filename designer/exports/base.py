@@ -42,12 +42,14 @@ class Remark(msgspec.Struct, frozen=True):
 class Limits:
     """A target's rules, with where and when they were read. None: the target sets no limit.
 
-    `carries` names the members of a signature that the target has a place for, out of `MEMBERS`.
+    `carries` names the members of a signature that the target has a place for, out of `MEMBERS`. A format
+    `of` procedures writes these, and needs no tools.
     """
 
     source: str
     date: str
     carries: frozenset[str]
+    of: Literal["tools", "procedures"] = "tools"
     tool_description: int | None = None
     advised_description: int | None = None
     advised_tools: int | None = None
@@ -114,6 +116,8 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
 
 
 def remarks(release: ReleaseDocument, limits: Limits) -> list[Remark]:
+    if limits.of == "procedures":
+        return list(_about_procedures(release))
     found = [remark for tool in release.tools for remark in _about(tool, limits)]
     for name, times in Counter(tool.signature.name for tool in release.tools).items():
         if times > 1:
@@ -135,12 +139,16 @@ class Carried:
 
     @property
     def is_whole(self) -> bool:
-        return not self.left_out
+        return not self.blocking
 
     @property
     def is_partial(self) -> bool:
         # Some tools have to be left out, and some can be carried.
         return bool(self.left_out and self.fitting.tools)
+
+    @property
+    def is_any(self) -> bool:
+        return self.is_whole or self.is_partial
 
     @property
     def blocking(self) -> list[Remark]:
@@ -154,6 +162,15 @@ def carried(release: ReleaseDocument, limits: Limits) -> Carried:
     fitting = tuple(tool for tool in release.tools if tool.signature.name not in blocked)
     left_out = [tool.signature.name for tool in release.tools if tool.signature.name in blocked]
     return Carried(msgspec.structs.replace(release, tools=fitting), left_out, found)
+
+
+def _about_procedures(release: ReleaseDocument) -> Iterator[Remark]:
+    if not release.procedures:
+        message = "This release has no procedures, and this format holds nothing else: write one, publish."
+        yield Remark("blocks", "no_procedures", "", message)
+    elif release.tools:
+        message = "The tools go by name and description only. Read them in another format as well."
+        yield Remark("loses", "tools_by_name", "", message)
 
 
 def _about(tool: ReleasedTool, limits: Limits) -> Iterator[Remark]:

@@ -161,8 +161,8 @@ def _formats(facts: Facts) -> Iterator[Check]:
     where = {tool.name: tool.where for tool in facts.tools}
     is_clean = True
     for label, carried in facts.carried:
-        if blocking := carried.blocking:
-            count = len(carried.fitting.tools)
+        if carried.left_out:
+            blocking, count = carried.blocking, len(carried.fitting.tools)
             message = (
                 f"{label} carries {count} of {count + len(carried.left_out)} tools: "
                 f"{_first([remark.message for remark in blocking])}"

@@ -118,11 +118,11 @@ def publish(
         reason=reason if accepted else "",
         created_by=actor,
     )
-    # One for each format that can carry some of the release; its page tells the designer what is left out.
+    # One for each format that can carry any of the release; its page tells the designer what is left out.
     Export.objects.bulk_create(
         _written(release, format_, judged, key)
         for format_, judged in carried_by_format(document)
-        if judged.fitting.tools
+        if judged.is_any
     )
     signing.sign(release)
     agent_addresses.hold(agent)
@@ -234,7 +234,7 @@ def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[by
         return bytes(rows[found]), found
     # The format was added after the release was published: it is written now and kept.
     judged = carried(release_document.decode(release.document), format_.limits)
-    if not judged.is_whole and not (is_partial and judged.is_partial):
+    if not judged.is_whole and not (is_partial and judged.is_any):
         raise DomainError("format_cannot_carry", _refusal(name, judged), status=409)
     # Two first requests write the same bytes; both answer the row of the first.
     row = _written(release, format_, judged, proofs.key())
@@ -251,6 +251,8 @@ def _refusal(name: str, judged: Carried) -> str:
     if len(reasons) > REASONS_SHOWN:
         said += f" And {len(reasons) - REASONS_SHOWN} more like these."
     count = len(judged.left_out)
+    if not count:
+        return said
     way_on = (
         f"Ask with partial=1 to leave out {count} of {count + len(judged.fitting.tools)} tools."
         if judged.is_partial

@@ -144,7 +144,7 @@ def _fetches(document: ReleaseDocument) -> list[Fetch]:
         Fetch(
             format_,
             judged,
-            f"format={format_.name}{'' if judged.is_whole else '&partial=1'}" if judged.fitting.tools else "",
+            f"format={format_.name}{'' if judged.is_whole else '&partial=1'}" if judged.is_any else "",
         )
         for format_, judged in publishing.carried_by_format(document)
     ]

@@ -10,6 +10,7 @@ from catalog.models import Credential, Endpoint, Tool, ToolVersion
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
 from designer import agents, exports, pins
+from designer.procedures import editing
 from designer.releases import publishing
 from people.models import AuditEntry, Role
 from tests.clients import client_of
@@ -36,6 +37,7 @@ def shop(admin):
     )
     agent = agents.create_agent(actor=admin, name="Desk")
     pins.pin_tool(agent, actor=admin, tool=make_tool(name="buy", endpoint=endpoint))
+    editing.create_procedure(agent, actor=admin, title="Sell", body="Ask, then use buy().")
     publishing.publish(agent, actor=admin, channel="live")
     return endpoint
 

@@ -8,7 +8,8 @@ import os
 import pytest
 from django.test import Client
 
-from designer import exports, tunings
+from designer import tunings
+from tests.designer.exports.formats import OF_TOOLS
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 from tests.pages import text_of
 
@@ -77,7 +78,7 @@ def test_tuned_tools_say_the_same_everywhere(api, runtime_api, alice, pins):
     assert api.post(f"{URL}/releases/", {"note": "All", "channel": "live"}, format="json").status_code == 201
     surfaces = {
         each.name: runtime_api.get(f"{URL}/releases/live/tools/", {"format": each.name}).content.decode()
-        for each in exports.FORMATS
+        for each in OF_TOOLS
     }
     assert len(surfaces) >= 5
     found = [fault for name, text in surfaces.items() for fault in faults(name, text, pins)]

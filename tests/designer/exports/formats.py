@@ -16,6 +16,7 @@ from designer import exports
 
 RULES = Path(__file__).parents[2] / "fixtures/exports"
 FORMATS = {format_.name: format_ for format_ in exports.FORMATS}
+OF_TOOLS = [format_ for format_ in exports.FORMATS if format_.limits.of == "tools"]
 TARGETS = {
     name: json.loads(path.read_text()) for name in FORMATS if (path := RULES / f"{name}.schema.json").exists()
 }

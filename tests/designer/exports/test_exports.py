@@ -13,7 +13,7 @@ from designer.exports.base import carried, remarks
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures.effective import effective
 from designer.signatures.words import ParameterWords, Words
-from tests.designer.exports.formats import FORMATS, PROVED, SCHEMA_FORMATS, VALIDATORS, listed
+from tests.designer.exports.formats import FORMATS, OF_TOOLS, PROVED, SCHEMA_FORMATS, VALIDATORS, listed
 from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature
 
@@ -300,7 +300,7 @@ def test_losses_are_listed_and_not_dropped_in_silence():
     release = make_release(signature, city={"hidden": True, "preset": "Oslo"})
 
     there = {"title", "tags", "outputs", "annotations", "presets"}
-    for format_ in exports.FORMATS:
+    for format_ in OF_TOOLS:
         lost = {remark.code for remark in remarks(release, format_.limits) if remark.level == "loses"}
         assert lost == {f"no_{member}" for member in there - format_.limits.carries}
     assert {r.code for r in remarks(release, FORMATS["mcp"].limits)} == {"no_tags", "no_presets"}

@@ -7,7 +7,7 @@ from designer import exports
 from designer.exports import tool_system, wire
 from designer.exports.base import carried, remarks
 from designer.signatures.effective import effective
-from tests.designer.exports.formats import NO_INPUTS
+from tests.designer.exports.formats import NO_INPUTS, OF_TOOLS
 from tests.designer.exports.test_exports import make_release, written
 from tests.designer.exports.test_schemas import signature_of
 from tests.factories import make_parameter, make_signature
@@ -171,7 +171,7 @@ def test_output_that_is_no_object_goes_below_one_member():
 def test_two_tools_of_one_name_are_refused_in_every_format():
     one = make_release(make_signature())
     twice = type(one)(schema=one.schema, agent=one.agent, number=1, tools=one.tools * 2)
-    for format_ in exports.FORMATS:
+    for format_ in OF_TOOLS:
         judged = carried(twice, format_.limits)
         assert "duplicate_name" in [each.code for each in judged.blocking]
         assert not judged.fitting.tools

@@ -233,7 +233,9 @@ def test_format_that_cannot_carry_a_release_holds_up_no_other(api, desk):
     assert "3000 characters" in refused.json()["message"]
     assert api.get(f"{URL}1/tools/", {"format": "mcp"}).status_code == 200
     formats = {row["name"]: row for row in api.get(f"{URL}1/").json()["formats"]}
-    assert [row["is_available"] for row in formats.values()] == [name != "a2t" for name in formats]
+    assert [row["is_available"] for row in formats.values()] == [
+        name not in ("a2t", "skill") for name in formats
+    ]
     assert formats["a2t"]["remarks"][0]["level"] == "blocks"
 
 

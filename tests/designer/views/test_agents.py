@@ -3,10 +3,11 @@ import re
 
 import pytest
 
-from designer import agents, exports, pins, tunings
+from designer import agents, pins, tunings
 from designer.models import Agent, KeyAgent, Release
 from designer.releases import publishing
 from people.models import ApiKey, Role
+from tests.designer.exports.formats import OF_TOOLS
 from tests.factories import (
     make_agent,
     make_endpoint,
@@ -182,7 +183,7 @@ def test_a_release_offers_nothing_that_would_be_refused(designer, alice, desk):
     for number in (1, 2):
         page = designer.get(f"/agents/desk/releases/{number}/?format=a2t")
         offered = re.findall(r"/api/v1/agents/desk/releases/\d/tools/\?[a-z0-9=&;-]+", page.content.decode())
-        assert len(offered) >= len(exports.FORMATS)
+        assert len(offered) >= len(OF_TOOLS)
         for address in offered:
             assert designer.get(html.unescape(address)).status_code == 200, address
     assert "Goes without 1 of 2 tools" in text_of(page)

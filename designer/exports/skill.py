@@ -1,0 +1,116 @@
+"""One Agent Skill for each procedure, in a zip: a folder with a SKILL.md, by the public specification."""
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping
+
+import yaml
+
+from designer.exports.base import MEMBERS, Format, Limits
+from designer.exports.document import ReleaseDocument, ReleasedProcedure, ReleasedTool
+
+MAX_NAME = 64
+MAX_DESCRIPTION = 1_024
+LIMITS = Limits(
+    source="https://agentskills.io/specification, SKILL.md, front matter",
+    date="2026-11-22",
+    carries=frozenset(MEMBERS),
+    of="procedures",
+)
+# The sections that say what a skill is for and when it is to be used, as a new procedure is headed.
+_GOAL, _WHEN = "goal", "when to follow this"
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
+
+
+def write(release: ReleaseDocument) -> bytes:
+    tools = {tool.signature.name: tool for tool in release.tools}
+    files: dict[str, str] = {}
+    for procedure in release.procedures:
+        name = _free_name(procedure.slug, files)
+        files[name] = _skill(name, procedure, tools)
+    packed = io.BytesIO()
+    # Not compressed: compressors differ by their versions, and an export is the same bytes everywhere.
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in sorted(files.items()):
+            entry = zipfile.ZipInfo(f"{name}/SKILL.md", date_time=_EARLIEST)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            archive.writestr(entry, text.encode())
+    return packed.getvalue()
+
+
+def _free_name(slug: str, taken: Mapping[str, str]) -> str:
+    # Two hyphens in a row are no name of a skill, so two slugs may come to want the same one.
+    stem = re.sub("[^a-z0-9]+", "-", slug.lower()).strip("-")[: MAX_NAME - 5].strip("-") or "procedure"
+    name, number = stem, 1
+    while name in taken:
+        number += 1
+        name = f"{stem}-{number}"
+    return name
+
+
+def _skill(name: str, procedure: ReleasedProcedure, tools: Mapping[str, ReleasedTool]) -> str:
+    matter = yaml.safe_dump(
+        {"name": name, "description": description(procedure)},
+        allow_unicode=True,
+        sort_keys=False,
+        width=10 * MAX_DESCRIPTION,
+    )
+    text = f"---\n{matter}---\n\n# {_line(procedure.title)}\n\n{procedure.text.strip()}\n"
+    named = {reference.name: reference.kind for reference in procedure.references if reference.name}
+    lines = []
+    for each, kind in sorted(named.items()):
+        if each in tools:
+            # On one line, where a vendor's words can begin no section of their own.
+            lines.append(f"- `{each}`: {_line(tools[each].signature.description)}".rstrip(": "))
+        elif kind == "agent":
+            lines.append(f"- `{each}`: hands over to another agent")
+    return text + ("\n## Tools\n\n" + "\n".join(lines) + "\n" if lines else "")
+
+
+def description(procedure: ReleasedProcedure) -> str:
+    """What the skill does and when to use it: the procedure's title, goal and occasion, on one line."""
+    sections = _first_paragraphs(procedure.text)
+    goal = sections.get(_GOAL, "") or next((each for each in sections.values() if each), "")
+    when = sections.get(_WHEN, "")
+    said = [_sentence(procedure.title), _sentence(goal)]
+    if when and when != goal:
+        said.append(f"When to use it: {_sentence(when)}")
+    # Some readers of skills refuse what looks like a tag.
+    line = _line(re.sub("[<>]", " ", " ".join(filter(None, said)))) or _line(procedure.slug)
+    if len(line) <= MAX_DESCRIPTION:
+        return line
+    return line[: MAX_DESCRIPTION - 1].rsplit(" ", 1)[0].rstrip() + "…"
+
+
+def _first_paragraphs(text: str) -> dict[str, str]:
+    """By heading in lower case, "" for what stands before the first."""
+    found: dict[str, list[str]] = {}
+    heading, is_over = "", False
+    for line in text.splitlines():
+        if head := re.fullmatch(r"#{1,6}\s+(.*?)\s*#*", line.strip()):
+            heading, is_over = head[1].casefold(), False
+        elif line.strip() and not is_over:
+            found.setdefault(heading, []).append(line.strip())
+        else:
+            is_over = heading in found
+    return {heading: _line(" ".join(lines)) for heading, lines in found.items()}
+
+
+def _sentence(text: str) -> str:
+    line = _line(text)
+    return f"{line}." if line and line[-1].isalnum() else line
+
+
+def _line(text: str) -> str:
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
+FORMAT = Format(
+    name="skill",
+    label="Agent Skills",
+    limits=LIMITS,
+    write=write,
+    media_type="application/zip",
+    suffix="zip",
+)
