@@ -34,6 +34,7 @@ from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
 from designer import agent_keys, agents, calls, pins, transfers, tunings
 from designer.models import Agent
+from designer.procedures import editing as procedures
 from designer.releases import channels, publishing
 from people import api_keys, teams, users
 from people.audit import verify
@@ -267,6 +268,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     (pin,) = pins.move_to_agent([moved], actor=bob, to=agent)
     tunings.revert(pin, actor=bob)
     tunings.tune(wanted, actor=bob, description="Ours.")
+    procedures_are_written(bob, agent)
     release = publishing.publish(agent, actor=bob, note="The first", channel="canary")
     channels.move(agent, "live", actor=bob, release=release)
     call = queue.request_call(
@@ -287,6 +289,15 @@ def designers_work(bob: User, wanted: Tool) -> None:
     a_runtime_works(bob, agent)
     pins.remove_pin(pin, actor=bob)
     agents.remove_agent(below, actor=bob)
+
+
+def procedures_are_written(bob: User, agent: Agent) -> None:
+    first = procedures.create_procedure(agent, actor=bob, title="Refill", body="Call ask().")
+    second = procedures.create_procedure(agent, actor=bob, title="Transfer", body="")
+    procedures.save_procedure(first, actor=bob, body="First ask().", why="clearer")
+    procedures.restore_version(first, 1, actor=bob)
+    procedures.move_procedure(second, actor=bob, position=1)
+    procedures.remove_procedure(second, actor=bob)
 
 
 def a_runtime_works(bob: User, agent: Agent) -> None:
