@@ -267,6 +267,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     (moved,) = pins.move_to_agent([pin], actor=bob, to=below)
     (pin,) = pins.move_to_agent([moved], actor=bob, to=agent)
     tunings.revert(pin, actor=bob)
+    tunings.restore(pin, actor=bob, entry=tunings.history(pin).earliest("pk").pk)
     tunings.tune(wanted, actor=bob, description="Ours.")
     procedures_are_written(bob, agent)
     release = publishing.publish(agent, actor=bob, note="The first", channel="canary")
@@ -286,6 +287,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
         for finding in Finding.objects.filter(tool=wanted).exclude(state="accepted"):
             decisions.resolve(finding, actor=bob, decision="accept")
         pins.move_pin(pin, actor=bob, ordinal=other.ordinal)
+        tunings.settle(pin, actor=bob, member="description", take="ours")
     a_runtime_works(bob, agent)
     pins.remove_pin(pin, actor=bob)
     agents.remove_agent(below, actor=bob)
