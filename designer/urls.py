@@ -93,6 +93,7 @@ urlpatterns = [
     path(f"{PROCEDURE}restore/", procedures.procedure_restore, name="procedure-restore"),
     path("agents/<slug:slug>/received/", releases.agent_received, name="agent-received"),
     path("agents/<slug:slug>/publish/", publish.publish, name="publish"),
+    path("agents/<slug:slug>/changes/", publish.changes, name="agent-changes"),
     path("agents/<slug:slug>/channels/", channels.channel_list, name="channel-list"),
     path("agents/<slug:slug>/channels/<str:channel>/", channels.channel, name="channel"),
     path("agents/<slug:slug>/releases/", releases.release_list, name="release-list"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from catalog.token_estimate import estimate_tokens
-from designer import pinned_signatures
+from designer import pinned_signatures, token_budget
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
@@ -72,6 +72,36 @@ def of(agent: Agent, reader: User) -> DraftReview:
         checks=publishing.checks_of(agent, pins, draft, reader) if draft.tools or draft.procedures else [],
         tokens=_tokens(old, draft),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How far an agent is from what `live` leads to, else from its newest release. `tokens` is by how many
+    its tools and procedures are longer."""
+
+    changes: int
+    tokens: int
+    against: Release | None
+
+
+def summary(agent: Agent) -> Summary:
+    draft = publishing.draft(agent)
+    against = publishing.compared_with(agent)
+    old = release_document.decode(against.document) if against else None
+    changes = diff.between(old, draft) if old else diff.all_new(draft)
+    procedures = diff.between_procedures(old or msgspec.structs.replace(draft, procedures=()), draft)
+    words = diff.about_agent(old, draft) if old else []
+    return Summary(
+        changes=len(changes) + len(procedures) + len(words),
+        tokens=_size(draft) - (_size(old) if old else 0),
+        against=against,
+    )
+
+
+def _size(document: ReleaseDocument) -> int:
+    """What a model reads of its tools and procedures, whatever the format."""
+    tools = sum(token_budget.tokens(tool.signature) for tool in document.tools)
+    return tools + sum(estimate_tokens(procedure.text) for procedure in document.procedures)
 
 
 def _tokens(old: ReleaseDocument | None, new: ReleaseDocument) -> dict[str, Tokens]:

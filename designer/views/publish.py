@@ -69,6 +69,14 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/publish.html", context, status=409 if form.errors else 200)
 
 
+@requires(Role.VIEWER)
+def changes(request: HttpRequest, slug: str) -> HttpResponse:
+    """The part of an agent's pages that says how far it is from what is live."""
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    context = {"agent": agent, "summary": draft_review.summary(agent)}
+    return render(request, "designer/_agent_changes.html", context)
+
+
 def changed_tools(review: DraftReview) -> list[ChangedTool]:
     old = release_document.decode(review.against.document).tools if review.against else ()
     before, after = {tool.id: tool for tool in old}, {tool.id: tool for tool in review.draft.tools}

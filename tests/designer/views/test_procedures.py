@@ -145,3 +145,16 @@ def test_publishing_is_refused_for_an_error_in_a_procedure(api, refill):
     assert failed["where"] == PAGE
     accepted = {"accept": ["unknown_reference"], "reason": "It comes next week."}
     assert api.post("/api/v1/agents/desk/releases/", accepted).status_code == 201
+
+
+def test_pages_of_an_agent_say_how_far_it_is_from_what_is_live(api, page, refill):
+    assert "Not published yet" in text_of(page.get("/agents/desk/changes/"))
+    api.post("/api/v1/agents/desk/releases/", {"channel": "live"})
+    assert "As in release 1" in text_of(page.get("/agents/desk/changes/"))
+
+    page.post(PAGE, {"title": "Refill", "body": "Ask for the account ID. Then call look_up()."})
+
+    said = text_of(page.get("/agents/desk/changes/"))
+    assert "1 change, +" in said
+    assert "since release 1" in said
+    assert "/agents/desk/changes/" in page.get("/agents/desk/").content.decode()
