@@ -5,6 +5,7 @@ read from the stack: the innermost line of this repository. Allowed are
 
 - core/outbound/connection.py, the door, and that only outside of a transaction;
 - the servers of this run, PostgreSQL and the broker, and files that are sockets; the mail server;
+- the command line over REST, which runs where its user is, not where Pegboard is;
 - tests and demo vendors, and the test runner itself: they are the other side.
 
 A thread without a line of ours in its stack (a library that calls home) is none of these, unless a test
@@ -36,6 +37,8 @@ DOOR = {("core/outbound/connection.py", "_dial_one"), ("core/outbound/connection
 ITSELF = {("pegboard/local/product.py", "_page_answers")}
 # The deployment names its mail server, as it does its database: no person can lead it elsewhere.
 MAIL_SERVER = {("catalog/notifications/mail.py", "_hand_over")}
+# The command line that a developer runs elsewhere: it asks the Pegboard that its user names.
+CLIENT = {("pegboard/client.py", "ask_bytes")}
 OTHER_SIDE = ("tests/", "demo/", "benchmarks/")
 NOT_OURS = (".venv/", ".data/", ".cache/")
 # What a child process was given on its command line was written by a test.
@@ -116,7 +119,11 @@ def _fault(event: str, args: tuple[Any, ...], frame: FrameType) -> str:
     file, function = _asker(frame)
     if (file, function) in DOOR:
         return _fault_in_transaction(target) if event == "socket.connect" else ""
-    if (file, function) in ITSELF | MAIL_SERVER or file.startswith(OTHER_SIDE) or file == COMMAND_LINE:
+    if (
+        (file, function) in ITSELF | MAIL_SERVER | CLIENT
+        or file.startswith(OTHER_SIDE)
+        or file == COMMAND_LINE
+    ):
         return ""
     if not file and _lent:
         return ""
