@@ -37,6 +37,7 @@ class SecondLookChange(Input):
     )
 
 
+@extend_schema(tags=["second-looks"])
 class EndpointSecondLook(GenericAPIView[SecondLook]):
     """How this endpoint's list looks to another client: without our credential, or under another name.
 

@@ -65,7 +65,7 @@ def chosen_transfer(request: Request, slug: str, child: str) -> Transfer:
     return get_object_or_404(rows, agent=chosen_agent(request, slug), child__slug=child)
 
 
-@extend_schema(tags=["agents"])
+@extend_schema(tags=["transfers"])
 class TransferList(GenericAPIView[Transfer]):
     """How an agent hands over to its sub-agents. A transfer comes and goes with the sub-agent."""
 
@@ -79,7 +79,7 @@ class TransferList(GenericAPIView[Transfer]):
         return Response(TransferListOutput({"results": rows}).data)
 
 
-@extend_schema(tags=["agents"])
+@extend_schema(tags=["transfers"])
 class TransferDetail(GenericAPIView[Transfer]):
     """How an agent hands over to one sub-agent. Deleting it goes back to the default name and words."""
 

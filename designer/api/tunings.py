@@ -161,6 +161,7 @@ class TuningChange(serializers.ModelSerializer[AuditEntry]):
         read_only_fields = fields
 
 
+@extend_schema(tags=["tunings"])
 class PinTuning(GenericAPIView[Tuning]):
     """Our words for one pin. They go before those for all agents."""
 
@@ -181,6 +182,7 @@ class PinTuning(GenericAPIView[Tuning]):
         return _reverted(chosen_pin(request, slug, pk), request)
 
 
+@extend_schema(tags=["tunings"])
 class ToolTuning(GenericAPIView[Tuning]):
     """Our words for a tool wherever it is pinned. Those of an agent's own tuning go before them."""
 
@@ -201,6 +203,7 @@ class ToolTuning(GenericAPIView[Tuning]):
         return _reverted(get_object_or_404(Tool, pk=pk), request)
 
 
+@extend_schema(tags=["tunings"])
 class PinTuningRestore(GenericAPIView[Tuning]):
     """The words of one pin as they were after a change in their history."""
 
@@ -213,6 +216,7 @@ class PinTuningRestore(GenericAPIView[Tuning]):
         return _restored(chosen_pin(request, slug, pk), request)
 
 
+@extend_schema(tags=["tunings"])
 class ToolTuningRestore(GenericAPIView[Tuning]):
     """The words for all agents as they were after a change in their history."""
 
@@ -225,6 +229,7 @@ class ToolTuningRestore(GenericAPIView[Tuning]):
         return _restored(get_object_or_404(Tool, pk=pk), request)
 
 
+@extend_schema(tags=["tunings"])
 class PinTuningSettle(GenericAPIView[Tuning]):
     """Decides about one stale text of a pin."""
 
@@ -237,6 +242,7 @@ class PinTuningSettle(GenericAPIView[Tuning]):
         return _settled(chosen_pin(request, slug, pk), request)
 
 
+@extend_schema(tags=["tunings"])
 class ToolTuningSettle(GenericAPIView[Tuning]):
     """Decides about one stale text for all agents."""
 
@@ -249,6 +255,7 @@ class ToolTuningSettle(GenericAPIView[Tuning]):
         return _settled(get_object_or_404(Tool, pk=pk), request)
 
 
+@extend_schema(tags=["tunings"])
 class PinTuningHistory(ListAPIView[AuditEntry]):
     serializer_class = TuningChange
     ordering = ("-id",)
@@ -257,6 +264,7 @@ class PinTuningHistory(ListAPIView[AuditEntry]):
         return tunings.history(chosen_pin(self.request, self.kwargs["slug"], self.kwargs["pk"]))
 
 
+@extend_schema(tags=["tunings"])
 class ToolTuningHistory(ListAPIView[AuditEntry]):
     serializer_class = TuningChange
     ordering = ("-id",)
