@@ -35,6 +35,7 @@ def create_agent(
     description: str = "",
     parent: Agent | None = None,
     team: Team | None = None,
+    why: str = "",
 ) -> Agent:
     """Without a slug one is made from the name; without a team it gets its parent's, or the actor's first."""
     if parent:
@@ -45,7 +46,7 @@ def create_agent(
     agent.slug = slugs.checked(slug) if slug else _free_slug(agent.name)
     _save(agent)
     transfers.follow(agent)
-    audit.record(actor, "create", agent, after=facts(agent), agent=agent.pk)
+    audit.record(actor, "create", agent, after=facts(agent), why=why, agent=agent.pk)
     return agent
 
 

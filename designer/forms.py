@@ -98,6 +98,16 @@ class AgentForm(OperationForm):
         return given | {"team": None} if given["parent"] else given
 
 
+class CopyAgentForm(OperationForm):
+    name = forms.CharField(max_length=MAX_NAME_LENGTH, label="Name of the copy")
+    with_sub_agents = forms.BooleanField(required=False, label="Copy its sub-agents too")
+
+    def __init__(self, *args: Any, has_sub_agents: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not has_sub_agents:
+            del self.fields["with_sub_agents"]
+
+
 class NewProcedureForm(OperationForm):
     title = forms.CharField(
         max_length=MAX_TITLE_LENGTH, help_text="What it is for, in a few words: “Refill a prescription”."

@@ -14,7 +14,7 @@ from catalog.review import holds, inspector
 from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import agents, transfers
+from designer import agents, transfers, tunings
 from designer.agents import locked
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin, Tuning
@@ -187,6 +187,20 @@ def _moved(pin: Pin, target: Agent, actor: User, alias: str) -> Pin:
     Tuning.objects.filter(pin=pin).update(pin=new)
     audit.record(actor, "unpin", pin, before=facts(pin), why=f"Moved to “{target}”.", agent=pin.agent_id)
     audit.record(actor, "pin", new, after=facts(new), why=f"Moved from “{pin.agent}”.", agent=target.pk)
+    return new
+
+
+@transaction.atomic
+def copy_pin(pin: Pin, agent: Agent, *, actor: User) -> Pin:
+    """To an agent without pins: version, alias, name and tuning, whatever has become of the tool."""
+    why = f"Copied from “{pin.agent}”."
+    tuning = getattr(pin, "tuning", None)
+    new = Pin(agent=agent, tool=pin.tool, version=pin.version, alias=pin.alias, name=pin.name)
+    new.created_by = actor
+    new.save()
+    audit.record(actor, "pin", new, after=facts(new), why=why, agent=agent.pk)
+    if tuning is not None:
+        tunings.copy_tuning(tuning, new, actor=actor, why=why)
     return new
 
 

@@ -170,6 +170,14 @@ def settle(
     return _written(target, actor, "settle", old, state, expected)
 
 
+@transaction.atomic
+def copy_tuning(tuning: Tuning, pin: Pin, *, actor: User, why: str) -> None:
+    """The same words for a pin of the same version that has none yet."""
+    said = {name: getattr(tuning, name) for name in (*MEMBERS, "replaced")}
+    new = Tuning.objects.create(pin=pin, against=tuning.against, updated_by=actor, **said)
+    audit.record(actor, "tune", pin, before=facts(None), after=facts(new), why=why, agent=pin.agent_id)
+
+
 def history(target: Pin | Tool) -> QuerySet[AuditEntry]:
     # The changes of our words, newest first.
     kind = target._meta.model_name or ""

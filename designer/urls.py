@@ -63,6 +63,7 @@ urlpatterns = [
     path("agents/", agents.agent_list, name="agent-list"),
     path("agents/<slug:slug>/", agents.agent, name="agent"),
     path("agents/<slug:slug>/edit/", agents.agent_edit, name="agent-edit"),
+    path("agents/<slug:slug>/copy/", agents.agent_copy, name="agent-copy"),
     path("agents/<slug:slug>/remove/", agents.agent_remove, name="agent-remove"),
     path("agents/<slug:slug>/upgrades/", pins.agent_upgrades, name="agent-upgrades"),
     path("agents/<slug:slug>/pins/<int:pk>/", pins.pin, name="pin"),

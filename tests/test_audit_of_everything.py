@@ -32,7 +32,7 @@ from catalog.second_look import runs as second_look
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
-from designer import agent_keys, agents, calls, pins, transfers, tunings
+from designer import agent_copies, agent_keys, agents, calls, pins, transfers, tunings
 from designer.models import Agent
 from designer.procedures import editing as procedures
 from designer.releases import channels, publishing
@@ -270,6 +270,8 @@ def designers_work(bob: User, wanted: Tool) -> None:
     tunings.restore(pin, actor=bob, entry=tunings.history(pin).earliest("pk").pk)
     tunings.tune(wanted, actor=bob, description="Ours.")
     procedures_are_written(bob, agent)
+    tunings.tune(pin, actor=bob, description="Ask.")
+    agent_copies.copy_agent(agent, actor=bob, with_sub_agents=True)
     release = publishing.publish(agent, actor=bob, note="The first", channel="canary")
     channels.move(agent, "live", actor=bob, release=release)
     call = queue.request_call(

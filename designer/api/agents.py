@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from core import slugs
 from core.serializers import Input
-from designer import agent_addresses, agents
+from designer import agent_addresses, agent_copies, agents
 from designer.models import Agent
 from designer.releases import drafts
 from people.api.generics import GenericAPIView, ListAPIView
@@ -51,6 +51,15 @@ class AgentChange(Input):
 
 class AgentInput(AgentChange):
     name = serializers.CharField(max_length=agents.MAX_NAME_LENGTH)
+
+
+class AgentCopyInput(Input):
+    name = serializers.CharField(
+        max_length=agents.MAX_NAME_LENGTH, required=False, help_text="“Copy of …” if you leave it out."
+    )
+    with_sub_agents = serializers.BooleanField(
+        default=False, help_text="Whether all agents below it are copied too."
+    )
 
 
 class AgentOutput(serializers.ModelSerializer[Agent]):
@@ -155,6 +164,24 @@ class AgentDetail(GenericAPIView[Agent]):
     def delete(self, request: Request, slug: str) -> Response:
         agents.remove_agent(chosen_agent(request, slug), actor=person(request))
         return Response(status=204)
+
+
+@extend_schema(tags=["agents"])
+class AgentCopy(GenericAPIView[Agent]):
+    """Duplicates an agent: its tools, words and procedures, and not what it has published."""
+
+    write_role = Role.DESIGNER
+    serializer_class = AgentOutput
+    pagination_class = None
+
+    @extend_schema(request=AgentCopyInput, responses={201: AgentOutput})
+    def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = AgentCopyInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        copy = agent_copies.copy_agent(agent, actor=person(request), **given.validated_data)
+        (made,) = drafts.with_is_changed(agents_with_counts(person(request)).filter(pk=copy.pk))
+        return Response(AgentOutput(made).data, status=201)
 
 
 def _answer(agent: Agent) -> Response:

@@ -27,6 +27,7 @@ PROCEDURE = f"{AGENT}procedures/<slug:procedure>/"
 urlpatterns = [
     path("agents/", agents.AgentList.as_view(), name="api-agent-list"),
     path(AGENT, agents.AgentDetail.as_view(), name="api-agent"),
+    path(f"{AGENT}copy/", agents.AgentCopy.as_view(), name="api-agent-copy"),
     path(f"{AGENT}pins/", pins.PinList.as_view(), name="api-pin-list"),
     path(f"{AGENT}pins/<int:pk>/", pins.PinDetail.as_view(), name="api-pin"),
     path(f"{AGENT}pins/<int:pk>/tuning/", tunings.PinTuning.as_view(), name="api-pin-tuning"),

@@ -4,7 +4,7 @@ A saved text is a version that nothing rewrites. What a user types and has not s
 draft, so that neither a closed browser nor the work of another user loses it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -64,6 +64,34 @@ def create_procedure(
     _add_version(procedure, pieces, actor, why)
     audit.record(actor, "create", procedure, after=facts(procedure), why=why, agent=agent.pk)
     return procedure
+
+
+@transaction.atomic
+def copy_procedures(
+    source: Agent, to: Agent, *, actor: User, pins: Mapping[int, int], agents: Mapping[int, int]
+) -> None:
+    """To an agent without any, in their order. `pins` and `agents` lead from originals to copies."""
+    procedures = list(source.procedures.live())
+    known = vocabulary.of_agent(source, texts=[procedure.text for procedure in procedures])
+    texts = [
+        references.repointed(references.parse(procedure.text, known), pins=pins, agents=agents)
+        for procedure in procedures
+    ]
+    known = vocabulary.of_agent(to, texts=texts)
+    why = f"Copied from “{source}”."
+    for procedure, text in zip(procedures, texts, strict=True):
+        pieces = references.parse(text, known)
+        copy = Procedure.objects.create(
+            agent=to,
+            slug=procedure.slug,
+            title=procedure.title,
+            text=references.stored(pieces),
+            position=procedure.position,
+            created_by=actor,
+            updated_by=actor,
+        )
+        _add_version(copy, pieces, actor, why)
+        audit.record(actor, "create", copy, after=facts(copy), why=why, agent=to.pk)
 
 
 @transaction.atomic

@@ -194,6 +194,21 @@ def stored(pieces: Iterable[Piece]) -> str:
     return "".join(piece.stored for piece in pieces)
 
 
+def repointed(pieces: Iterable[Piece], *, pins: Mapping[int, int], agents: Mapping[int, int]) -> str:
+    """As another agent stores it, which has these in place of the pins and agents that the text refers to.
+
+    What it has not stays by its name.
+    """
+    texts = []
+    for piece in pieces:
+        reference, text = piece.reference, piece.stored
+        if reference is not None and reference.target is not None:
+            target = (agents if reference.kind == "agent" else pins).get(reference.target)
+            text = piece.shown if target is None else _stored(reference, target)
+        texts.append(text)
+    return "".join(texts)
+
+
 def shown(pieces: Iterable[Piece]) -> str:
     return "".join(piece.shown for piece in pieces)
 

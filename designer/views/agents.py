@@ -1,15 +1,15 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from catalog.models.tools import ToolStatus
 from catalog.token_estimate import tokens_of
 from core.errors import DomainError
-from designer import agent_trees, agents, pending_work, pinned_signatures, token_budget
-from designer.forms import AgentForm
+from designer import agent_copies, agent_trees, agents, pending_work, pinned_signatures, token_budget
+from designer.forms import AgentForm, CopyAgentForm
 from designer.models import Agent, Pin
 from designer.releases import drafts
 from people import teams
@@ -96,15 +96,8 @@ def _budget(lines: list[dict[str, Any]]) -> dict[str, Any]:
 def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
     rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
     row = get_object_or_404(rows, slug=slug)
-    initial = {
-        "team": row.team.slug,
-        "name": row.name,
-        "slug": row.slug,
-        "description": row.description,
-        "parent": row.parent.slug if row.parent else "",
-    }
-    form = AgentForm(request.POST or None, initial=initial, actor=person(request))
-    form.edits(agents.facts(row))
+    form = _edit_form(row, request, request.POST or None)
+    copying = _copy_form(row)
     if request.method == "POST" and form.is_valid():
         # An address or a team that is left empty stays as it is.
         given = {k: v for k, v in form.facts().items() if v or k not in ("slug", "team")}
@@ -115,7 +108,53 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, "Saved.")
             return redirect("agent", row.slug)
-    return render(request, "designer/agent_edit.html", {"agent": row, "form": form}, status=form.status)
+    return render(
+        request,
+        "designer/agent_edit.html",
+        {"agent": row, "form": form, "copying": copying},
+        status=form.status,
+    )
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
+    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
+    row = get_object_or_404(rows, slug=slug)
+    form = _copy_form(row, request.POST)
+    if form.is_valid():
+        try:
+            copy = agent_copies.copy_agent(row, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"“{copy}” is there. It has not been published.")
+            return redirect("agent", copy.slug)
+    context = {"agent": row, "form": _edit_form(row, request), "copying": form}
+    return render(request, "designer/agent_edit.html", context)
+
+
+def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) -> AgentForm:
+    initial = {
+        "team": row.team.slug,
+        "name": row.name,
+        "slug": row.slug,
+        "description": row.description,
+        "parent": row.parent.slug if row.parent else "",
+    }
+    form = AgentForm(data, initial=initial, actor=person(request))
+    form.edits(agents.facts(row))
+    return form
+
+
+def _copy_form(row: Agent, data: QueryDict | None = None) -> CopyAgentForm:
+    initial = {"name": f"{agent_copies.PREFIX}{row}"[: agents.MAX_NAME_LENGTH], "with_sub_agents": True}
+    return CopyAgentForm(
+        data,
+        initial=initial,
+        prefix="copy",
+        has_sub_agents=row.children.live().exists(),
+    )
 
 
 @requires(Role.DESIGNER)

@@ -1,0 +1,64 @@
+"""Duplicating an agent: what it is made of, and not what it has published."""
+
+from django.db import transaction
+
+from designer import agents, pins, transfers
+from designer.models import Agent, Pin, Transfer
+from designer.procedures import editing
+from people.models import User
+
+PREFIX = "Copy of "
+
+
+@transaction.atomic
+def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bool = False) -> Agent:
+    """A new agent with the same tools, words and procedures, and on request with copies of all below it.
+
+    It is below no other agent, so that no other agent shows anything new because of it. Releases, channels,
+    keys and drafts stay with the original.
+    """
+    transfers.lock_tree()
+    source = agents.locked(agent)
+    name = name.strip() or f"{PREFIX}{source.name}"[: agents.MAX_NAME_LENGTH].strip()
+    copies = {source: _made(source, actor, name=name, parent=None)}
+    new_pins = {pin.pk: copied for pin, copied in _pins(source, copies[source], actor)}
+    level = [source] if with_sub_agents else []
+    while level:
+        below = _sub_agents(level)
+        for transfer in below:
+            child = agents.locked(transfer.child)
+            copies[child] = _made(child, actor, name=child.name, parent=copies[transfer.agent])
+            new_pins |= {pin.pk: copied for pin, copied in _pins(child, copies[child], actor)}
+            if transfer.alias or transfer.description:
+                worded = Transfer.objects.get(child=copies[child])
+                transfers.word_transfer(
+                    worded, actor=actor, name=transfer.alias, description=transfer.description
+                )
+        level = [transfer.child for transfer in below]
+    # Last, because a text may refer to any of them.
+    known_pins = {old: new.pk for old, new in new_pins.items()}
+    known_agents = {old.pk: new.pk for old, new in copies.items()}
+    for old, new in copies.items():
+        editing.copy_procedures(old, new, actor=actor, pins=known_pins, agents=known_agents)
+    return copies[source]
+
+
+def _made(source: Agent, actor: User, *, name: str, parent: Agent | None) -> Agent:
+    return agents.create_agent(
+        actor=actor,
+        name=name,
+        description=source.description,
+        parent=parent,
+        team=source.team,
+        why=f"Copied from “{source}”.",
+    )
+
+
+def _pins(source: Agent, copy: Agent, actor: User) -> list[tuple[Pin, Pin]]:
+    rows = source.pins.live().select_related("agent", "tool__endpoint__vendor", "version", "tuning__against")
+    return [(pin, pins.copy_pin(pin, copy, actor=actor)) for pin in rows]
+
+
+def _sub_agents(level: list[Agent]) -> list[Transfer]:
+    # Those with a chosen name first: a default name that is taken gets a number.
+    return sorted(transfers.of(level), key=lambda transfer: not transfer.alias)
