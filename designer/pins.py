@@ -116,6 +116,36 @@ def move_pin(
     return pin
 
 
+@dataclass(frozen=True, slots=True)
+class MoveRequest:
+    """A pin of the agent to move; to the version that the vendor offers now, unless another is named."""
+
+    pin: Pin
+    version: str = ""
+    ordinal: int | None = None
+
+
+def move_several(
+    agent: Agent, *, actor: User, wanted: Iterable[MoveRequest], is_dry: bool = False
+) -> list[Pin | DomainError]:
+    """One answer for each, in order. A pin that is refused does not hold up the others.
+
+    `is_dry` does all of it, answers what came of it, and takes it back.
+    """
+    answers: list[Pin | DomainError] = []
+    with transaction.atomic():
+        locked(agent)
+        for each in wanted:
+            try:
+                moved = move_pin(each.pin, actor=actor, version=each.version, ordinal=each.ordinal)
+            except DomainError as error:
+                answers.append(error)
+            else:
+                answers.append(moved)
+        transaction.set_rollback(is_dry)
+    return answers
+
+
 @transaction.atomic
 def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = edit_conflicts.ANY_STATE) -> Pin:
     """An empty alias goes back to the name derived from the vendor's."""

@@ -1,17 +1,25 @@
-"""What breaks if a pin moves to the version that its vendor offers now."""
+"""What breaks if a pin moves to the version that its vendor offers now, down to the line of a procedure."""
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from django.db.models import QuerySet
 
-from catalog.models import ToolVersion
+from catalog.models import Tool, ToolVersion
 from catalog.protocols.signature import Signature
 from catalog.rules import diff
-from designer import pending_work
-from designer.models import Agent, Pin
-from designer.signatures.effective import misfits
+from catalog.tools import versions
+from core.errors import DomainError
+from core.outbound.errors import printable
+from designer import pending_work, pins
+from designer.models import Agent, Pin, Procedure, ProcedureReference
+from designer.pinned_signatures import pinned, words_about
+from designer.procedures import impact, vocabulary
+from designer.signatures import model_names
+from designer.signatures.effective import effective, misfits
 from designer.signatures.words import merged
-from designer.tunings import words_of
+from people.models import User
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,39 +31,159 @@ class LostWords:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcedureImpact:
+    """`says` goes on from “Refill”, line 14."""
+
+    procedure: Procedure
+    line: int
+    says: str
+    breaks: bool
+
+    @property
+    def message(self) -> str:
+        return f"“{self.procedure}”, line {self.line} {self.says}"
+
+
+@dataclass(frozen=True, slots=True)
 class Upgrade:
+    """`lines` are in the order of the procedures and their texts."""
+
     pin: Pin
     version: ToolVersion
     comparison: diff.Comparison
     lost: list[LostWords]
+    lines: list[ProcedureImpact] = field(default_factory=list)
 
     @property
     def breaking(self) -> list[str]:
         return [change.sentence for change in self.comparison.changes if change.class_ == "breaking"]
 
+    @property
+    def is_felt(self) -> bool:
+        """Whether something that a designer wrote breaks: a line of a procedure, or tuned words."""
+        return bool(self.lost) or any(line.breaks for line in self.lines)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing breaks, nothing is riskier, and none of our words is lost."""
+        return self.comparison.effects <= set(diff.SAFE) and not self.is_felt
+
 
 def of(agent: Agent) -> list[Upgrade]:
     """One for each pin of the agent that is behind, by name."""
-    return [to(pin, pin.tool.current) for pin in behind(agent) if pin.tool.current is not None]
+    return to_current(behind(agent))
 
 
 def behind(agent: Agent) -> QuerySet[Pin]:
-    """The agent's pins to which their vendors offer a newer version, with all that `to` reads."""
-    return pending_work.behind(agent.pins.live().filter(tool__current__isnull=False)).select_related(
+    """The agent's pins to which their vendors offer a newer version, with all that a comparison reads."""
+    rows = pending_work.behind(agent.pins.live().filter(tool__current__isnull=False))
+    return rows.select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
-    )
+    ).defer("version__raw", "tool__current__raw")
+
+
+def using(tool: Tool, user: User) -> list[Pin]:
+    """The pins of the tool that the user may see, by agent, with all that a comparison reads."""
+    rows = Pin.objects.live().visible_to(user).filter(tool=tool)
+    found = list(rows.select_related("agent", "tuning").order_by("agent__name", "pk"))
+    # Many agents pin few versions: each is read once.
+    pinned_ones = ToolVersion.objects.defer("raw").in_bulk({pin.version_id for pin in found})
+    for pin in found:
+        pin.tool, pin.version = tool, pinned_ones[pin.version_id]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A pin of the agent to move; to the version that the vendor offers now if no other is said."""
+
+    pin: int
+    version: str = ""
+    ordinal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """`upgrade` is from before the move. `name` is what the model calls the tool after it."""
+
+    upgrade: Upgrade
+    name: str
+    error: DomainError | None
+
+
+def move(
+    agent: Agent, *, actor: User, wanted: Iterable[Wanted], all_safe: bool = False, is_dry: bool = False
+) -> list[Moved]:
+    """What came of each, or would in a dry run. Raises DomainError for a pin or version that is not there."""
+    asked = {each.pin: each for each in wanted}
+    pins_of_agent = pinned([agent]).select_related("agent", "tool__current")
+    found = {pin.pk: pin for pin in pins_of_agent.filter(pk__in=asked)}
+    moves: list[tuple[Pin, ToolVersion]] = []
+    for pk, each in asked.items():
+        if (pin := found.get(pk)) is None:
+            message = f"“{agent}” has no pin {pk}. Read its upgrades again."
+            raise DomainError("unknown_pin", message, fields={"moves": message})
+        version = versions.named(pin.tool, version=each.version, ordinal=each.ordinal)
+        if version is None:
+            message = versions.says_unknown(pin.tool, version=each.version, ordinal=each.ordinal)
+            raise DomainError("unknown_version", message, fields={"moves": message})
+        moves.append((pin, version))
+    chosen = compare(moves)
+    if all_safe:
+        chosen += [each for each in of(agent) if each.is_safe and each.pin.pk not in asked]
+    requests = [pins.MoveRequest(each.pin, ordinal=each.version.ordinal) for each in chosen]
+    answers = pins.move_several(agent, actor=actor, wanted=requests, is_dry=is_dry)
+    return [
+        Moved(each, each.pin.name, answer)
+        if isinstance(answer, DomainError)
+        else Moved(each, answer.name, None)
+        for each, answer in zip(chosen, answers, strict=True)
+    ]
+
+
+def to_current(rows: Iterable[Pin]) -> list[Upgrade]:
+    return compare([(pin, pin.tool.current) for pin in rows if pin.tool.current])
+
+
+def of_tool(tool: Tool, version: ToolVersion, user: User) -> list[Upgrade]:
+    """One for each agent that the user may see and that has pinned another version; the broken ones first."""
+    moves = [(pin, version) for pin in using(tool, user) if pin.version_id != version.pk]
+    return sorted(compare(moves), key=lambda each: not each.is_felt)
 
 
 def to(pin: Pin, version: ToolVersion) -> Upgrade:
     """What moving the pin to this version would change, and which of our words would be lost."""
-    after = version.decoded()
-    return Upgrade(pin, version, diff.compare(pin.version.decoded(), after), lost(pin, after))
+    return compare([(pin, version)])[0]
+
+
+def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
+    """In two queries however many: equal versions are decoded and compared once."""
+    signatures: dict[int, Signature] = {}
+    for pin, version in moves:
+        for each in (pin.version, version):
+            if each.pk not in signatures:
+                signatures[each.pk] = each.decoded()
+    comparisons = {
+        key: diff.compare(signatures[key[0]], signatures[key[1]])
+        for key in {(pin.version_id, version.pk) for pin, version in moves}
+    }
+    found = [
+        Upgrade(pin, version, comparisons[pin.version_id, version.pk], lost(pin, signatures[version.pk]))
+        for pin, version in moves
+    ]
+    concerned = [upgrade for upgrade in found if impact.concerns_lines(upgrade.comparison.changes)]
+    naming = _procedures_naming([upgrade.pin for upgrade in concerned])
+    for upgrade in concerned:
+        if procedures := naming.get(upgrade.pin.pk):
+            before, after = signatures[upgrade.pin.version_id], signatures[upgrade.version.pk]
+            upgrade.lines.extend(_lines(upgrade, before, after, procedures))
+    return found
 
 
 def lost(pin: Pin, signature: Signature) -> list[LostWords]:
     # Of the agent's own words, and of those for all agents beneath them.
-    own = words_of(getattr(pin, "tuning", None))
-    found = misfits(signature, merged(words_of(getattr(pin.tool, "tuning", None)), own))
+    own = words_about(pin)
+    found = misfits(signature, merged(words_about(pin.tool), own))
     told = []
     for misfit in found:
         is_own = misfit.parameter in own.parameters or misfit.parameter in own.outputs
@@ -63,3 +191,41 @@ def lost(pin: Pin, signature: Signature) -> list[LostWords]:
         ends = " Publishing is refused until they fit." if misfit.exposes else ""
         told.append(LostWords(f"{misfit.message} {whose} about it do not fit.{ends}", misfit.exposes))
     return told
+
+
+def _procedures_naming(rows: Collection[Pin]) -> Mapping[int, list[Procedure]]:
+    """By pin, in the order of the agent's procedures."""
+    if not rows:
+        return {}
+    naming_them = ProcedureReference.objects.filter(pin__in=rows, procedure__removed_at=None).order_by()
+    pairs = set(naming_them.values_list("pin", "procedure"))
+    procedures = Procedure.objects.filter(pk__in={procedure for _, procedure in pairs})
+    naming: defaultdict[int, list[Procedure]] = defaultdict(list)
+    pins_of: defaultdict[int, list[int]] = defaultdict(list)
+    for pin, named_in in pairs:
+        pins_of[named_in].append(pin)
+    for procedure in procedures.only("slug", "title", "text", "position"):
+        for pin in pins_of[procedure.pk]:
+            naming[pin].append(procedure)
+    return naming
+
+
+def _lines(
+    upgrade: Upgrade, before: Signature, after: Signature, procedures: Iterable[Procedure]
+) -> Iterable[ProcedureImpact]:
+    pin, catalogs, ours = upgrade.pin, words_about(upgrade.pin.tool), words_about(upgrade.pin)
+    follows = pin.alias or before.name == after.name
+    name = pin.name if follows else model_names.derive(after.name)
+    now = effective(before, name=pin.name, catalog_tuning=catalogs, agent_tuning=ours)
+    then = effective(after, name=name, catalog_tuning=catalogs, agent_tuning=ours)
+    move = impact.Move(
+        version=f"version {printable(upgrade.version.name, 60)}",
+        before=before,
+        after=after,
+        changes=upgrade.comparison.changes,
+        now=vocabulary.known_tool(pin, now),
+        then=vocabulary.known_tool(pin, then),
+    )
+    for procedure in procedures:
+        for line in impact.impacts(procedure.text, move):
+            yield ProcedureImpact(procedure, line.line, line.message, line.breaks)

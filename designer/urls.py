@@ -17,6 +17,7 @@ from designer.views import (
     transfers,
     trees,
     try_it,
+    upgrades,
 )
 
 PROCEDURE = "agents/<slug:slug>/procedures/<slug:procedure>/"
@@ -65,7 +66,8 @@ urlpatterns = [
     path("agents/<slug:slug>/edit/", agents.agent_edit, name="agent-edit"),
     path("agents/<slug:slug>/copy/", agents.agent_copy, name="agent-copy"),
     path("agents/<slug:slug>/remove/", agents.agent_remove, name="agent-remove"),
-    path("agents/<slug:slug>/upgrades/", pins.agent_upgrades, name="agent-upgrades"),
+    path("agents/<slug:slug>/upgrades/", upgrades.agent_upgrades, name="agent-upgrades"),
+    path("agents/<slug:slug>/upgrades/move/", upgrades.upgrades_move, name="agent-upgrades-move"),
     path("agents/<slug:slug>/pins/<int:pk>/", pins.pin, name="pin"),
     path("agents/<slug:slug>/pins/<int:pk>/preview/", pins.pin_preview, name="pin-preview"),
     path("agents/<slug:slug>/pins/<int:pk>/move/", pins.pin_move, name="pin-move"),

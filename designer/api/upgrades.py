@@ -12,25 +12,37 @@ from catalog.api.versions import (
     MAX_ORDINAL,
     ORDINAL_HELP,
     ChangeOutput,
+    VersionChoice,
     VersionLabel,
     comparison_document,
     found,
 )
+from catalog.models import Tool
 from catalog.rules import diff
-from designer import upgrades
+from core.errors import invalid
+from core.serializers import Input
+from designer import upgrades, vendor_usage
 from designer.api.agents import chosen_agent
+from designer.api.pins import MAX_PINS_AT_ONCE, NotPinnedOutput
 from designer.models import Pin
 from designer.pinned_signatures import pinned
 from people.api.generics import GenericAPIView, ListAPIView
+from people.models import Role
+from people.permissions import person
+
+MAX_AGENTS = 1_000
 
 
 class ImpactOutput(serializers.Serializer[Any]):
-    """`procedure` and `line` are null where a tool's own text is concerned."""
+    """`procedure` (its slug) and `line` are null where no line of a procedure is concerned."""
 
     agent = serializers.SlugField()
     procedure = serializers.CharField(allow_null=True)
-    line = serializers.IntegerField(allow_null=True)
+    line = serializers.IntegerField(allow_null=True, help_text="Counts from 1, in the saved text.")
     message = serializers.CharField()
+    breaks = serializers.BooleanField(
+        help_text="False for a line that only has to be read again, because a name in it changes."
+    )
     refuses_publishing = serializers.BooleanField(
         help_text="Whether the agent cannot be published after the move, until its words fit."
     )
@@ -47,16 +59,48 @@ _MEMBERS = {
     "to_ordinal": serializers.IntegerField(),
     "to_name": serializers.CharField(),
     "class": serializers.ChoiceField(choices=diff.CLASSES),
+    "is_safe": serializers.BooleanField(
+        help_text="Nothing breaks, nothing is riskier, and no tuned words are lost."
+    ),
     "impact": ImpactOutput(many=True),
 }
 # Some of the members are words of Python's, so no class can declare them.
 UpgradeOutput = type("UpgradeOutput", (serializers.Serializer,), dict(_MEMBERS))
+UpgradeMovedOutput = type(
+    "UpgradeMovedOutput",
+    (serializers.Serializer,),
+    _MEMBERS
+    | {
+        "new_name": serializers.CharField(help_text="What the model calls the tool after the move."),
+        "moved": serializers.BooleanField(help_text="In a dry run, whether it would be."),
+        "error": NotPinnedOutput(allow_null=True),
+    },
+)
 MoveOutput = type("MoveOutput", (serializers.Serializer,), _MEMBERS | {"changes": ChangeOutput})
 
 
+class WantedMove(VersionChoice):
+    pin = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
+
+
+class UpgradeMovesInput(Input):
+    moves = serializers.ListField(child=WantedMove(), required=False, max_length=MAX_PINS_AT_ONCE)
+    all_safe = serializers.BooleanField(
+        default=False, help_text="Every pin that is behind and whose move is safe, beside those in `moves`."
+    )
+    dry_run = serializers.BooleanField(default=False, help_text="Answers the same and moves nothing.")
+
+
+class UpgradeMovesOutput(serializers.Serializer[Any]):
+    dry_run = serializers.BooleanField()
+    results = UpgradeMovedOutput(many=True)
+
+
+@extend_schema(tags=["upgrades"])
 class UpgradeList(ListAPIView[Pin]):
     """Pins that are behind, and what moving each of them would break."""
 
+    write_role = Role.DESIGNER
     serializer_class = UpgradeOutput
     ordering = ("name", "id")
 
@@ -65,8 +109,33 @@ class UpgradeList(ListAPIView[Pin]):
 
     def list(self, request: Request, slug: str) -> Response:
         found = self.paginate_queryset(self.get_queryset())
-        rows = [upgrades.to(pin, pin.tool.current) for pin in found or () if pin.tool.current]
+        rows = upgrades.to_current(found or ())
         return self.get_paginated_response([_row(upgrade, slug) for upgrade in rows])
+
+    @extend_schema(request=UpgradeMovesInput, responses=UpgradeMovesOutput)
+    def post(self, request: Request, slug: str) -> Response:
+        """Moves several pins at once, or says with `dry_run` what would come of it. One that is refused does
+        not hold up the others.
+        """
+        agent = chosen_agent(request, slug)
+        given = UpgradeMovesInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        if not given.validated_data["all_safe"] and not given.validated_data.get("moves"):
+            raise invalid(moves="Name at least one pin, or set all_safe.")
+        told = upgrades.move(
+            agent,
+            actor=person(request),
+            wanted=[upgrades.Wanted(**each) for each in given.validated_data.get("moves", ())],
+            all_safe=given.validated_data["all_safe"],
+            is_dry=given.validated_data["dry_run"],
+        )
+        results = [
+            _row(each.upgrade, slug)
+            | {"new_name": each.name, "moved": each.error is None}
+            | {"error": NotPinnedOutput(each.error).data if each.error else None}
+            for each in told
+        ]
+        return Response({"dry_run": given.validated_data["dry_run"], "results": results})
 
 
 class VersionQuery(serializers.Serializer[Any]):
@@ -78,6 +147,7 @@ class VersionQuery(serializers.Serializer[Any]):
     )
 
 
+@extend_schema(tags=["upgrades"])
 class PinMove(GenericAPIView[Pin]):
     """What would change if the pin moved to this version, forwards or back. Nothing moves."""
 
@@ -93,6 +163,72 @@ class PinMove(GenericAPIView[Pin]):
         return Response(_row(upgrade, slug) | comparison_document(upgrade.comparison))
 
 
+class ToolImpactQuery(serializers.Serializer[Any]):
+    to = VersionLabel(required=False, help_text=LABEL_HELP.replace("`ordinal`", "`to_ordinal`"))
+    to_ordinal = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_ORDINAL,
+        required=False,
+        help_text=ORDINAL_HELP.replace("`version`", "`to`"),
+    )
+
+
+class AgentImpactOutput(UpgradeOutput):  # type: ignore[misc, valid-type] # made from a table
+    agent = serializers.SlugField()
+    agent_name = serializers.CharField()
+
+
+class ToolImpactOutput(serializers.Serializer[Any]):
+    """Of all agents that use the tool, those whose lines or words a version would break go first."""
+
+    tool = serializers.IntegerField()
+    to = serializers.CharField(help_text="As the vendor numbers it.")
+    to_ordinal = serializers.IntegerField()
+    to_name = serializers.CharField()
+    pins = serializers.IntegerField(help_text="How many pins that you see have another version.")
+    broken = serializers.IntegerField(help_text="How many of them lose a line or tuned words.")
+    left_off = serializers.IntegerField(help_text="How many are beyond the first thousand in `results`.")
+    used_by_others = serializers.IntegerField(help_text="Agents of other teams, on any version.")
+    results = AgentImpactOutput(many=True)
+
+
+@extend_schema(tags=["upgrades"])
+class ToolImpact(GenericAPIView[Tool]):
+    """What breaks, agent by agent, if all that use the tool move to one version: the vendor's current one
+    unless another is named.
+    """
+
+    serializer_class = ToolImpactOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[ToolImpactQuery], responses=ToolImpactOutput)
+    def get(self, request: Request, pk: int) -> Response:
+        given = ToolImpactQuery(data=request.query_params.dict())
+        given.is_valid(raise_exception=True)
+        tool = get_object_or_404(Tool.objects.select_related("current", "tuning"), pk=pk)
+        asked = given.validated_data
+        version = found(tool, version=asked.get("to", ""), ordinal=asked.get("to_ordinal"))
+        rows = upgrades.of_tool(tool, version, person(request))
+        results = [
+            _row(each, each.pin.agent.slug)
+            | {"agent": each.pin.agent.slug, "agent_name": each.pin.agent.name}
+            for each in rows[:MAX_AGENTS]
+        ]
+        return Response(
+            {
+                "tool": tool.pk,
+                "to": version.label,
+                "to_ordinal": version.ordinal,
+                "to_name": version.name,
+                "pins": len(rows),
+                "broken": sum(each.is_felt for each in rows),
+                "left_off": max(len(rows) - MAX_AGENTS, 0),
+                "used_by_others": vendor_usage.used_by_others(tool, person(request)),
+                "results": results,
+            }
+        )
+
+
 def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
     return {
         "pin": upgrade.pin.pk,
@@ -105,13 +241,19 @@ def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
         "to_ordinal": upgrade.version.ordinal,
         "to_name": upgrade.version.name,
         "class": upgrade.comparison.class_,
+        "is_safe": upgrade.is_safe,
         "impact": [
             *(_impact(agent, sentence) for sentence in upgrade.breaking),
             *(_impact(agent, lost.message, refuses=lost.refuses) for lost in upgrade.lost),
+            *(
+                _impact(agent, line.message, breaks=line.breaks)
+                | {"procedure": line.procedure.slug, "line": line.line}
+                for line in upgrade.lines
+            ),
         ],
     }
 
 
-def _impact(agent: str, message: str, *, refuses: bool = False) -> dict[str, Any]:
+def _impact(agent: str, message: str, *, breaks: bool = True, refuses: bool = False) -> dict[str, Any]:
     where = {"agent": agent, "procedure": None, "line": None}
-    return where | {"message": message, "refuses_publishing": refuses}
+    return where | {"message": message, "breaks": breaks, "refuses_publishing": refuses}

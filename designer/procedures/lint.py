@@ -7,7 +7,7 @@ accepted by its code; a warning is what a designer should look at, because prose
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -227,18 +227,29 @@ def _of_values(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> It
             if known.allowed and tool.pin in named:
                 allowed.setdefault(known.name, set()).update(known.allowed)
     for name, values in allowed.items():
-        for match in re.finditer(_VALUE_FOR.format(re.escape(name)), text, re.IGNORECASE):
-            if (value := match["value"]) in values:
-                continue
-            line = text.count("\n", 0, match.start()) + 1
-            yield Remark(
-                line=line,
-                column=match.start() - text.rfind("\n", 0, match.start()) - 1,
-                code="value_not_allowed",
-                severity="error",
-                message=f"“{name}” cannot be “{value}”.",
-                fix=_choice("It takes", sorted(values)),
-            )
+        for said in values_said(name, text):
+            if said.value not in values:
+                yield Remark(
+                    line=said.line,
+                    column=said.column,
+                    code="value_not_allowed",
+                    severity="error",
+                    message=f"“{name}” cannot be “{said.value}”.",
+                    fix=_choice("It takes", sorted(values)),
+                )
+
+
+class SaidValue(NamedTuple):
+    value: str
+    line: int
+    column: int
+
+
+def values_said(name: str, text: str) -> Iterator[SaidValue]:
+    """Values in quotes that prose gives to an input of this name."""
+    for match in re.finditer(_VALUE_FOR.format(re.escape(name)), text, re.IGNORECASE):
+        line = text.count("\n", 0, match.start()) + 1
+        yield SaidValue(match["value"], line, match.start() - text.rfind("\n", 0, match.start()) - 1)
 
 
 def _of_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> Iterator[Remark]:

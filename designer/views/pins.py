@@ -13,7 +13,7 @@ from core.outbound.errors import printable
 from designer import pinned_signatures, pins, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms import AliasForm, version_choices
-from designer.models import Agent, Pin
+from designer.models import Pin
 from designer.signatures import model_names
 from designer.signatures.words import less_cautious, merged
 from designer.views.tunings import restored, settled
@@ -99,6 +99,7 @@ def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @require_POST
 def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
+    came_from = row.version.ordinal
     try:
         moved = pins.move_pin(
             row,
@@ -118,6 +119,9 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         messages.success(request, f"“{moved.name}” is now pinned to version {version}.")
         for lost in upgrades.lost(_pin(request, slug, pk), moved.version.decoded()):
             messages.warning(request, lost.message)
+        if request.POST.get("from") == "upgrades":
+            # With the way back (designer/views/upgrades.py).
+            return redirect(f"{reverse('agent-upgrades', args=[slug])}?back={row.pk}:{came_from}")
     if request.POST.get("from") == "upgrades":
         return redirect("agent-upgrades", slug)
     return redirect("pin", slug, row.pk)
@@ -200,12 +204,6 @@ def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     pins.remove_pin(row, actor=person(request))
     messages.success(request, f"“{row.name}” is no longer pinned. Published releases keep it.")
     return redirect("agent", slug)
-
-
-@requires(Role.VIEWER)
-def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    return render(request, "designer/upgrades.html", {"agent": agent, "upgrades": upgrades.of(agent)})
 
 
 def _pin(request: HttpRequest, slug: str, pk: int) -> Pin:

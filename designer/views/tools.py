@@ -16,7 +16,7 @@ from catalog.rules import diff
 from catalog.tools import effective_texts, versions
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import agents, pending_work, pins, tunings, vendor_usage
+from designer import agents, pending_work, pins, tunings, upgrades, vendor_usage
 from designer.forms import PinForm, version_words
 from designer.models import Agent, Pin
 from designer.signatures.words import less_cautious
@@ -121,8 +121,11 @@ def _chosen(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, Too
 def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     users = pending_work.with_newer(Pin.objects.live().visible_to(person(request)).filter(tool=row))
+    moves = upgrades.of_tool(row, row.current, person(request)) if row.current else []
     context = {
         "pins": users.select_related("agent", "version", "created_by").order_by("agent__name"),
+        "felt": [each for each in moves if each.is_felt],
+        "behind_count": len(moves),
         "others": vendor_usage.used_by_others(row, person(request)),
     }
     return render(request, "designer/tool_usage.html", {**context, **header(row)})

@@ -190,16 +190,30 @@
     const insert = event.target.closest("[data-insert]");
     if (insert && !box.matches(":disabled")) put(insert.dataset.insert, box.selectionStart, box.selectionEnd);
     const line = event.target.closest("[data-line]");
-    if (!line) return;
-    const lines = box.value.split("\n");
-    const start = lines.slice(0, Number(line.dataset.line) - 1).reduce((sum, each) => sum + each.length + 1, 0);
-    const at = start + Number(line.dataset.column || 0);
-    box.focus();
-    box.setSelectionRange(at, start + lines[Number(line.dataset.line) - 1].length);
-    const range = document.createRange();
-    range.selectNodeContents(marks);
-    box.scrollIntoView({ block: "nearest" });
+    if (line) goTo(Number(line.dataset.line), Number(line.dataset.column || 0));
   });
+
+  const goTo = (number, column) => {
+    const lines = box.value.split("\n");
+    const start = lines.slice(0, number - 1).reduce((sum, each) => sum + each.length + 1, 0);
+    if (lines[number - 1] === undefined) return;
+    box.focus();
+    box.setSelectionRange(start + column, start + lines[number - 1].length);
+    /* The copy behind the text says where the line is, however lines are wrapped. */
+    const nodes = document.createTreeWalker(marks, NodeFilter.SHOW_TEXT);
+    let left = start + column;
+    let node = nodes.nextNode();
+    while (node && left >= node.length) {
+      left -= node.length;
+      node = nodes.nextNode();
+    }
+    if (!node) return;
+    const range = document.createRange();
+    range.setStart(node, left);
+    range.setEnd(node, left + 1);
+    const { top } = range.getBoundingClientRect();
+    if (top < 80 || top > innerHeight - 120) scrollBy({ top: top - innerHeight / 3 });
+  };
 
   /* Where the box does not grow by itself. */
   if (!CSS.supports("field-sizing", "content")) {
@@ -211,4 +225,7 @@
     grow();
   }
   draw();
+  /* What another page leads to: #line-14. */
+  const asked = /^#line-(\d{1,5})$/.exec(location.hash);
+  if (asked) goTo(Number(asked[1]), 0);
 })();

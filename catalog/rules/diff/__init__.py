@@ -7,7 +7,7 @@ something; `notice` when a person may want to know; `compatible` when it only ad
 whom it concerns and why.
 """
 
-from catalog.rules.diff.changes import CLASSES, EFFECTS, Change, Class, Effect
+from catalog.rules.diff.changes import CLASSES, EFFECTS, SAFE, Change, Class, Effect
 from catalog.rules.diff.signatures import Comparison, compare, worst
 
-__all__ = ["CLASSES", "EFFECTS", "Change", "Class", "Comparison", "Effect", "compare", "worst"]
+__all__ = ["CLASSES", "EFFECTS", "SAFE", "Change", "Class", "Comparison", "Effect", "compare", "worst"]

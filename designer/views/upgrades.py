@@ -1,0 +1,100 @@
+"""The page of an agent's upgrades: what each breaks, and moving several pins with a look before."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from catalog.views.asked import number
+from core.errors import DomainError
+from core.outbound.errors import printable
+from designer import upgrades
+from designer.models import Agent, Pin
+from designer.upgrades import Wanted
+from people.models import Role
+from people.permissions import person, requires
+
+MAX_MOVES = 500
+
+
+@requires(Role.VIEWER)
+def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
+    """After a move it offers the way back: the address says where the moved pins came from."""
+    agent = _agent(request, slug)
+    found = upgrades.of(agent)
+    wanted = {each.pin: each for each in _wanted(request.GET.getlist("back"))}
+    moved = agent.pins.live().filter(pk__in=wanted).select_related("version", "tool")
+    context = {
+        "agent": agent,
+        "upgrades": found,
+        "safe": [each for each in found if each.is_safe],
+        "back": [(pin, _written(pin, wanted[pin.pk].ordinal)) for pin in moved],
+    }
+    return render(request, "designer/upgrades.html", context)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
+    """First what would happen, then the move of exactly what was shown."""
+    agent = _agent(request, slug)
+    wanted = _wanted(request.POST.getlist("move"))
+    asks_for_safe = request.POST.get("do") == "look-safe"
+    if not wanted and not asks_for_safe:
+        messages.error(request, "Tick what is to move, or choose all that are safe.")
+        return redirect("agent-upgrades", slug)
+    is_dry = request.POST.get("do") != "move"
+    try:
+        told = upgrades.move(
+            agent,
+            actor=person(request),
+            wanted=[] if asks_for_safe else wanted,
+            all_safe=asks_for_safe,
+            is_dry=is_dry,
+        )
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("agent-upgrades", slug)
+    done = [each for each in told if each.error is None]
+    if is_dry:
+        context: dict[str, Any] = {
+            "agent": agent,
+            "told": told,
+            "moves": [_written(each.upgrade.pin, each.upgrade.version.ordinal) for each in done],
+        }
+        return render(request, "designer/upgrades_move.html", context)
+    for each in told:
+        if each.error is not None:
+            messages.error(request, f"“{each.name}” was not moved. {each.error.message}")
+        else:
+            for lost in each.upgrade.lost:
+                messages.warning(request, lost.message)
+    if not done:
+        return redirect("agent-upgrades", slug)
+    if len(done) == 1:
+        version = printable(done[0].upgrade.version.name, 60)
+        messages.success(request, f"“{done[0].name}” is now pinned to version {version}.")
+    else:
+        messages.success(request, f"{len(done)} pins are moved. Publish the agent for runtimes to get them.")
+    back = [_written(each.upgrade.pin, each.upgrade.pin.version.ordinal) for each in done]
+    query = urlencode({"back": back}, doseq=True)
+    return redirect(f"{reverse('agent-upgrades', args=[slug])}?{query}")
+
+
+def _agent(request: HttpRequest, slug: str) -> Agent:
+    return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+
+
+def _written(pin: Pin, ordinal: int | None) -> str:
+    return f"{pin.pk}:{ordinal}"
+
+
+def _wanted(written: list[str]) -> list[Wanted]:
+    # What is no pair of numbers was not written by the page.
+    pairs = [each.partition(":") for each in written[:MAX_MOVES]]
+    read = [(number(pin), number(ordinal)) for pin, _, ordinal in pairs]
+    return [Wanted(pin, ordinal=ordinal) for pin, ordinal in read if pin and ordinal]
