@@ -288,7 +288,8 @@ def designers_work(bob: User, wanted: Tool) -> None:
     if other := wanted.versions.exclude(pk=pin.version_id).first():
         for finding in Finding.objects.filter(tool=wanted).exclude(state="accepted"):
             decisions.resolve(finding, actor=bob, decision="accept")
-        pins.move_pin(pin, actor=bob, ordinal=other.ordinal)
+        wanted_move = pins.MoveRequest(pin, ordinal=other.ordinal)
+        pins.move_several(pin.agent, actor=bob, wanted=[wanted_move])
         tunings.settle(pin, actor=bob, member="description", take="ours")
     a_runtime_works(bob, agent)
     pins.remove_pin(pin, actor=bob)
