@@ -32,7 +32,7 @@ from catalog.second_look import runs as second_look
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
-from designer import agent_copies, agent_keys, agents, calls, pins, transfers, tunings
+from designer import agent_copies, agent_keys, agents, calls, pins, transfers, tunings, upgrades
 from designer.models import Agent
 from designer.procedures import editing as procedures
 from designer.releases import channels, publishing
@@ -288,8 +288,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     if other := wanted.versions.exclude(pk=pin.version_id).first():
         for finding in Finding.objects.filter(tool=wanted).exclude(state="accepted"):
             decisions.resolve(finding, actor=bob, decision="accept")
-        wanted_move = pins.MoveRequest(pin, ordinal=other.ordinal)
-        pins.move_several(pin.agent, actor=bob, wanted=[wanted_move])
+        upgrades.move(pin.agent, actor=bob, wanted=[upgrades.Wanted(pin.pk, ordinal=other.ordinal)])
         tunings.settle(pin, actor=bob, member="description", take="ours")
     a_runtime_works(bob, agent)
     pins.remove_pin(pin, actor=bob)
