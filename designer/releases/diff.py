@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.procedures.lines import Line, compare
 from designer.signatures.effective import as_document
 
 Mark = Literal["added", "removed", "changed"]
@@ -42,6 +43,10 @@ class ProcedureChange:
     title: str
     before: str
     after: str
+
+    @property
+    def lines(self) -> list[Line]:
+        return compare(self.before, self.after)
 
 
 def between_procedures(before: ReleaseDocument, after: ReleaseDocument) -> list[ProcedureChange]:

@@ -62,7 +62,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "tokens": [
             (format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS if format_.is_text
         ],
-        "tokens_change": sum(row.tokens for row in rows),
+        "tokens_change": draft_review.summary(agent).tokens,
         "codes": sorted({check.code for check in review.failed}),
         "for_admins": _for_admins(review.failed) if not person(request).can_administer else [],
     }
