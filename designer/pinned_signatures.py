@@ -50,7 +50,8 @@ def misfits_of(pin: Pin) -> list[Misfit]:
 
 def stale_of(pin: Pin) -> list[Stale]:
     """The agent's own words whose vendor's text is another in the pinned version."""
-    return tunings.stale_of(getattr(pin, "tuning", None), pin.version.decoded())
+    tuning = getattr(pin, "tuning", None)
+    return tunings.stale_of(tuning, pin.version.decoded()) if tuning else []
 
 
 def words_about(target: Pin | Tool) -> Words:

@@ -72,6 +72,7 @@ def _line(pin: Pin, review: pending_work.Review | None) -> dict[str, Any]:
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
         "is_tuned": is_tuned,
         "misfits": pinned_signatures.misfits_of(pin),
+        "stale": len(pinned_signatures.stale_of(pin)),
         # That a tool is gone weighs more than that a change of it waits.
         "review": review if review and (review.tone == "bad" or not is_gone) else None,
     }

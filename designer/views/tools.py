@@ -221,13 +221,16 @@ def tool_tuning_settle(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def find_tool(pk: int) -> Tool:
-    return get_object_or_404(Tool.objects.select_related("current", "stopped", "endpoint__vendor"), pk=pk)
+    rows = Tool.objects.select_related("current", "stopped", "tuning", "endpoint__vendor")
+    return get_object_or_404(rows, pk=pk)
 
 
 def header(row: Tool) -> dict[str, Any]:
     # What the head of each of the tool's pages shows.
+    tuning = getattr(row, "tuning", None)
     return {
         "tool": row,
+        "stale_count": len(tunings.stale_of(tuning, row.current.decoded())) if tuning and row.current else 0,
         "is_offered": row.endpoint.is_live,
         "review_state": holds.review_state(row.stopped) if row.stopped else None,
         "usage_count": row.pins.filter(removed_at=None, agent__removed_at=None).count(),

@@ -11,6 +11,7 @@ from tests.designer.exports.formats import OF_TOOLS
 from tests.factories import (
     make_agent,
     make_endpoint,
+    make_parameter,
     make_pin,
     make_signature,
     make_tool,
@@ -76,12 +77,31 @@ def test_an_agent_shows_each_pin_with_its_version_and_cost(designer, alice, desk
     assert page.context["budget"]["total"] > 10
 
 
+def test_an_agent_tells_which_words_its_vendor_wrote_anew_below_them(designer, alice, desk):
+    tool = make_tool(make_signature("forecast"))
+    pin = pins.pin_tool(desk, actor=alice, tool=tool)
+    tunings.tune(pin, actor=alice, description="Ours", parameters={"city": {"description": "A town"}})
+    inputs = (make_parameter("city", description="Which city"),)
+    make_version(tool, make_signature("forecast", description="Theirs anew", inputs=inputs))
+    assert "you replaced" not in text_of(designer.get("/agents/desk/"))
+
+    pins.move_pin(pin, actor=alice, ordinal=2)
+    page = designer.get("/agents/desk/")
+    assert "vendor changed 2 texts you replaced" in text_of(page)
+    assert f'href="/agents/desk/pins/{pin.pk}/#stale"' in page.content.decode()
+
+    tunings.settle(pin, actor=alice, member="description", take="ours")
+    assert "vendor changed 1 text you replaced" in text_of(designer.get("/agents/desk/"))
+
+
 def test_fifty_pins_make_a_small_and_cheap_page(designer, alice, desk, django_assert_max_num_queries):
     for number in range(50):
         signature = make_signature(
             f"tool_with_a_usual_name_{number}", description="What it does and when. " * 30
         )
-        pins.pin_tool(desk, actor=alice, tool=make_tool(signature))
+        pin = pins.pin_tool(desk, actor=alice, tool=make_tool(signature))
+        if number % 5 == 0:
+            tunings.tune(pin, actor=alice, title="Ours")
 
     with django_assert_max_num_queries(12):
         response = designer.get("/agents/desk/")

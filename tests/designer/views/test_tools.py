@@ -175,6 +175,17 @@ def test_catalog_wide_words_are_saved_and_reverted(designer):
     assert not Tuning.objects.exists()
 
 
+def test_the_tab_of_the_words_counts_those_that_the_vendor_wrote_anew_below(designer):
+    tool = make_tool(make_signature("forecast"))
+    tunings.tune(tool, actor=make_user(Role.DESIGNER), title="Weather", description="Ours")
+    assert "Tuning 1" not in text_of(designer.get(f"/tools/{tool.pk}/"))
+
+    make_version(tool, make_signature("forecast", description="Theirs anew"))
+
+    for page in ("", "versions/", "tuning/"):
+        assert "Tuning 1 Versions" in text_of(designer.get(f"/tools/{tool.pk}/{page}"))
+
+
 @pytest.mark.parametrize("page", ["", "versions/", "used-by/", "findings/", "tuning/", "raw/"])
 def test_pages_of_a_tool_stay_small_and_cheap(designer, page, django_assert_max_num_queries):
     inputs = tuple(make_parameter(f"input_{n}", description="What it is for. " * 6) for n in range(20))
@@ -182,6 +193,7 @@ def test_pages_of_a_tool_stay_small_and_cheap(designer, page, django_assert_max_
     for number in range(50):
         make_version(tool, make_signature(description=f"Words {number}", inputs=inputs))
         make_pin(tool=tool)
+    tunings.tune(tool, actor=make_user(Role.DESIGNER), title="Ours")
 
     with django_assert_max_num_queries(12):
         response = designer.get(f"/tools/{tool.pk}/{page}")
