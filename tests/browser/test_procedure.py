@@ -8,7 +8,15 @@ from designer.models import Procedure
 from designer.procedures import editing
 from people.models import Role
 from tests.browser.conftest import DESKTOP, PHONE
-from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_user
+from tests.factories import (
+    make_agent,
+    make_parameter,
+    make_pin,
+    make_signature,
+    make_tool,
+    make_user,
+    make_version,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -110,3 +118,26 @@ def test_without_scripts_it_is_a_text_box_that_is_saved_and_checked(open_browser
     page.get_by_label("Text", exact=True).fill("Call look_up().")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("“look_up()” needs “account_id”")).to_be_visible()
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_an_upgrade_leads_to_the_line_that_it_breaks(page, complaints, pins, size):
+    heard = complaints(page)
+    look_up, _ = pins
+    body = "\n".join(
+        ["Ask for {account_id}.", "Call look_up().", *["And wait."] * 120, "Say look_up().refills."]
+    )
+    editing.save_procedure(Procedure.objects.get(), actor=make_user(Role.DESIGNER), body=body)
+    make_version(look_up.tool, make_signature("look_up", inputs=(make_parameter("account_id"),)))
+    page.set_viewport_size(size)
+    page.goto("/agents/desk/upgrades/")
+
+    page.get_by_role("link", name="Refill, line 123").click()
+
+    text = page.get_by_label("Text", exact=True)
+    expect(text).to_be_focused()
+    chosen = "box => box.value.slice(box.selectionStart, box.selectionEnd)"
+    assert text.evaluate(chosen) == "Say look_up().refills."
+    assert page.evaluate("scrollY") > 500
+    assert heard == []

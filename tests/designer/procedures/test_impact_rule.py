@@ -1,0 +1,62 @@
+"""Which lines a version breaks that removes members: exactly those that use them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.protocols.signature import Signature
+from catalog.rules import diff
+from designer.procedures import impact
+from designer.procedures.references import KnownInput, KnownOutput, KnownTool
+from tests.factories import make_parameter, make_signature
+
+NAMES = tuple("abcdef")
+
+
+def known(signature: Signature) -> KnownTool:
+    return KnownTool(
+        pin=7,
+        name=signature.name,
+        inputs=tuple(KnownInput(id=each.id, name=each.name) for each in signature.inputs),
+        outputs=tuple(KnownOutput(id=each.id, name=each.name) for each in signature.outputs),
+    )
+
+
+def with_members(inputs: list[str], outputs: list[str]) -> Signature:
+    def optional(names):
+        return tuple(make_parameter(name, required=False) for name in names)
+
+    return make_signature("look_up", inputs=optional(inputs), outputs=optional(outputs))
+
+
+members = st.lists(st.sampled_from(NAMES), unique=True)
+places = st.tuples(st.sampled_from(["in", "out", "other", "words"]), st.sampled_from(NAMES))
+
+
+@given(members, members, st.lists(places, max_size=12))
+def test_exactly_the_lines_that_use_what_is_gone_are_named(inputs, outputs, written):
+    forms = {
+        "in": "Give {{in:7/{}}}.",
+        "out": "Say {{out:7/{}}}.",
+        "other": "Say {{out:77/{}}}.",
+        "words": "{}",
+    }
+    text = "\n".join(forms.get(kind, "{}").format(name) for kind, name in written)
+    before, after = with_members(list(NAMES), list(NAMES)), with_members(inputs, outputs)
+    comparison = diff.compare(before, after)
+    move = impact.Move(
+        version="version 2",
+        before=before,
+        after=after,
+        changes=comparison.changes,
+        now=known(before),
+        then=known(after),
+    )
+
+    found = impact.impacts(text, move)
+
+    kept = {"in": inputs, "out": outputs}
+    expected = [
+        line for line, (kind, name) in enumerate(written, 1) if kind in kept and name not in kept[kind]
+    ]
+    assert [each.line for each in found] == expected
+    assert all(each.breaks for each in found)
