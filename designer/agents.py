@@ -16,6 +16,8 @@ from people.models import Team, User
 
 MAX_NAME_LENGTH = 120
 MAX_DESCRIPTION_LENGTH = 4_000
+# Addresses beside those of agents.
+RESERVED = {"import"}
 
 
 class Changes(TypedDict, total=False):
@@ -196,7 +198,7 @@ def _free_slug(name: str) -> str:
     wanted = slugs.from_name(name) or "agent"
     stem = wanted[: slugs.MAX_LENGTH - 5].strip("-")
     taken = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
-    taken |= agent_addresses.held_like(stem)
+    taken |= agent_addresses.held_like(stem) | RESERVED
     # A number keeps it apart from the addresses in use, and from those held for other agents.
     slug, number = wanted, 1
     while slug in taken:
@@ -206,6 +208,8 @@ def _free_slug(name: str) -> str:
 
 
 def _save(agent: Agent) -> None:
+    if agent.slug in RESERVED:
+        raise _taken(f"“{agent.slug}” is an address of Pegboard's own. Choose another.")
     try:
         with transaction.atomic():
             agent.save()

@@ -48,6 +48,7 @@ KEY_CHOICES = [
     ("design", "Design", "Also edits agents, if you may."),
     ("admin", "Everything", "May do whatever you may do."),
 ]
+MAX_FILE_BYTES = 1_000_000
 COUNTED_TEXTAREA = {"data-counted": "", "rows": 4}
 
 
@@ -106,6 +107,38 @@ class CopyAgentForm(OperationForm):
         super().__init__(*args, **kwargs)
         if not has_sub_agents:
             del self.fields["with_sub_agents"]
+
+
+class AgentImportForm(OperationForm):
+    """The first press sends a file; the second one the text of it, which the page has kept."""
+
+    file = forms.FileField(
+        required=False,
+        label="File of an agent",
+        help_text="Another Pegboard gives one out on the page where an agent is edited.",
+        widget=forms.ClearableFileInput(attrs={"accept": ".json,application/json"}),
+    )
+    text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
+    act = forms.ChoiceField(choices=[("check", "Check"), ("import", "Import")], widget=forms.HiddenInput)
+    accept_missing = forms.BooleanField(required=False, widget=forms.HiddenInput)
+    team = forms.ModelChoiceField(queryset=Team.objects.none(), to_field_name="slug", empty_label=None)
+
+    def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.actor = actor
+        own = Team.objects.open_to(actor)
+        offer(self, "team", own)
+        if len(own[:2]) < 2:
+            del self.fields["team"]
+
+    def document(self) -> bytes:
+        """Raises DomainError where neither is there."""
+        if sent := self.cleaned_data["file"]:
+            body: bytes = sent.read(MAX_FILE_BYTES + 1)
+            return body
+        if not self.cleaned_data["text"]:
+            raise DomainError("invalid", "Choose a file.", fields={"file": "Choose a file."})
+        return str(self.cleaned_data["text"]).encode()
 
 
 class NewProcedureForm(OperationForm):

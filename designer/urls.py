@@ -1,6 +1,7 @@
 from django.urls import path
 
 from designer.views import (
+    agent_files,
     agents,
     channels,
     home,
@@ -62,6 +63,7 @@ urlpatterns = [
     path("teams/<slug:slug>/agents/", teams.team_agent_move, name="team-agent-move"),
     path("teams/<slug:slug>/remove/", teams.team_remove, name="team-remove"),
     path("agents/", agents.agent_list, name="agent-list"),
+    path("agents/import/", agent_files.agent_import, name="agent-import"),
     path("agents/<slug:slug>/", agents.agent, name="agent"),
     path("agents/<slug:slug>/edit/", agents.agent_edit, name="agent-edit"),
     path("agents/<slug:slug>/copy/", agents.agent_copy, name="agent-copy"),

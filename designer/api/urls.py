@@ -1,6 +1,7 @@
 from django.urls import path
 
 from designer.api import (
+    agent_files,
     agents,
     budgets,
     calls,
@@ -26,6 +27,7 @@ PROCEDURE = f"{AGENT}procedures/<slug:procedure>/"
 
 urlpatterns = [
     path("agents/", agents.AgentList.as_view(), name="api-agent-list"),
+    path("agents/import/", agent_files.AgentImport.as_view(), name="api-agent-import"),
     path(AGENT, agents.AgentDetail.as_view(), name="api-agent"),
     path(f"{AGENT}copy/", agents.AgentCopy.as_view(), name="api-agent-copy"),
     path(f"{AGENT}pins/", pins.PinList.as_view(), name="api-pin-list"),
@@ -62,6 +64,7 @@ urlpatterns = [
     path(f"{AGENT}transfers/", transfers.TransferList.as_view(), name="api-transfer-list"),
     path(f"{AGENT}transfers/<slug:child>/", transfers.TransferDetail.as_view(), name="api-transfer"),
     path(f"{AGENT}budget/", budgets.AgentBudget.as_view(), name="api-agent-budget"),
+    path(f"{AGENT}file/", agent_files.AgentFileDetail.as_view(), name="api-agent-file"),
     path(f"{AGENT}upgrades/", upgrades.UpgradeList.as_view(), name="api-upgrade-list"),
     path(f"{AGENT}received/", provenance.AgentReceived.as_view(), name="api-agent-received"),
     path(f"{AGENT}check/", lock_files.AgentCheck.as_view(), name="api-agent-check"),

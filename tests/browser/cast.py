@@ -124,6 +124,7 @@ def set_the_stage() -> list[str]:
         *(
             "/agents/",
             "/agents/desk/",
+            "/agents/import/",
             "/agents/desk/edit/",
             "/agents/desk/upgrades/",
             "/agents/desk/procedures/",

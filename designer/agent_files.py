@@ -1,0 +1,298 @@
+"""An agent as a file, to carry it from one installation to another: its tools by their vendors' addresses and
+ids, our words, its procedures by the names that are shown, and its sub-agents.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+from django.db import transaction
+
+from catalog.models import Endpoint, Tool, ToolVersion
+from catalog.models.tools import ToolStatus
+from catalog.protocols.base import canonical
+from catalog.tools import versions
+from core import strict_json
+from core.errors import DomainError
+from core.outbound.errors import ProtocolViolationError, printable
+from designer import agents, pinned_signatures, pins, transfers, tunings
+from designer.models import Agent, Pin, Procedure, Transfer
+from designer.procedures import editing, references, vocabulary
+from designer.signatures import model_names
+from designer.signatures.words import NOTHING, Words, merged
+from people.models import Team, User
+
+SCHEMA = "pegboard.agent/1"
+MAX_BYTES = 900_000  # a body of REST has at most 1 MB
+MAX_AGENTS = 50
+MAX_PINS = 1_000
+SHOWN = 80
+CODES = ("endpoint_missing", "tool_missing", "version_missing", "tool_refused", "words_refused")
+
+Text = Annotated[str, msgspec.Meta(max_length=60_000)]
+Line = Annotated[str, msgspec.Meta(max_length=2_048)]
+
+
+class FiledPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`name` is the one that a model is shown; `digest` is that of the vendor's own text of the version."""
+
+    name: Line
+    vendor: Line
+    endpoint: Line
+    protocol: Line
+    tool_id: Line
+    version: Line
+    digest: Line
+    tuning: Words = NOTHING
+
+
+class FiledProcedure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    title: Line
+    slug: Line
+    body: Text
+
+
+class FiledTransfer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the parent hands over; empty is the default."""
+
+    name: Line = ""
+    description: Text = ""
+
+
+class FiledAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`parent` is the slug of an agent before this one in the file; the first has none."""
+
+    slug: Line
+    name: Line
+    description: Text
+    parent: Line | None
+    transfer: FiledTransfer = FiledTransfer()
+    pins: Annotated[tuple[FiledPin, ...], msgspec.Meta(max_length=MAX_PINS)]
+    procedures: Annotated[tuple[FiledProcedure, ...], msgspec.Meta(max_length=editing.MAX_PROCEDURES)]
+
+
+class AgentFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    schema: str
+    agents: Annotated[tuple[FiledAgent, ...], msgspec.Meta(min_length=1, max_length=MAX_AGENTS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What the file names and is not here as it says. `agent` and `name` are the file's."""
+
+    code: str
+    agent: str
+    name: str
+    message: str
+
+
+@dataclass(slots=True)
+class Imported:
+    """`agents` are the new ones, by the file's slugs; after a dry run they are not there."""
+
+    agents: dict[str, Agent] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+    pins: int = 0
+    procedures: int = 0
+
+
+def write(agent: Agent) -> dict[str, Any]:
+    """Words for all agents go along with the agent's own, because another installation has its own."""
+    filed = [_filed(each, is_first=each == agent) for each in _with_all_below(agent)]
+    written: dict[str, Any] = msgspec.to_builtins(AgentFile(schema=SCHEMA, agents=tuple(filed)))
+    return written
+
+
+def _with_all_below(agent: Agent) -> Iterator[Agent]:
+    yield agent
+    for child in agent.children.live().select_related("parent", "transfer").order_by("name", "pk"):
+        yield from _with_all_below(child)
+
+
+def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
+    transfer = FiledTransfer()
+    if not is_first and hasattr(agent, "transfer"):
+        transfer = FiledTransfer(name=agent.transfer.alias, description=agent.transfer.description)
+    found = list(Procedure.objects.live().filter(agent=agent))
+    known = vocabulary.of_agent(agent, texts=[each.text for each in found])
+    return FiledAgent(
+        slug=agent.slug,
+        name=agent.name,
+        description=agent.description,
+        parent=None if is_first or agent.parent is None else agent.parent.slug,
+        transfer=transfer,
+        pins=tuple(_filed_pin(pin) for pin in pinned_signatures.pinned([agent])),
+        procedures=tuple(
+            FiledProcedure(
+                title=each.title,
+                slug=each.slug,
+                body=references.shown(references.parse(each.text, known)),
+            )
+            for each in found
+        ),
+    )
+
+
+def _filed_pin(pin: Pin) -> FiledPin:
+    endpoint = pin.tool.endpoint
+    return FiledPin(
+        name=pin.name,
+        vendor=endpoint.vendor.slug,
+        endpoint=endpoint.url,
+        protocol=endpoint.protocol,
+        tool_id=pin.tool.tool_id,
+        version=pin.version.label,
+        digest=pin.version.digest,
+        tuning=merged(pinned_signatures.words_about(pin.tool), pinned_signatures.words_about(pin)),
+    )
+
+
+def read(body: bytes) -> AgentFile:
+    """Raises DomainError for what is no such file."""
+    if len(body) > MAX_BYTES:
+        raise _no_file("too_large", f"The file has {len(body):,} bytes; {MAX_BYTES:,} are the most.")
+    try:
+        return checked(strict_json.loads(body))
+    except ProtocolViolationError as error:
+        says = str(error).replace("The reply", "The file")
+        raise _no_file("not_json", f"This is no file of an agent: {says}") from None
+
+
+def checked(given: Any) -> AgentFile:
+    if len(canonical(given)) > MAX_BYTES:
+        raise _no_file("too_large", f"The file is too large: {MAX_BYTES:,} bytes are the most.")
+    if found := strict_json.unstorable(given):
+        raise _no_file("not_an_agent", f"The file holds {found[1]}.")
+    try:
+        filed = msgspec.convert(given, AgentFile)
+    except msgspec.ValidationError as error:
+        says, _, where = str(error).partition(" - at ")
+        place = f" at {printable(where.strip('`$. '), SHOWN)}" if where else ""
+        raise _no_file(
+            "not_an_agent", f"This is no file of an agent{place}: {printable(says, 200)}."
+        ) from None
+    if filed.schema != SCHEMA:
+        message = f"“{printable(filed.schema, SHOWN)}” is another form of file; this Pegboard reads {SCHEMA}."
+        raise _no_file("not_an_agent", message)
+    known: set[str | None] = {None}
+    for number, each in enumerate(filed.agents):
+        if each.parent not in known or (each.parent is None) != (number == 0) or each.slug in known:
+            message = (
+                f"“{printable(each.slug, SHOWN)}” has no place in the tree of the file: the first agent has "
+                "no parent, each other one a parent before it, and no two have one short name."
+            )
+            raise _no_file("not_an_agent", message)
+        known.add(each.slug)
+    return filed
+
+
+def _no_file(code: str, message: str) -> DomainError:
+    return DomainError(code, message, fields={"file": message})
+
+
+def bring_in(
+    filed: AgentFile, *, actor: User, team: Team | None = None, is_dry_run: bool, accept_missing: bool = False
+) -> Imported:
+    """Makes the agents of the file, all of them or none. A dry run does the same and takes it back, so it
+    knows of everything that would be missing.
+
+    Raises DomainError (`import_incomplete`) where something is missing, unless that is accepted: then tools
+    that are not here are left out, and other versions taken where the file's are not.
+    """
+    done = Imported()
+    with transaction.atomic():
+        transfers.lock_tree()
+        for each in filed.agents:
+            done.agents[each.slug] = _made(each, done, actor, team)
+        for each in filed.agents:
+            _fill(done.agents[each.slug], each, done, actor)
+        if is_dry_run:
+            transaction.set_rollback(True)
+        elif done.missing and not accept_missing:
+            first = " ".join(each.message for each in done.missing[:3])
+            more = f" And {len(done.missing) - 3} more." if len(done.missing) > 3 else ""
+            message = f"{first}{more} Nothing was made. Add what is missing, or accept to go without it."
+            raise DomainError("import_incomplete", message, status=409)
+    return done
+
+
+def _made(filed: FiledAgent, done: Imported, actor: User, team: Team | None) -> Agent:
+    parent = None if filed.parent is None else done.agents[filed.parent]
+    facts: dict[str, Any] = {"name": filed.name, "description": filed.description, "parent": parent}
+    facts["team"] = None if parent else team
+    try:
+        return agents.create_agent(actor=actor, slug=filed.slug, **facts)
+    except DomainError as error:
+        if "slug" not in error.fields:
+            raise
+        # The address is taken here, or none that we would give: one is made from the name.
+        return agents.create_agent(actor=actor, **facts)
+
+
+def _fill(agent: Agent, filed: FiledAgent, done: Imported, actor: User) -> None:
+    """Words of transfers first: pins and procedures give way to their names, or refer to them."""
+    words = filed.transfer
+    if agent.parent and (words.name or words.description):
+        transfer = Transfer.objects.get(child=agent)
+        transfers.word_transfer(transfer, actor=actor, name=words.name, description=words.description)
+    for each in filed.pins:
+        done.missing += (
+            Missing(code, filed.slug, each.name, says) for code, says in _pin(agent, each, actor)
+        )
+    done.pins += agent.pins.live().count()
+    for procedure in filed.procedures:
+        facts = {"title": procedure.title, "body": procedure.body}
+        editing.create_procedure(agent, actor=actor, slug=procedure.slug, **facts)
+        done.procedures += 1
+
+
+def _pin(agent: Agent, filed: FiledPin, actor: User) -> Iterator[tuple[str, str]]:
+    """Pins the tool, if it is here, and yields what is not as in the file: a code and a sentence."""
+    name, address = printable(filed.name, SHOWN), printable(filed.endpoint, 200)
+    endpoints = Endpoint.objects.live().filter(url__in=_spellings(filed.endpoint), protocol=filed.protocol)
+    if not endpoints.exists():
+        yield "endpoint_missing", f"“{name}” is a tool at {address}, which no vendor here has."
+        return
+    tools = Tool.objects.filter(endpoint__in=endpoints, tool_id=filed.tool_id)
+    # Of several at one address, the one that is offered, and of the vendor that has the same short name.
+    best = sorted(
+        tools.select_related("current", "endpoint__vendor").order_by("pk"),
+        key=lambda tool: (tool.status != ToolStatus.ACTIVE, tool.endpoint.vendor.slug != filed.vendor),
+    )
+    tool = best[0] if best else None
+    if tool is None:
+        yield "tool_missing", f"The vendor at {address} has no tool “{printable(filed.tool_id, SHOWN)}”."
+        return
+    version = tool.versions.filter(digest=filed.digest).order_by("-ordinal").first()
+    if version is None:
+        version = versions.named(tool, version=filed.version) or tool.current
+        which = f"“{version.name}”" if version else "none"
+        theirs = printable(filed.version, 60)
+        says = f"“{name}” has no version here with the text of “{theirs}”; it gets {which}."
+        yield "version_missing", says
+    try:
+        pin = _pinned(agent, filed, tool, version, actor)
+    except DomainError as error:
+        yield "tool_refused", f"“{name}”: {error.message}"
+        return
+    if filed.tuning != NOTHING:
+        try:
+            tunings.tune(pin, actor=actor, **msgspec.to_builtins(filed.tuning))
+        except DomainError as error:
+            yield (
+                "words_refused",
+                f"Your words about “{name}” do not fit, so it keeps the vendor's: {error.message}",
+            )
+
+
+def _pinned(agent: Agent, filed: FiledPin, tool: Tool, version: ToolVersion | None, actor: User) -> Pin:
+    # Under the name that the procedures know; one that is the vendor's own goes on to follow it.
+    is_vendors = version is not None and model_names.derive(version.decoded().name) == filed.name
+    alias = "" if is_vendors else filed.name
+    ordinal = version.ordinal if version else None
+    return pins.pin_tool(agent, actor=actor, tool=tool, ordinal=ordinal, alias=alias)
+
+
+def _spellings(url: str) -> list[str]:
+    return [url, f"{url}/", url.removesuffix("/")]

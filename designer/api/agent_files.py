@@ -1,0 +1,137 @@
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core import slugs
+from core.serializers import Input
+from designer import agent_files
+from designer.api.agents import chosen_agent
+from designer.models import Agent
+from people.api.generics import GenericAPIView
+from people.models import Role, Team
+from people.permissions import person
+
+
+class FiledPinOutput(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="The one that a model is shown.")
+    vendor = serializers.CharField(help_text="Its short name.")
+    endpoint = serializers.CharField(help_text="Its address.")
+    protocol = serializers.CharField()
+    tool_id = serializers.CharField(help_text="The vendor's own id.")
+    version = serializers.CharField(allow_blank=True, help_text="As the vendor numbers it.")
+    digest = serializers.CharField(help_text="Of the vendor's own text of the version.")
+    tuning = serializers.JSONField(required=False, help_text="As `pins/{id}/tuning/` takes it.")
+
+
+class FiledProcedureOutput(serializers.Serializer[Any]):
+    title = serializers.CharField()
+    slug = serializers.CharField()
+    body = serializers.CharField(help_text="With tools by the names that are shown.")
+
+
+class FiledTransferOutput(serializers.Serializer[Any]):
+    name = serializers.CharField(allow_blank=True)
+    description = serializers.CharField(allow_blank=True)
+
+
+class FiledAgentOutput(serializers.Serializer[Any]):
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    description = serializers.CharField(allow_blank=True)
+    parent = serializers.CharField(  # type: ignore[assignment]
+        allow_null=True, help_text="The slug of an agent before it in the file; null for the first."
+    )
+    transfer = FiledTransferOutput(help_text="How the parent hands over; empty is the default.")
+    pins = FiledPinOutput(many=True)
+    procedures = FiledProcedureOutput(many=True)
+
+
+class AgentFileOutput(serializers.Serializer[Any]):
+    """An agent with its sub-agents, to be taken by POST `agents/import/` of another installation."""
+
+    schema = serializers.ChoiceField(choices=[agent_files.SCHEMA])
+    agents = FiledAgentOutput(many=True)
+
+
+class ImportInput(Input):
+    file = serializers.JSONField(help_text="As GET `agents/{slug}/file/` answers it.")
+    team = serializers.SlugField(
+        max_length=slugs.MAX_LENGTH, required=False, help_text="The slug of one of your teams."
+    )
+    dry_run = serializers.BooleanField(required=False, help_text="Says what would be made; nothing is.")
+    accept_missing = serializers.BooleanField(
+        required=False,
+        help_text="Goes without tools that are not here, and takes other versions where the file's are not. "
+        "Else the answer is 409 `import_incomplete`, and nothing is made.",
+    )
+
+    def validate_team(self, slug: str) -> Team:
+        team = Team.objects.open_to(self.context["user"]).filter(slug=slug).first()
+        if team is None:
+            raise serializers.ValidationError("You are in no such team.")
+        return team
+
+
+class MissingOutput(serializers.Serializer[Any]):
+    code = serializers.ChoiceField(choices=agent_files.CODES)
+    agent = serializers.CharField(help_text="Its slug in the file.")
+    name = serializers.CharField(help_text="Of the tool, in the file.")
+    message = serializers.CharField()
+
+
+class ImportOutput(serializers.Serializer[Any]):
+    dry_run = serializers.BooleanField()
+    agents = serializers.ListField(
+        child=serializers.CharField(), help_text="The slugs of the new agents, the topmost first."
+    )
+    pins = serializers.IntegerField()
+    procedures = serializers.IntegerField()
+    missing = MissingOutput(many=True)
+
+
+@extend_schema(tags=["agents"])
+class AgentFileDetail(GenericAPIView[Agent]):
+    """The agent with its sub-agents as a file: tools by their vendors' addresses and ids, and our words."""
+
+    serializer_class = AgentFileOutput
+    pagination_class = None
+    queryset = Agent.objects.none()
+
+    @extend_schema(operation_id="agents_file_retrieve")
+    def get(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        disposition = f'attachment; filename="{agent.slug}.agent.json"'
+        return Response(agent_files.write(agent), headers={"Content-Disposition": disposition})
+
+
+@extend_schema(tags=["agents"])
+class AgentImport(GenericAPIView[Agent]):
+    """Makes the agents of a file, all of them or none."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ImportOutput
+    pagination_class = None
+    queryset = Agent.objects.none()
+
+    @extend_schema(
+        operation_id="agents_import", request=ImportInput, responses={200: ImportOutput, 201: ImportOutput}
+    )
+    def post(self, request: Request) -> Response:
+        given = ImportInput(data=request.data, context={"user": person(request)})
+        given.is_valid(raise_exception=True)
+        asked = given.validated_data
+        is_dry_run = asked.get("dry_run", False)
+        done = agent_files.bring_in(
+            agent_files.checked(asked["file"]),
+            actor=person(request),
+            team=asked.get("team"),
+            is_dry_run=is_dry_run,
+            accept_missing=asked.get("accept_missing", False),
+        )
+        made = [agent.slug for agent in done.agents.values()]
+        answer = {"dry_run": is_dry_run, "agents": made, "pins": done.pins, "procedures": done.procedures}
+        status = 200 if is_dry_run else 201
+        return Response(ImportOutput(answer | {"missing": done.missing}).data, status=status)

@@ -1,0 +1,44 @@
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from core.errors import DomainError
+from designer import agent_files
+from designer.agent_files import AgentFile, Imported
+from designer.forms import AgentImportForm
+from people.models import Role
+from people.permissions import person, requires
+
+
+@requires(Role.DESIGNER)
+def agent_import(request: HttpRequest) -> HttpResponse:
+    """First what the file would make, and what of it is missing here; then, on a second press, the agents."""
+    actor = person(request)
+    form = AgentImportForm(request.POST or None, request.FILES or None, actor=actor)
+    found: Imported | None = None
+    text = ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            body = form.document()
+            filed = agent_files.read(body)
+            found, text = _brought_in(form, filed, is_dry_run=True), body.decode()
+            if form.cleaned_data["act"] == "import":
+                done = _brought_in(form, filed, is_dry_run=False)
+                first = next(iter(done.agents.values()))
+                messages.success(request, f"“{first}” is there. Look at its tools and words, then publish.")
+                return redirect("agent", first.slug)
+        except DomainError as error:
+            form.refuse(error)
+    context = {"form": form, "found": found, "text": text}
+    return render(request, "designer/agent_import.html", context)
+
+
+def _brought_in(form: AgentImportForm, filed: AgentFile, *, is_dry_run: bool) -> Imported:
+    given = form.cleaned_data
+    return agent_files.bring_in(
+        filed,
+        actor=form.actor,
+        team=given.get("team"),
+        is_dry_run=is_dry_run,
+        accept_missing=given["accept_missing"],
+    )
