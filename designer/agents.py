@@ -1,5 +1,6 @@
 """Agents and their tree. Each function is one change by one person, audited in its own transaction."""
 
+from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from django.db import IntegrityError, transaction
@@ -82,15 +83,45 @@ def update_agent(
 def remove_agent(agent: Agent, *, actor: User) -> None:
     """Hides the agent with its pins. Its releases stay, and so does an address that it published at."""
     transfers.lock_tree()
-    agent = locked(agent)
+    agent = _locked_live(agent)
     if agent.children.live().exists():
         raise DomainError(
-            "has_sub_agents", f"“{agent}” has sub-agents. Remove them, or move them first.", status=409
+            "has_sub_agents",
+            f"“{agent}” has sub-agents, or archived ones. Remove them, or move them first.",
+            status=409,
         )
     agent.removed_at = timezone.now()
     agent.save(update_fields=["removed_at"])
     transfers.follow(agent)
     audit.record(actor, "remove", agent, before=facts(agent), agent=agent.pk)
+
+
+@transaction.atomic
+def archive_agent(agent: Agent, *, actor: User) -> Agent:
+    """Puts the agent and all that is below it away: nothing of them changes until they are brought back, and
+    runtimes go on getting their releases.
+    """
+    transfers.lock_tree()
+    agent = locked(agent)
+    moment = timezone.now()
+    _set_archived(_with_all_below(agent, archived_at=None), moment, actor, "archive", agent)
+    agent.archived_at = moment
+    return agent
+
+
+@transaction.atomic
+def restore_agent(agent: Agent, *, actor: User) -> Agent:
+    """Brings the agent back with all that was archived together with it."""
+    transfers.lock_tree()
+    agent = _locked_live(agent)
+    if agent.archived_at is None:
+        raise DomainError("not_archived", f"“{agent}” is not archived.", status=409)
+    if agent.parent and agent.parent.archived_at:
+        message = f"“{agent.parent}”, which it is below, is archived. Bring that one back first."
+        raise DomainError("parent_archived", message, status=409)
+    _set_archived(_with_all_below(agent, archived_at=agent.archived_at), None, actor, "restore", agent)
+    agent.archived_at = None
+    return agent
 
 
 @transaction.atomic
@@ -106,7 +137,17 @@ def remove_team(team: Team, *, actor: User) -> None:
 
 
 def locked(agent: Agent) -> Agent:
-    """The agent as it is now, locked until the transaction ends: other edits of it or its pins wait here."""
+    """The agent as it is now, locked until the transaction ends: other edits of it or its pins wait here.
+
+    Raises DomainError for one that is removed or archived.
+    """
+    found = _locked_live(agent)
+    if found.archived_at:
+        raise transfers.archived(found)
+    return found
+
+
+def _locked_live(agent: Agent) -> Agent:
     rows = Agent.objects.live().select_related("team", "parent__team")
     found = rows.select_for_update(of=("self",), no_key=True).filter(pk=agent.pk).first()
     if found is None:
@@ -115,8 +156,11 @@ def locked(agent: Agent) -> Agent:
 
 
 def tree_of(agent: Agent) -> set[int]:
-    """The agents of the same tree: those above, and all that is below the root."""
-    parents = dict(Agent.objects.live().filter(team=agent.team_id).values_list("pk", "parent_id"))
+    """The agents of the same tree: those above, and all that is below the root. Archived ones are in the tree
+    of an archived agent only.
+    """
+    rows = Agent.objects.live() if agent.archived_at else Agent.objects.active()
+    parents = dict(rows.filter(team=agent.team_id).values_list("pk", "parent_id"))
     root = agent.pk
     while (above := parents.get(root)) is not None:
         root = above
@@ -173,11 +217,32 @@ def _take_along(agent: Agent, old_team: Team, actor: User) -> None:
         above = [each.pk for each in below]
 
 
+def _with_all_below(agent: Agent, *, archived_at: datetime | None) -> list[Agent]:
+    # Below an agent that was archived at another moment, all was archived with that one or before it.
+    found, level = [agent], [agent]
+    while level:
+        level = list(Agent.objects.live().filter(parent__in=level, archived_at=archived_at).order_by("pk"))
+        found += level
+    return found
+
+
+def _set_archived(
+    rows: list[Agent], moment: datetime | None, actor: User, action: str, chosen: Agent
+) -> None:
+    Agent.objects.filter(pk__in=[row.pk for row in rows]).update(archived_at=moment)
+    for row in rows:
+        why = "" if row == chosen else f"It goes with “{chosen}”."
+        before, after = ({"archived": is_archived} for is_archived in (moment is None, moment is not None))
+        audit.record(actor, action, row, before=before, after=after, why=why, agent=row.pk)
+
+
 def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
     """Raises DomainError for a removed parent and for one that is the agent itself or below it."""
     if parent is None:
         return None
     tree = dict(Agent.objects.live().values_list("pk", "parent_id"))
+    if Agent.objects.filter(pk=parent.pk).exclude(archived_at=None).exists():
+        raise _bad_parent(409, "parent_archived", f"“{parent}” is archived. Bring it back first.")
     above: int | None = parent.pk
     while above is not None:
         if above == agent.pk:

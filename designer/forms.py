@@ -87,7 +87,7 @@ class AgentForm(OperationForm):
 
     def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offer(self, "parent", Agent.objects.live().visible_to(actor))
+        offer(self, "parent", Agent.objects.active().visible_to(actor))
         own = Team.objects.open_to(actor)
         offer(self, "team", own)
         if len(own[:2]) < 2:  # a company of one team need not think of it
@@ -205,7 +205,7 @@ class MovedAgentForm(OperationForm):
 
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offer(self, "agent", Agent.objects.live().filter(parent=None).exclude(team=team))
+        offer(self, "agent", Agent.objects.active().filter(parent=None).exclude(team=team))
 
 
 class RemovalForm(OperationForm):
@@ -259,7 +259,7 @@ class PinForm(OperationForm):
 
     def __init__(self, *args: Any, tool: Tool, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offer(self, "agent", Agent.objects.live().visible_to(actor))
+        offer(self, "agent", Agent.objects.active().visible_to(actor))
         choices: list[tuple[int | str, str]] = [*version_choices(tool)]
         first = first_offered(tool)
         if first is None:

@@ -44,7 +44,7 @@ def behind(pins: QuerySet[Pin]) -> QuerySet[Pin]:
 
 
 def pins_behind(user: User) -> QuerySet[Pin]:
-    return behind(Pin.objects.live().visible_to(user)).select_related("agent")
+    return behind(Pin.objects.active().visible_to(user)).select_related("agent")
 
 
 def pins_gone(user: User) -> PinQuerySet:
@@ -60,7 +60,7 @@ def _pins_gone() -> PinQuerySet:
     is_removed = Q(tool__endpoint__removed_at__isnull=False) | Q(
         tool__endpoint__vendor__removed_at__isnull=False
     )
-    gone = Pin.objects.live().filter(Q(tool__status=ToolStatus.WITHDRAWN) | is_removed)
+    gone = Pin.objects.active().filter(Q(tool__status=ToolStatus.WITHDRAWN) | is_removed)
     return gone.select_related("agent", "tool__endpoint__vendor").order_by("agent__name", "name", "pk")
 
 
@@ -102,7 +102,7 @@ def pins_under_review(user: User) -> QuerySet[Pin]:
     """Pinned versions about which a decision waits, the newest pins first."""
     waiting = Finding.objects.filter(state=FindingState.OPEN).exclude(severity=Severity.LOW)
     about = Q(version=OuterRef("version")) | Q(subject=OuterRef("version__digest"))
-    pins = Pin.objects.live().visible_to(user).filter(tool__in=waiting.values("tool"))
+    pins = Pin.objects.active().visible_to(user).filter(tool__in=waiting.values("tool"))
     pins = pins.filter(Exists(waiting.filter(about, tool=OuterRef("tool")))).order_by("-pk")
     return pins.select_related("agent", "version")
 

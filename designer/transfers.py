@@ -73,7 +73,8 @@ def follow(child: Agent) -> None:
 
 def of(agents: Collection[Agent] | Collection[int]) -> list[Transfer]:
     """Those to sub-agents that can be handed over to: not to archived ones."""
-    return list(Transfer.objects.live().filter(agent__in=agents).select_related("agent", "child"))
+    found = Transfer.objects.live().filter(agent__in=agents, child__archived_at=None)
+    return list(found.select_related("agent", "child"))
 
 
 def names_of(agent: Agent) -> list[str]:
@@ -118,6 +119,13 @@ def facts(transfer: Transfer) -> dict[str, Any]:
     }
 
 
+def archived(agent: Agent) -> DomainError:
+    message = (
+        f"“{agent}” is archived. Bring it back first: on its page, or by POST agents/{agent.slug}/restore/."
+    )
+    return DomainError("agent_archived", message, status=409)
+
+
 def lock_tree() -> None:
     # One change of the tree at a time: two moves that are harmless alone could close a circle together. Also
     # before two agents are locked, so that no two transactions wait for each other.
@@ -132,6 +140,8 @@ def _locked(transfer: Transfer) -> Transfer:
     if found is None:
         message = f"“{transfer.agent}” does not hand over to “{transfer.child}” any more."
         raise DomainError("transfer_removed", message, status=409)
+    if found.child.archived_at:
+        raise archived(found.child)
     return found
 
 

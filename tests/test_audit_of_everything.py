@@ -290,6 +290,8 @@ def designers_work(bob: User, wanted: Tool) -> None:
             decisions.resolve(finding, actor=bob, decision="accept")
         upgrades.move(pin.agent, actor=bob, wanted=[upgrades.Wanted(pin.pk, ordinal=other.ordinal)])
         tunings.settle(pin, actor=bob, member="description", take="ours")
+    agents.archive_agent(agent, actor=bob)
+    agents.restore_agent(agent, actor=bob)
     a_runtime_works(bob, agent)
     pins.remove_pin(pin, actor=bob)
     agents.remove_agent(below, actor=bob)

@@ -3,12 +3,13 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core import slugs
+from core.errors import invalid
 from core.serializers import Input
 from designer import agent_addresses, agent_copies, agents
 from designer.models import Agent
@@ -89,6 +90,7 @@ class AgentOutput(serializers.ModelSerializer[Agent]):
             "release",
             "is_changed",
             "created_at",
+            "archived_at",
         ]
         read_only_fields = fields
 
@@ -119,14 +121,28 @@ def moved(request: Request, slug: str) -> Agent | None:
 
 
 class AgentList(ListAPIView[Agent]):
-    """The agents of your teams; an administrator's list holds all."""
+    """The agents of your teams; an administrator's list holds all. Archived ones are a list of their own."""
 
     write_role = Role.DESIGNER
     serializer_class = AgentOutput
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Agent]:
-        return agents_with_counts(person(self.request))
+        archived = self.request.query_params.get("archived", "0")
+        if archived not in ("0", "1"):
+            raise invalid(archived="Give 1 for the archived agents, or 0 for the others.")
+        rows = agents_with_counts(person(self.request))
+        return rows.filter(archived_at__isnull=archived == "0")
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "archived", str, enum=["0", "1"], description="1 lists the archived agents, and no others."
+            )
+        ]
+    )
+    def get(self, request: Request) -> Response:
+        return super().get(request)
 
     def paginate_queryset(self, queryset: Any) -> Any:
         page = super().paginate_queryset(queryset)
@@ -164,6 +180,34 @@ class AgentDetail(GenericAPIView[Agent]):
     def delete(self, request: Request, slug: str) -> Response:
         agents.remove_agent(chosen_agent(request, slug), actor=person(request))
         return Response(status=204)
+
+
+@extend_schema(tags=["agents"])
+class AgentArchive(GenericAPIView[Agent]):
+    """Puts an agent and all that is below it away. Its releases stay, and runtimes go on getting them."""
+
+    write_role = Role.DESIGNER
+    serializer_class = AgentOutput
+    pagination_class = None
+
+    @extend_schema(request=None, responses=AgentOutput)
+    def post(self, request: Request, slug: str) -> Response:
+        agent = agents.archive_agent(chosen_agent(request, slug), actor=person(request))
+        return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
+
+
+@extend_schema(tags=["agents"])
+class AgentRestore(GenericAPIView[Agent]):
+    """Brings an agent back, with all that was archived together with it."""
+
+    write_role = Role.DESIGNER
+    serializer_class = AgentOutput
+    pagination_class = None
+
+    @extend_schema(request=None, responses=AgentOutput)
+    def post(self, request: Request, slug: str) -> Response:
+        agent = agents.restore_agent(chosen_agent(request, slug), actor=person(request))
+        return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
 
 
 @extend_schema(tags=["agents"])

@@ -16,6 +16,10 @@ class AgentQuerySet(models.QuerySet["Agent"]):
     def live(self) -> "AgentQuerySet":
         return self.filter(removed_at=None)
 
+    def active(self) -> "AgentQuerySet":
+        """Those that designers work on: live ones that are not archived."""
+        return self.live().filter(archived_at=None)
+
     def visible_to(self, user: User, key: ApiKey | None = None) -> "AgentQuerySet":
         """Those of the user's teams; an administrator sees all. With a key that is narrowed, only the agents
         named for it. Nothing else decides who sees an agent.
@@ -49,6 +53,8 @@ class Agent(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
+    # The same moment for all that were archived together, so that they come back together.
+    archived_at = models.DateTimeField(null=True, blank=True)
 
     # Whether publishing now would write something else than the newest release; set by `releases.drafts`.
     is_changed: bool

@@ -14,6 +14,9 @@ class PinQuerySet(models.QuerySet["Pin"]):
     def live(self) -> "PinQuerySet":
         return self.filter(removed_at=None, agent__removed_at=None)
 
+    def active(self) -> "PinQuerySet":
+        return self.live().filter(agent__archived_at=None)
+
     def visible_to(self, user: User) -> "PinQuerySet":
         return self if user.can_administer else self.filter(agent__in=Agent.objects.visible_to(user))
 

@@ -60,14 +60,15 @@ def with_is_changed(agents: Iterable[Agent]) -> list[Agent]:
     return rows
 
 
-def agents_visible_to(user: User) -> list[Agent]:
-    """The live agents of the user's teams, with their counts, whether they have changed, and their teams."""
-    return with_is_changed(_visible_agents(user.role).rows(user=user.pk))
+def agents_visible_to(user: User, *, is_archived: bool = False) -> list[Agent]:
+    """The agents of the user's teams, with their counts, whether they have changed, and their teams."""
+    return with_is_changed(_visible_agents(user.role, is_archived).rows(user=user.pk))
 
 
 @cache
-def _visible_agents(role: Role) -> CompiledQuery[Agent]:
-    agents = Agent.objects.live().visible_to(any_user(role)).with_counts()
+def _visible_agents(role: Role, is_archived: bool) -> CompiledQuery[Agent]:
+    rows = Agent.objects.live().filter(archived_at__isnull=not is_archived)
+    agents = rows.visible_to(any_user(role)).with_counts()
     return CompiledQuery(agents.select_related("team"))
 
 
@@ -113,7 +114,9 @@ FROM (
             SELECT ROW(id, name)::text FROM designer_pin
             WHERE agent_id = a.id AND removed_at IS NOT NULL ORDER BY id
         ) || ARRAY(
-            SELECT ROW(child_id, name)::text FROM designer_transfer WHERE agent_id = a.id ORDER BY id
+            SELECT ROW(t.child_id, t.name)::text FROM designer_transfer t
+            JOIN designer_agent c ON c.id = t.child_id AND c.archived_at IS NULL
+            WHERE t.agent_id = a.id ORDER BY t.id
         ) END AS named
     ) others WHERE a.id = ANY(%(agents)s)
 ) now LEFT JOIN designer_draft kept ON kept.agent_id = now.agent

@@ -32,8 +32,16 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
-    rows = agent_trees.ordered(drafts.agents_visible_to(person(request)))
-    context = {"agents": rows, "form": form, "several_teams": "team" in form.fields}
+    is_archived = request.GET.get("archived") == "1"
+    rows = agent_trees.ordered(drafts.agents_visible_to(actor, is_archived=is_archived))
+    archived = Agent.objects.live().visible_to(actor).exclude(archived_at=None)
+    context = {
+        "agents": rows,
+        "form": form,
+        "several_teams": "team" in form.fields,
+        "is_archived": is_archived,
+        "archived_count": len(rows) if is_archived else archived.count(),
+    }
     return render(request, "designer/agents.html", context)
 
 
@@ -49,13 +57,15 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     )
     reviews = pending_work.reviews(pins)
     lines = [_line(pin, reviews.get(pin.pk)) for pin in pins]
+    children = list(row.children.live().select_related("transfer").order_by("name"))
     context = {
         "agent": row,
         "lines": lines,
         "budget": _budget(lines),
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in lines),
-        "children": row.children.live().select_related("transfer").order_by("name"),
+        "children": [child for child in children if row.archived_at or not child.archived_at],
+        "archived_children": [child for child in children if child.archived_at and not row.archived_at],
     }
     return render(request, "designer/agent.html", context)
 
@@ -154,8 +164,34 @@ def _copy_form(row: Agent, data: QueryDict | None = None) -> CopyAgentForm:
         data,
         initial=initial,
         prefix="copy",
-        has_sub_agents=row.children.live().exists(),
+        has_sub_agents=row.children.active().exists(),
     )
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def agent_archive(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    try:
+        agents.archive_agent(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"“{row}” is archived. Runtimes go on getting its releases.")
+    return redirect("agent", row.slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def agent_restore(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    try:
+        agents.restore_agent(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"“{row}” is back.")
+    return redirect("agent", row.slug)
 
 
 @requires(Role.DESIGNER)

@@ -32,7 +32,7 @@ def key_list(request: HttpRequest) -> HttpResponse:
 @requires(write=Role.VIEWER)
 def key_new(request: HttpRequest) -> HttpResponse:
     owner = person(request)
-    rows = agent_trees.ordered(list(Agent.objects.live().visible_to(owner).order_by("name", "id")))
+    rows = agent_trees.ordered(list(Agent.objects.active().visible_to(owner).order_by("name", "id")))
     start = {"agents": request.GET.getlist("agent")}
     form = KeyForm(request.POST or None, initial=start, agents=rows)
     if request.method == "POST" and form.is_valid():

@@ -66,7 +66,7 @@ def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
         "member_form": MemberForm(team=shown),
         "agent_form": MovedAgentForm(team=shown),
         "members": shown.memberships.select_related("user").order_by("user__username"),
-        "agents": shown.agents.live().filter(parent=None).order_by("name"),
+        "agents": shown.agents.active().filter(parent=None).order_by("name"),
     }
     status = max((form.status for form in forms.values()), default=200)
     return render(request, "designer/team.html", context | forms, status=status)

@@ -47,7 +47,7 @@ LABELS = {
 def tool_list(request: HttpRequest) -> HttpResponse:
     """The whole page, or only its results while a question is typed."""
     asked = request.GET
-    seen = Agent.objects.live().visible_to(person(request))
+    seen = Agent.objects.active().visible_to(person(request))
     agent = _chosen_agent(request, asked["agent"]) if asked.get("agent") else None
     page, problem = _found(asked)
     context = {

@@ -34,7 +34,7 @@ FINDINGS_SHOWN = 50
 def tool(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     # Where there is one agent, it is the one that is meant.
-    seen = list(Agent.objects.live().visible_to(person(request)).values_list("slug", flat=True)[:2])
+    seen = list(Agent.objects.active().visible_to(person(request)).values_list("slug", flat=True)[:2])
     initial = {"agent": seen[0] if len(seen) == 1 else None}
     return _overview(request, row, PinForm(tool=row, actor=person(request), initial=initial))
 

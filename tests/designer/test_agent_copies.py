@@ -136,6 +136,7 @@ def test_a_copy_of_a_sub_agent_is_below_no_other_agent(api, alice, desk):
         "release": None,
         "is_changed": True,
         "created_at": None,
+        "archived_at": None,
     }
     assert desk.transfers.count() == 1
 

@@ -26,6 +26,7 @@ def test_agent_is_created_with_an_address_made_from_its_name(api):
         "release": None,
         "is_changed": False,
         "created_at": None,
+        "archived_at": None,
     }
 
 
