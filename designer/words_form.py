@@ -25,9 +25,9 @@ from people.forms import OperationForm
 MAX_FIELDS = 900
 MAX_VALUES = 100
 EFFECT_WORDS = {
-    "read_only": ("Only reads", "It reads and changes nothing", "It changes something"),
-    "destructive": ("May destroy", "It may destroy something", "It destroys nothing"),
-    "idempotent": ("Can be repeated", "The same call twice does no more than once", "Each call counts"),
+    "read_only": (EFFECTS["read_only"], "It reads and changes nothing", "It changes something"),
+    "destructive": (EFFECTS["destructive"], "It may destroy something", "It destroys nothing"),
+    "idempotent": (EFFECTS["idempotent"], "The same call twice does no more than once", "Each call counts"),
 }
 
 

@@ -13,7 +13,8 @@ from catalog.protocols.signature import Signature
 from designer.signatures import model_names, text_merge
 
 Path = tuple[str, ...]
-EFFECTS = ("read_only", "destructive", "idempotent")
+# As a page names them.
+EFFECTS = {"read_only": "Only reads", "destructive": "May destroy", "idempotent": "Can be repeated"}
 
 
 class ValueWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,6 +73,10 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
         return ".".join(self.path)
 
     @property
+    def place(self) -> str:
+        return place_of(self.path)
+
+    @property
     def merged(self) -> str | None:
         """The vendor's change in our text; None where both changed the same place."""
         if not all(isinstance(text, str) for text in (self.then, self.now, self.ours)):
@@ -102,6 +107,18 @@ def _every(words: Words) -> Iterator[tuple[Path, Any]]:
         yield ("outputs", name, "hidden"), about.hidden
     for effect in EFFECTS:
         yield ("effects", effect), getattr(words.effects, effect, None)
+
+
+def place_of(path: Path) -> str:
+    """Where a text or a statement about an effect stands, for a designer who knows no path."""
+    match path:
+        case ("effects", effect):
+            return EFFECTS[effect]
+        case ("parameters", name, "values", value, _):
+            return f"What “{value}” of “{name}” means"
+        case ("parameters" | "outputs" as kind, name, _):
+            return f"Description of the {'input' if kind == 'parameters' else 'output'} “{name}”"
+    return path[-1].capitalize()
 
 
 def from_members(said: Mapping[Path, Any]) -> Words:

@@ -272,7 +272,7 @@ def test_a_stale_text_is_shown_in_three_panes_and_settled(designer, pin):
     pins.move_pin(pin, actor=ada, ordinal=2)
 
     page = text_of(designer.get(page_of(pin)))
-    assert "description stale The vendor, then Tomorrow's weather for a city" in page
+    assert "Description stale The vendor, then Tomorrow's weather for a city" in page
     assert "Both merged The weather for a city Say the country." in page
     designer.post(f"{page_of(pin)}settle/", {"member": "description", "take": "merged"})
 
