@@ -17,6 +17,7 @@ from catalog.models import Run, Tool
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.protocols.signature import Signature
+from catalog.review import inspector
 from core.errors import DomainError
 from designer import pinned_signatures, pins, tunings
 from designer.models import Pin
@@ -158,6 +159,7 @@ class Walks:
         assert (run.status, run.rejected) == ("succeeded", 0), run.error_message
         gone = Tool.objects.filter(endpoint=self.endpoint, status=ToolStatus.WITHDRAWN).count()
         assert gone == list(self.listed.values()).count(False)
+        inspector.inspect_pending(self.endpoint.pk)
         self.done["readings"] += 1
         self.done["new versions"] += run.changed
         return run
@@ -247,7 +249,9 @@ class Walks:
         elif what == "output":
             says["outputs"][self.random.choice(list(says["outputs"]))] = self._text()
         elif what == "effects" and self.protocol == "mcp":
-            says["effects"] = {name: self.random.choice((True, False)) for name in EFFECTS[:2]}
+            says["effects"] = {
+                name: self.random.choice((True, False)) for name in ("read_only", "destructive")
+            }
         elif what == "shape":
             new = self._new_tool()
             member = self.random.choice(("inputs", "outputs"))
