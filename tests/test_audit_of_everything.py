@@ -32,7 +32,7 @@ from catalog.second_look import runs as second_look
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
-from designer import agent_copies, agent_keys, agents, calls, pins, transfers, tunings, upgrades
+from designer import agent_copies, agent_files, agent_keys, agents, calls, pins, transfers, tunings, upgrades
 from designer.models import Agent
 from designer.procedures import editing as procedures
 from designer.releases import channels, publishing
@@ -272,6 +272,8 @@ def designers_work(bob: User, wanted: Tool) -> None:
     procedures_are_written(bob, agent)
     tunings.tune(pin, actor=bob, description="Ask.")
     agent_copies.copy_agent(agent, actor=bob, with_sub_agents=True)
+    filed = agent_files.checked(agent_files.write(agent))
+    agent_files.bring_in(filed, actor=bob, is_dry_run=False, accept_missing=True)
     release = publishing.publish(agent, actor=bob, note="The first", channel="canary")
     channels.move(agent, "live", actor=bob, release=release)
     call = queue.request_call(
