@@ -13,7 +13,11 @@ _DESCRIPTION_FRAME = 17
 
 def estimate_tokens(shown: str | bytes) -> int:
     """Tokens of the text a model is shown, rounded up. Within about 15 % of the common tokenizers."""
-    return -(-len(shown) // CHARACTERS_PER_TOKEN)
+    return tokens_of_size(len(shown))
+
+
+def tokens_of_size(size: int) -> int:
+    return -(-size // CHARACTERS_PER_TOKEN)
 
 
 def tokens_of(signature: Signature) -> int:
@@ -29,7 +33,7 @@ def tokens_of(signature: Signature) -> int:
         size += _REQUIRED_FRAME
     if signature.schema_rest:
         size += len(canonical(signature.schema_rest))
-    return -(-size // CHARACTERS_PER_TOKEN)
+    return tokens_of_size(size)
 
 
 def _size(parameter: Parameter) -> int:

@@ -17,6 +17,7 @@ from catalog.protocols.signature import Parameter
 from designer.exports import schema
 from designer.exports.base import Format, Limits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_vendors_name
 from designer.signatures.effective import Effective
 
@@ -134,4 +135,11 @@ def _told_in_words(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-FORMAT = Format(name="a2t", label="A2T / N-ACT", limits=LIMITS, write=write, wire=wire)
+FORMAT = Format(
+    name="a2t",
+    label="A2T / N-ACT",
+    limits=LIMITS,
+    write=write,
+    wire=wire,
+    places=Places(tools=("items",), inputs=("input_parameters",), outputs=("output_parameters",)),
+)

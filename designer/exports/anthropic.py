@@ -7,6 +7,7 @@ from designer.exports import dialects, root_rules
 from designer.exports.base import Format, Limits
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
+from designer.exports.parts import Places
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(
@@ -38,4 +39,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(dialects.wire, dialect=LIMITS.dialect),
+    places=Places(tools=(), inputs=("input_schema",)),
 )

@@ -18,6 +18,7 @@ from catalog.protocols.signature import Parameter, ParameterType
 from designer.exports import dialects, schema
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
@@ -67,7 +68,8 @@ class Limits:
 class Format:
     """`name` is what a URL says. `write` gets the tools that fit the limits and returns anything that JSON
     can hold, or bytes: `media_type` and `suffix`, of a file name, say what these are. `wire` is the way back
-    from the names that it writes, by default a model's aliases.
+    from the names that it writes, by default a model's aliases. `places` is where it writes each tool; a
+    format of procedures has none.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Format:
     wire: Callable[[Effective], Wire] = by_alias
     media_type: str = JSON
     suffix: str = "json"
+    places: Places | None = None
 
     @property
     def is_text(self) -> bool:

@@ -10,6 +10,7 @@ from designer.exports import dialects, root_rules, schema
 from designer.exports.base import Format, Limits
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
+from designer.exports.parts import Places
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(
@@ -47,4 +48,7 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(dialects.wire_both_ways, dialect=LIMITS.dialect),
+    places=Places(
+        tools=("functionDeclarations",), inputs=("parametersJsonSchema",), outputs=("responseJsonSchema",)
+    ),
 )

@@ -7,6 +7,7 @@ from msgspec import UNSET, structs
 from designer.exports import schema
 from designer.exports.base import MEMBERS, Format, Limits
 from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
@@ -68,4 +69,11 @@ def wire(signature: Effective) -> Wire:
     return structs.replace(by_alias(signature), whole_output=below)
 
 
-FORMAT = Format(name="json-schema", label="JSON Schema", limits=LIMITS, write=write, wire=wire)
+FORMAT = Format(
+    name="json-schema",
+    label="JSON Schema",
+    limits=LIMITS,
+    write=write,
+    wire=wire,
+    places=Places(tools=("tools",), inputs=("inputs",), outputs=("outputs",)),
+)

@@ -10,6 +10,7 @@ from msgspec import structs
 from designer.exports import dialects, schema
 from designer.exports.base import Format, Limits
 from designer.exports.document import ReleaseDocument
+from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
@@ -56,4 +57,11 @@ def wire(tool: Effective) -> Wire:
     return dialects.shows_outputs(names, tool)
 
 
-FORMAT = Format(name="mcp", label="Model Context Protocol", limits=LIMITS, write=write, wire=wire)
+FORMAT = Format(
+    name="mcp",
+    label="Model Context Protocol",
+    limits=LIMITS,
+    write=write,
+    wire=wire,
+    places=Places(tools=("tools",), inputs=("inputSchema",), outputs=("outputSchema",)),
+)

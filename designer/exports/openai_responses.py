@@ -6,6 +6,7 @@ from functools import partial
 from designer.exports import dialects, openai_chat
 from designer.exports.base import Format
 from designer.exports.document import ReleaseDocument
+from designer.exports.parts import Places
 
 LIMITS = replace(
     openai_chat.LIMITS,
@@ -25,4 +26,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(dialects.wire, dialect=LIMITS.dialect),
+    places=Places(tools=(), inputs=("parameters",)),
 )

@@ -49,4 +49,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(dialects.wire, dialect=LIMITS.dialect),
+    places=openai_chat.FORMAT.places,
 )

@@ -13,6 +13,7 @@ from designer.exports import dialects
 from designer.exports.base import Format, Limits
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.parts import Places
 
 LIMITS = Limits(
     source="https://github.com/OpenExecProtocol/Specification, OXP 1.0 draft, ToolDefinition",
@@ -75,4 +76,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(dialects.wire_both_ways, dialect=LIMITS.dialect),
+    places=Places(tools=("items",), inputs=("input_schema",), outputs=("output_schema",)),
 )

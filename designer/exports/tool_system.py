@@ -12,6 +12,7 @@ from designer.exports import dialects, root_rules
 from designer.exports.base import Format, Limits
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
+from designer.exports.parts import Places
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
 
@@ -62,4 +63,16 @@ def wire(tool: Effective) -> Wire:
     return structs.replace(names, beside=(TOOL, ACTIVITY, REASONING, OUTPUT))
 
 
-FORMAT = Format(name="tool-system", label="The Tool System", limits=LIMITS, write=write, wire=wire)
+FORMAT = Format(
+    name="tool-system",
+    label="The Tool System",
+    limits=LIMITS,
+    write=write,
+    wire=wire,
+    places=Places(
+        tools=("calls", "items", "anyOf"),
+        name=("properties", TOOL, "const"),
+        inputs=(),
+        outputs=("properties", OUTPUT),
+    ),
+)

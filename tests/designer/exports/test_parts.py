@@ -1,0 +1,27 @@
+"""Where each format writes a tool, and what each part of it costs."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+
+from catalog.token_estimate import estimate_tokens
+from designer.exports import parts
+from designer.exports.base import carried
+from tests.designer import strategies
+from tests.designer.exports.formats import OF_TOOLS
+
+
+@pytest.mark.parametrize("format_", OF_TOOLS, ids=lambda format_: format_.name)
+@settings(max_examples=25)
+@given(release=strategies.releases())
+def test_parts_of_every_tool_add_up(format_, release):
+    fitting = carried(release, format_.limits).fitting
+    written = parts.tools_in(format_.write(fitting), format_.places)
+
+    assert len(written) == len(fitting.tools)
+    for tool, own in zip(fitting.tools, written, strict=True):
+        found = parts.parts(own, format_.places, format_.wire(tool.signature))
+        assert sum(part.tokens for part in found) == estimate_tokens(msgspec.json.encode(own))
+        assert all(part.tokens >= 0 for part in found)
+        assert found[0].kind == "name"
+        assert found[-1].kind == "rest"
