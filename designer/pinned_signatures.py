@@ -25,13 +25,14 @@ def pinned(agents: Sequence[Agent]) -> QuerySet[Pin]:
     )
 
 
-def effective_of(pin: Pin) -> Effective:
-    """What a model is shown of this pin; read it through `pinned` to spare queries."""
+def effective_of(pin: Pin, tried: Words | None = None) -> Effective:
+    """What a model is shown of this pin; read it through `pinned` to spare queries. `tried` are words that
+    stand for the agent's own."""
     return effective(
         pin.version.decoded(),
         name=pin.name,
         catalog_tuning=words_about(pin.tool),
-        agent_tuning=words_about(pin),
+        agent_tuning=words_about(pin) if tried is None else tried,
     )
 
 

@@ -100,6 +100,12 @@ def tune(
     return _written(target, actor, "tune", old, state, expected)
 
 
+def tried(target: Pin, given: Mapping[str, Any]) -> Words:
+    """The words that `tune` would keep of these members, read without keeping them. Raises as it does."""
+    named = {"title": None, "description": None, "parameters": {}, "outputs": {}, "effects": {}, **given}
+    return _checked(target.version.decoded(), named, _below(target))
+
+
 @transaction.atomic
 def revert(target: Pin | Tool, *, actor: User, expected: str = edit_conflicts.ANY_STATE) -> None:
     """Back to the vendor's words (for a pin: to the catalog-wide tuning, where there is one)."""

@@ -74,6 +74,7 @@ urlpatterns = [
     path("agents/<slug:slug>/upgrades/move/", upgrades.upgrades_move, name="agent-upgrades-move"),
     path("agents/<slug:slug>/pins/<int:pk>/", pins.pin, name="pin"),
     path("agents/<slug:slug>/pins/<int:pk>/preview/", pins.pin_preview, name="pin-preview"),
+    path("agents/<slug:slug>/pins/<int:pk>/shown/", pins.pin_shown, name="pin-shown"),
     path("agents/<slug:slug>/pins/<int:pk>/move/", pins.pin_move, name="pin-move"),
     path("agents/<slug:slug>/pins/<int:pk>/alias/", pins.pin_alias, name="pin-alias"),
     path("agents/<slug:slug>/pins/<int:pk>/rename/", pins.pin_rename, name="pin-rename"),

@@ -6,10 +6,11 @@ needs is inside the document, so it can be written when the vendor is long gone.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Max
 from django.http import Http404
 from django.urls import reverse
 from django.utils.http import parse_etags
@@ -31,6 +32,7 @@ from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Procedure, Releas
 from designer.procedures import checking, rendering
 from designer.releases import channels, proofs, signing
 from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
+from designer.signatures.words import Words
 from designer.texts import checked
 from people import audit
 from people.models import TEAMS_OF, ApiKey, User
@@ -150,6 +152,18 @@ def drafts(agents: Sequence[Agent]) -> dict[int, ReleaseDocument]:
     for pin in pinned_signatures.pinned(agents):
         pins[pin.agent_id].append(pin)
     return {agent.pk: _draft(agent, pins[agent.pk], rows[agent.pk], number=0) for agent in agents}
+
+
+def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> ReleaseDocument:
+    """The same without procedures. `tried` are words, by pin, that stand for those that are kept."""
+    released = [_released_tool(pin, (tried or {}).get(pin.pk)) for pin in pinned_signatures.pinned([agent])]
+    last = agent.releases.aggregate(last=Max("number"))["last"]
+    return ReleaseDocument(
+        schema=release_document.SCHEMA,
+        agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
+        number=(last or 0) + 1,
+        tools=tuple(sorted(released, key=lambda tool: tool.signature.name)),
+    )
 
 
 def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
@@ -388,7 +402,7 @@ def _draft(agent: Agent, pins: Iterable[Pin], rows: rendering.Rows, *, number: i
     )
 
 
-def _released_tool(pin: Pin) -> ReleasedTool:
+def _released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
     endpoint: Endpoint = pin.tool.endpoint
     version = pin.version
     return ReleasedTool(
@@ -398,10 +412,10 @@ def _released_tool(pin: Pin) -> ReleasedTool:
         endpoint=endpoint.url,
         protocol=endpoint.protocol,
         version=ReleasedVersion(ordinal=version.ordinal, label=version.label, digest=version.digest),
-        signature=pinned_signatures.effective_of(pin),
+        signature=pinned_signatures.effective_of(pin, tried),
         tuning={
             "catalog": pinned_signatures.words_about(pin.tool),
-            "agent": pinned_signatures.words_about(pin),
+            "agent": pinned_signatures.words_about(pin) if tried is None else tried,
         },
     )
 

@@ -10,10 +10,11 @@ from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import pinned_signatures, pins, token_budget, tunings, upgrades
+from designer import pinned_signatures, pins, shown_tools, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms import AliasForm, version_choices
 from designer.models import Pin
+from designer.shown_tools import ShownTool
 from designer.signatures import model_names
 from designer.signatures.words import less_cautious, merged
 from designer.views.tunings import restored, settled
@@ -40,8 +41,14 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             form.refuse(error)
         else:
             messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
-            return redirect("pin", slug, row.pk)
+            return redirect(f"{reverse('pin', args=[slug, row.pk])}{_chosen(request)}")
     return _pin_page(request, row, form)
+
+
+def _chosen(request: HttpRequest) -> str:
+    # The format that the page shows beside the form stays chosen.
+    name = request.GET.get("format", "")
+    return f"?format={name}" if name in shown_tools.TEXTS else ""
 
 
 def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:
@@ -57,7 +64,15 @@ def _pin_page(
     request: HttpRequest, row: Pin, form: WordsForm, choice: OperationForm | None = None
 ) -> HttpResponse:
     """`choice` is what a designer wanted of the name or the version, when it was refused or came too late."""
-    context = {"form": form, "tuning": tunings.of(row), "choice": choice, **_about(row)}
+    format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)
+    context = {
+        "form": form,
+        "tuning": tunings.of(row),
+        "choice": choice,
+        "formats": shown_tools.TEXTS.values(),
+        **_seen(form, shown_tools.of(row, format_)),
+        **_about(row),
+    }
     return render(request, "designer/pin.html", context, status=(choice or form).status)
 
 
@@ -83,6 +98,40 @@ def _about(row: Pin) -> dict[str, Any]:
         "versions": version_choices(row.tool),
         "history": trail[:HISTORY_SHOWN],
     }
+
+
+def _seen(form: WordsForm, seen: ShownTool) -> dict[str, Any]:
+    fields = {path: form[name] for name, path in form.paths.items()}
+    return {
+        "seen": seen,
+        "savings": [(saving, fields[saving.path]) for saving in seen.savings if saving.path in fields],
+    }
+
+
+@requires(write=Role.DESIGNER)
+def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """What the model sees, as a part of the editor: of the words that are kept, or that are typed."""
+    row = _pin(request, slug, pk)
+    asked = request.POST if request.method == "POST" else request.GET
+    format_ = shown_tools.TEXTS.get(asked.get("format", ""), shown_tools.USUAL)
+    form = _words_form(row, request.POST if request.method == "POST" else None)
+    tried = None
+    if form.is_bound:
+        try:
+            if form.is_valid():
+                tried = tunings.tried(row, form.words())
+        except DomainError as error:
+            form.refuse(error)
+    if form.errors:
+        # The last text that was good stays where it is.
+        why = next(iter(form.errors.values()))[0]
+        answer = render(request, "designer/_shown_refused.html", {"why": why})
+        answer["HX-Retarget"] = "#shown-says"
+        return answer
+    context = {"pin": row, "agent": row.agent, **_seen(form, shown_tools.of(row, format_, tried))}
+    answer = render(request, "designer/_shown.html", context)
+    answer["HX-Replace-Url"] = f"{reverse('pin', args=[slug, row.pk])}?format={format_.name}"
+    return answer
 
 
 @requires(Role.VIEWER)

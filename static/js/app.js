@@ -134,6 +134,7 @@
     if (!button) return;
     const field = document.getElementById(button.dataset.restore);
     field.value = button.dataset.text ?? field.defaultValue;
+    for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
     field.dispatchEvent(new Event("input", { bubbles: true }));
     field.focus();
   });

@@ -1,0 +1,89 @@
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer import shown_tools
+from designer.api.pins import chosen_pin
+from designer.models import Pin
+from people.api.generics import GenericAPIView
+
+FORMAT = OpenApiParameter("format", str, required=True, enum=list(shown_tools.TEXTS))
+
+
+class PartOutput(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=["name", "description", "input", "outputs", "rest"])
+    name = serializers.CharField(help_text="Of an input, as the format writes it; else empty.")
+    tokens = serializers.IntegerField()
+
+
+class LimitOutput(serializers.Serializer[Any]):
+    what = serializers.CharField()
+    has = serializers.IntegerField()
+    allows = serializers.IntegerField()
+    state = serializers.ChoiceField(
+        choices=["ok", "warn", "bad"], help_text="It is met; some users refuse it; it is broken."
+    )
+
+
+class ToolRemarkOutput(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(choices=["blocks", "warns", "loses"])
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class SavingOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    path = serializers.ListField(
+        child=serializers.CharField(), help_text="The member of the tuning, step by step."
+    )
+    message = serializers.CharField()
+    text = serializers.CharField(allow_blank=True, help_text="What can stand there.")
+    tokens = serializers.IntegerField(help_text="What that saves.")
+
+
+class FormatBudgetOutput(serializers.Serializer[Any]):
+    """What all tools of the agent cost together in a format, as publishing now would write it."""
+
+    format = serializers.CharField(source="format.name")
+    tokens = serializers.IntegerField()
+    tools = serializers.IntegerField(help_text="That the format can carry.")
+    left_out = serializers.ListField(child=serializers.CharField(), help_text="Those that it cannot.")
+    advised = serializers.IntegerField(
+        allow_null=True, help_text="How many its users take in one request; null: no limit is known."
+    )
+
+
+class ShownToolOutput(serializers.Serializer[Any]):
+    format = serializers.CharField(source="format.name")
+    text = serializers.SerializerMethodField(
+        help_text="To the byte what the export holds for this tool; empty where it cannot carry it."
+    )
+    tokens = serializers.IntegerField()
+    parts = PartOutput(many=True, help_text="They add up to `tokens`.")
+    source = serializers.CharField(source="format.limits.source", help_text="Where the limits were read.")  # type: ignore[assignment]
+    date = serializers.CharField(source="format.limits.date", help_text="When they were.")
+    limits = LimitOutput(many=True)
+    remarks = ToolRemarkOutput(many=True)
+    savings = SavingOutput(many=True, help_text="The largest first.")
+    agent = FormatBudgetOutput(source="budget")
+
+    def get_text(self, seen: shown_tools.ShownTool) -> str:
+        return seen.text.decode()
+
+
+@extend_schema(tags=["pins"])
+class PinShown(GenericAPIView[Pin]):
+    """What a model would see of this tool if the agent were published now."""
+
+    serializer_class = ShownToolOutput
+    pagination_class = None
+    queryset = Pin.objects.none()
+
+    @extend_schema(operation_id="agents_pins_shown_retrieve", parameters=[FORMAT], responses=ShownToolOutput)
+    def get(self, request: Request, slug: str, pk: int) -> Response:
+        pin = chosen_pin(request, slug, pk)
+        format_ = shown_tools.find_text(request.query_params.get("format", ""))
+        return Response(ShownToolOutput(shown_tools.of(pin, format_)).data)
