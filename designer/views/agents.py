@@ -8,7 +8,15 @@ from django.views.decorators.http import require_POST
 from catalog.models.tools import ToolStatus
 from catalog.token_estimate import tokens_of
 from core.errors import DomainError
-from designer import agent_copies, agent_trees, agents, pending_work, pinned_signatures, token_budget
+from designer import (
+    agent_copies,
+    agent_trees,
+    agents,
+    pending_work,
+    pinned_signatures,
+    shown_tools,
+    token_budget,
+)
 from designer.forms import AgentForm, CopyAgentForm
 from designer.models import Agent, Pin
 from designer.releases import drafts
@@ -58,10 +66,13 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     reviews = pending_work.reviews(pins)
     lines = [_line(pin, reviews.get(pin.pk)) for pin in pins]
     children = list(row.children.live().select_related("transfer").order_by("name"))
+    chosen = shown_tools.TEXTS.get(request.GET.get("format", ""))
     context = {
         "agent": row,
         "lines": lines,
         "budget": _budget(lines),
+        "formats": shown_tools.TEXTS.values(),
+        "in_format": shown_tools.budget(row, chosen) if chosen and pins else None,
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in lines),
         "children": [child for child in children if row.archived_at or not child.archived_at],

@@ -49,3 +49,21 @@ def test_budget_over_rest_is_what_the_agents_page_counts(api, db):
     assert told["tools"][0]["tokens"] == token_budget.tokens(pinned_signatures.effective_of(long))
     assert told["tokens"] == sum(each["tokens"] for each in told["tools"])
     assert f"{told['tokens']:,} tokens" in api.get("/agents/desk/").content.decode()
+
+
+def test_budget_in_one_format_marks_its_limit(api, db):
+    agent = make_agent(slug="desk")
+    make_pin(agent, make_tool(make_signature("short")))
+    make_pin(agent, make_tool(make_signature("long", description="word " * 500)))
+
+    told = api.get("/api/v1/agents/desk/budget/?format=openai-chat").json()["in_format"]
+    assert (told["tools"], told["advised"], told["left_out"]) == (2, 128, [])
+    page = api.get("/agents/desk/?format=openai-chat").content.decode()
+    assert f"~{told['tokens']:,} tokens as OpenAI chat completions writes them" in page
+    assert "2 tools, and the limit at 128" in page
+
+    told = api.get("/api/v1/agents/desk/budget/?format=a2t").json()["in_format"]
+    assert (told["tools"], told["advised"], told["left_out"]) == (1, None, ["long"])
+    assert "It cannot carry" in api.get("/agents/desk/?format=a2t").content.decode()
+    assert api.get("/api/v1/agents/desk/budget/").json()["in_format"] is None
+    assert api.get("/api/v1/agents/desk/budget/?format=skill").json()["code"] == "unknown_format"
