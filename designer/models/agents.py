@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.db import models
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Lower
+from django.db.models.functions import Coalesce, Lower
 from django.utils import timezone
 
 from people.models import ApiKey, Team, User, everyone_pk, teams_of
@@ -31,9 +31,12 @@ class AgentQuerySet(models.QuerySet["Agent"]):
 
     def with_counts(self) -> "AgentQuerySet":
         """Each with `pin_count`, and `last_release`: the number of its newest one, None before the first."""
-        newest = Agent.objects.filter(pk=models.OuterRef("pk")).order_by("-releases__number")
+        # Subqueries, because grouping the rows makes the server sort them with all of their columns.
+        this = Agent.objects.filter(pk=models.OuterRef("pk")).order_by()
+        pinned = this.filter(pins__removed_at=None).values("pk").annotate(count=models.Count("pins"))
+        newest = this.order_by("-releases__number")
         return self.annotate(
-            pin_count=models.Count("pins", filter=models.Q(pins__removed_at=None)),
+            pin_count=Coalesce(models.Subquery(pinned.values("count")), 0),
             last_release=models.Subquery(newest.values("releases__number")[:1]),
         )
 

@@ -61,15 +61,17 @@ def with_is_changed(agents: Iterable[Agent]) -> list[Agent]:
 
 
 def agents_visible_to(user: User, *, is_archived: bool = False) -> list[Agent]:
-    """The agents of the user's teams, with their counts, whether they have changed, and their teams."""
-    return with_is_changed(_visible_agents(user.role, is_archived).rows(user=user.pk))
+    """The agents of the user's teams by name, with counts, whether they have changed, and their teams."""
+    rows = _visible_agents(user.role, is_archived).rows(user=user.pk)
+    return with_is_changed(sorted(rows, key=lambda agent: (agent.name.casefold(), agent.pk)))
 
 
 @cache
 def _visible_agents(role: Role, is_archived: bool) -> CompiledQuery[Agent]:
     rows = Agent.objects.live().filter(archived_at__isnull=not is_archived)
     agents = rows.visible_to(any_user(role)).with_counts()
-    return CompiledQuery(agents.select_related("team"))
+    # Sorted by the caller: the server would sort whole rows, descriptions and all, and need room on its disk.
+    return CompiledQuery(agents.select_related("team").order_by())
 
 
 class _Known(NamedTuple):

@@ -6,6 +6,7 @@ from catalog.credentials.sessions import open_session
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
+from catalog.protocols.calls import outcomes
 from demo.museum import TOOLS
 from tests.demo.test_demo_museum import museum
 from tests.factories import make_endpoint
@@ -29,7 +30,8 @@ def test_the_museum_is_read_called_and_asked(museum):
     assert (found.outcome, len(found.outputs["objects"]), found.notes) == ("ok", 2, ())
     assert call("report_condition", {"object_id": "TM-1042", "condition": "WORN"}).outcome == "ok"
     assert call("get_object", {"object_id": "TM-9999"}).outcome == "tool_error"
-    assert call("get_object", {"object_id": "nonsense"}).outcome == "invalid_arguments"
+    refused = outcomes.refusal(tools["get_object"].current.decoded(), {"object_id": "nonsense"})
+    assert refused.outcome == "invalid_arguments", "before anything is sent"
     asked = call("book_visit", {"date": "2027-03-09", "people": 12})
     assert asked.outcome == "needs_input"
     with open_session(endpoint) as session:
