@@ -90,6 +90,7 @@ class _Writer:
             items = self.write(schema.get("items"), (*path, "[]"))
             kept |= {"items": items} if items else {}
             types = types if items else [each for each in types if each != "array"]
+        types = list(dict.fromkeys(types))  # vendors write a type twice
         if not types or (types == ["null"] and said != types):
             return None
         self.rules |= {"type"} if types != said else set()
