@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-from django.core.management import call_command
 from django.utils import timezone
 
 from catalog import tasks
@@ -22,6 +21,7 @@ from catalog.models import (
 from catalog.models.runs import Trigger
 from catalog.notifications.models import Notice
 from people.models import AuditEntry, Role
+from tests import emptying
 from tests.factories import make_endpoint, make_user
 from tests.vendor import Vendor, tool
 
@@ -96,4 +96,4 @@ def housekeeping() -> None:
 
 
 def forget_everything() -> None:
-    call_command("flush", verbosity=0, interactive=False)
+    emptying.empty()
