@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from drf_spectacular.types import OpenApiTypes
@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models.tools import ToolStatus
+from catalog.protocols.signature import Effect
 from catalog.tools import comparison
 from catalog.tools.comparison import Comparison, Line
 from catalog.tools.effective_texts import ShownInput
@@ -39,6 +40,11 @@ class ComparedTool(serializers.Serializer[Any]):
     status = serializers.ChoiceField(choices=ToolStatus.choices, source="tool.status")
     tags = serializers.ListField(child=serializers.CharField(), source="tool.tags")
     tokens = serializers.IntegerField(source="tool.tokens")
+    effect = serializers.ChoiceField(
+        choices=get_args(Effect),
+        source="signature.annotations.effect",
+        help_text="The worst that a call does, by our words where there are any.",
+    )
 
 
 class ComparedCell(serializers.Serializer[Any]):

@@ -1,6 +1,6 @@
 """The list of tools: what the page /tools/ shows, for programs."""
 
-from typing import Any
+from typing import Any, get_args
 
 from django.http import QueryDict
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -11,6 +11,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from catalog import protocols
 from catalog.models.tools import ToolStatus
+from catalog.protocols.signature import Effect
 from catalog.search import Query, search
 from catalog.search.listing import MAX_QUESTION_LENGTH, SORT_NAMES
 from core.errors import invalid
@@ -41,6 +42,9 @@ class ToolRow(serializers.Serializer[Any]):
     )
     tags = serializers.ListField(child=serializers.CharField())
     tokens = serializers.IntegerField(help_text="About what a model reads of it, as it is shown here.")
+    effect = serializers.ChoiceField(
+        choices=get_args(Effect), help_text="The worst that a call does, by our words where there are any."
+    )
     is_tuned = serializers.BooleanField(
         help_text="The description and the tokens are of words of ours, in place of the vendor's."
     )

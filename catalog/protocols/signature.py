@@ -11,6 +11,7 @@ import msgspec
 
 ParameterType = Literal["string", "int", "number", "boolean", "enum", "json"]
 ToolKind = Literal["tool", "agent"]
+Effect = Literal["reads", "changes", "destroys", "unknown"]
 PARAMETER_TYPES: tuple[ParameterType, ...] = ("string", "int", "number", "boolean", "enum", "json")
 
 
@@ -55,6 +56,15 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
+
+    @property
+    def effect(self) -> Effect:
+        """The worst that a call does. What is not stated is unknown, which is not harmless."""
+        if self.destructive:
+            return "destroys"
+        if self.read_only is None:
+            return "unknown"
+        return "reads" if self.read_only else "changes"
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

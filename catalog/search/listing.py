@@ -11,17 +11,20 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
+import msgspec
 from django.core import signing
-from django.db.models import Case, F, When
+from django.db.models import Case, F, Func, TextField, When
 
 from catalog import protocols
 from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.search_index import SearchLexeme
 from catalog.models.tools import ToolStatus
+from catalog.protocols.signature import Annotations, Signature
 from catalog.rules.version_names import version_name
 from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
+from catalog.tools import effective_texts
 from core.compiled_queries import CompiledQuery, given_keys
 from core.consistent_read import one_moment
 from core.errors import DomainError, invalid
@@ -41,6 +44,12 @@ COLUMNS = {
     "ordinal": F("current__ordinal"),
     "_rewrite": F("current__rewrite"),
     "_seen": F("current__first_seen_at"),
+    # Of the rows that are shown only: PostgreSQL reads the member, and nothing else is sent.
+    "_annotations": Func(
+        F("current__signature"),
+        template="((%(expressions)s)::json -> 'annotations')::text",
+        output_field=TextField(),
+    ),
     # Nothing of it was let through so far: it is held for review, or blocked.
     "is_stopped": Case(When(stopped=F("current"), then=True), default=False),
 }
@@ -204,10 +213,19 @@ def _sorted(query: Query, scope: Scope, **told: Any) -> ResultPage:
 def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
     """In the order of `tools`, as REST shows them, without making model instances."""
     rows: dict[int, dict[str, Any]] = {}
+    stated: dict[int, Annotations] = {}
     for row in _shown().rows(tools=list(tools)):
         rewrite, seen = row.pop("_rewrite"), row.pop("_seen")
         name = version_name(row["version"], rewrite, seen) if seen else ""
+        stated[row["id"]] = msgspec.json.decode(row.pop("_annotations") or "{}", type=Annotations)
         rows[row["id"]] = row | {"version_name": name}
+    ours = effective_texts.rewrites([tool for tool, row in rows.items() if row["is_tuned"]])
+    for tool, row in rows.items():
+        annotations = stated[tool]
+        if tool in ours:
+            # Words about an effect do not depend on what else a version holds.
+            annotations = ours[tool](Signature(name="", description="", annotations=annotations)).annotations
+        row["effect"] = annotations.effect
     return [rows[tool] for tool in tools if tool in rows]
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from catalog.protocols.signature import Effect
 from catalog.token_estimate import estimate_tokens
 from core.invisible_characters import HIDDEN, decoded_tags, hidden
 
@@ -43,6 +44,12 @@ TONES = {
         "bad": ("failing", "failed", "blocked", "error", "breaking", "high", "revoked", "refused", "other"),
     }.items()
     for word in words
+}
+EFFECTS: dict[Effect, str] = {
+    "reads": "Only reads",
+    "changes": "Changes",
+    "destroys": "May destroy",
+    "unknown": "Effect unknown",
 }
 DEEDS = {
     "pin": "pinned",
@@ -191,6 +198,13 @@ def tone(word: str) -> str:
 def status_word(choice: Choices) -> SafeString:
     """The state of a run or an endpoint: its word, and the dot that repeats it in colour."""
     return format_html('<span class="status is-{}">{}</span>', tone(choice.value), choice.label)
+
+
+@register.simple_tag
+@cache
+def effect_word(effect: Effect) -> SafeString:
+    """What a call does (`Annotations.effect`), in the same words on every page."""
+    return format_html('<span class="label is-{}">{}</span>', effect, EFFECTS[effect])
 
 
 @register.filter

@@ -14,7 +14,6 @@ from catalog.templatetags.display import shown
 register = template.Library()
 
 CLAIMS = {
-    "read_only": ("Effect", "Only reads", "May change things"),
     "destructive": ("Danger", "May destroy", "Does not destroy"),
     "idempotent": ("Calling twice", "Harmless", "Acts twice"),
     "open_world": ("Reach", "Outside systems", "The vendor's own"),
@@ -41,9 +40,9 @@ def limits(parameter: Parameter) -> str:
 
 @register.filter
 def claims(annotations: Annotations) -> list[tuple[str, str]]:
-    """What the vendor claims about a call. What it does not say is left out: unset is not false."""
+    """What is claimed about a call beside its effect. What is not said is left out: unset is not false."""
     said = msgspec.to_builtins(annotations)
-    return [(CLAIMS[name][0], CLAIMS[name][1 if value else 2]) for name, value in said.items()]
+    return [(word, yes if said[name] else no) for name, (word, yes, no) in CLAIMS.items() if name in said]
 
 
 @register.filter

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, get_args
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
+from catalog.protocols.signature import Effect
 from core import slugs
 from core.errors import DomainError, invalid
 from core.serializers import Input
@@ -63,6 +64,7 @@ class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
     current_ordinal = serializers.IntegerField(source="tool.current.ordinal", read_only=True)
     current_name = serializers.CharField(source="tool.current.name", read_only=True)
     status = serializers.CharField(source="tool.status", read_only=True)
+    effect = serializers.SerializerMethodField(help_text="The worst that a call of `effective` does.")
     effective = serializers.SerializerMethodField()
     misfits = serializers.SerializerMethodField()
     stale = serializers.SerializerMethodField(
@@ -85,12 +87,17 @@ class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
             "status",
             "alias",
             "name",
+            "effect",
             "effective",
             "misfits",
             "stale",
             "created_at",
         ]
         read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(choices=get_args(Effect)))
+    def get_effect(self, pin: Pin) -> Effect:
+        return effective_of(pin).annotations.effect
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_effective(self, pin: Pin) -> Any:

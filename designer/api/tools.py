@@ -1,6 +1,6 @@
 """One tool as the designer sees it: the catalog's facts, and who uses it with which words."""
 
-from typing import Any
+from typing import Any, get_args
 
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
+from catalog.protocols.signature import Effect
 from catalog.review.holds import with_review_state
 from designer import pinned_signatures, vendor_usage
 from designer.models import Pin
@@ -46,6 +47,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     description = serializers.CharField(read_only=True, help_text="Ours where it is tuned.")
     tokens = serializers.IntegerField(read_only=True, help_text="About what a model reads of `effective`.")
     is_tuned = serializers.BooleanField(read_only=True)
+    effect = serializers.SerializerMethodField(help_text="The worst that a call of `effective` does.")
     signature = serializers.SerializerMethodField(help_text="The vendor's own, of the current version.")
     effective = serializers.SerializerMethodField(
         help_text="What agents are shown of it, before any words of their own."
@@ -83,6 +85,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "tags",
             "tokens",
             "is_tuned",
+            "effect",
             "unavailable_until",
             "first_seen_at",
             "changed_at",
@@ -94,6 +97,11 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "used_by_others",
         ]
         read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(choices=get_args(Effect)))
+    def get_effect(self, tool: Tool) -> Effect:
+        shown = pinned_signatures.effective_of_tool(tool)
+        return shown.annotations.effect if shown else "unknown"
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_signature(self, tool: Tool) -> Any:

@@ -41,15 +41,15 @@ def tool(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
     signature = row.current.decoded() if row.current else None
-    shown = effective_texts.shown([row]).get(row.pk)
+    head = header(row)
+    shown = head["shown"]
     context = {
         "signature": signature,
-        "shown": shown,
         "inputs": effective_texts.inputs(signature, shown) if signature and shown else [],
         "outputs": effective_texts.outputs(signature, shown) if signature and shown else [],
         "facts": row.endpoint.speak().facts(signature) if signature else (),
         "form": form,
-        **header(row),
+        **head,
     }
     return render(request, "designer/tool.html", context)
 
@@ -228,8 +228,10 @@ def find_tool(pk: int) -> Tool:
 def header(row: Tool) -> dict[str, Any]:
     # What the head of each of the tool's pages shows.
     tuning = getattr(row, "tuning", None)
+    shown = effective_texts.shown([row]).get(row.pk)
     return {
         "tool": row,
+        "shown": shown,
         "stale_count": len(tunings.stale_of(tuning, row.current.decoded())) if tuning and row.current else 0,
         "is_offered": row.endpoint.is_live,
         "review_state": holds.review_state(row.stopped) if row.stopped else None,

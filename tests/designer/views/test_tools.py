@@ -35,7 +35,7 @@ def test_a_tool_shows_its_interface_in_words(designer):
 
     assert "size enum optional SMALL BIG The size" in said
     assert "days int required 3 1 to 14 The days" in said
-    assert "Effect Only reads" in said
+    assert "Only reads" in said
     assert "Danger" not in said
 
 
