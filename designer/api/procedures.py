@@ -32,6 +32,10 @@ class LintRemarkOutput(serializers.Serializer[Any]):
     severity = serializers.ChoiceField(["error", "warning"])
     message = serializers.CharField()
     fix = serializers.CharField(allow_blank=True, help_text="What to do about it.")
+    name = serializers.CharField(allow_blank=True, help_text="The name that leads nowhere, if that is it.")
+    tool = serializers.IntegerField(
+        allow_null=True, help_text="The tool of the catalog with that name, if only one has it: pin it."
+    )
 
 
 class ReferenceOutput(serializers.Serializer[Any]):

@@ -52,7 +52,10 @@ _STATES: Mapping[str, tuple[str, str, str, str]] = {
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`line` counts from 1 and `column` from 0, in the text as it is shown; both None for the whole agent."""
+    """`line` counts from 1 and `column` from 0, in the text as it is shown; both None for the whole agent.
+
+    `name` is the name that leads nowhere; `tool` the one tool of the catalog that has it, if it is only one.
+    """
 
     line: int | None
     column: int | None = None
@@ -60,13 +63,16 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     severity: Severity
     message: str
     fix: str = ""
+    name: str = ""
+    tool: int | None = None
 
 
 class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that this agent does not know and others do: how many tools of the catalog have it, and which
-    other agents of the tree have pinned one of that name."""
+    """A name that this agent does not know and others do: how many tools of the catalog have it, one of them
+    (None when there is none), and which other agents of the tree have pinned one of that name."""
 
     tools: int = 0
+    tool: int | None = None
     agents: tuple[str, ...] = ()
 
 
@@ -156,20 +162,24 @@ def _unresolved(piece: Piece, reference: Reference, vocabulary: Vocabulary, know
     if reference.is_ambiguous or known.tools > 1:
         where = "of this agent have" if reference.is_ambiguous else "in the catalog have"
         fix = "Write the name that the agent shows." if reference.is_ambiguous else "Choose one and pin it."
-        return _remark(piece, "ambiguous_reference", f"Several tools {where} the name “{name}”.", fix)
+        # An agent that has several already needs no further one.
+        asked = "" if reference.is_ambiguous else name
+        message = f"Several tools {where} the name “{name}”."
+        return _remark(piece, "ambiguous_reference", message, fix, name=asked)
     if known.agents:
         whose = " and ".join(f"“{agent}”" for agent in known.agents[:3])
         message = f"“{name}()” is a tool of {whose}, and this agent is not shown it."
-        return _remark(piece, "other_agents_tool", message, "Pin it here too, or hand over to that agent.")
+        fix = "Pin it here too, or hand over to that agent."
+        return _remark(piece, "other_agents_tool", message, fix, name=name, tool=known.tool)
     if known.tools:
         message = f"“{name}()” is in the catalog and not pinned by this agent."
-        return _remark(piece, "not_pinned", message, f"Pin “{name}”.")
+        return _remark(piece, "not_pinned", message, f"Pin “{name}”.", name=name, tool=known.tool)
     if name.startswith("{"):
         message = f"{name} refers to nothing that this agent has."
         return _remark(piece, "unknown_reference", message, "Write the tool's name and ().")
     near = difflib.get_close_matches(name.lower(), vocabulary.by_name, n=1, cutoff=0.72)
     fix = f"Did you mean {vocabulary.by_name[near[0]][0].name}()?" if near else "Pin a tool of that name."
-    return _remark(piece, "unknown_reference", f"There is no tool called “{name}”.", fix)
+    return _remark(piece, "unknown_reference", f"There is no tool called “{name}”.", fix, name=name)
 
 
 def _of_members(piece: Piece, reference: Reference, tool: KnownTool) -> Iterator[Remark]:
@@ -336,8 +346,23 @@ def _choice(lead: str, names: Collection[str]) -> str:
     return f"{lead} {', '.join(shown)}{rest}." if shown else f"{lead} nothing."
 
 
-def _remark(piece: Piece, code: str, message: str, fix: str, *, is_error: bool = True) -> Remark:
-    severity: Severity = "error" if is_error else "warning"
+def _remark(
+    piece: Piece,
+    code: str,
+    message: str,
+    fix: str,
+    *,
+    is_error: bool = True,
+    name: str = "",
+    tool: int | None = None,
+) -> Remark:
     return Remark(
-        line=piece.line, column=piece.column, code=code, severity=severity, message=message, fix=fix
+        line=piece.line,
+        column=piece.column,
+        code=code,
+        severity="error" if is_error else "warning",
+        message=message,
+        fix=fix,
+        name=name,
+        tool=tool,
     )

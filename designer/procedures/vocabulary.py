@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from django.db.models import Count
+from django.db.models import Count, Min
 from django.db.models.functions import Lower
 from msgspec import UNSET
 
@@ -103,13 +103,15 @@ def elsewhere(names: Collection[str], agent: Agent, user: User) -> dict[str, Els
         status=ToolStatus.ACTIVE, endpoint__removed_at=None, endpoint__vendor__removed_at=None
     )
     counted = found.annotate(lower=Lower("name")).filter(lower__in=names).values("lower")
-    tools = {row["lower"]: row["count"] for row in counted.annotate(count=Count("pk")).order_by()}
+    counts = counted.annotate(count=Count("pk"), first=Min("pk")).order_by()
+    tools = {lower: (count, first) for lower, count, first in counts.values_list("lower", "count", "first")}
     pins = Pin.objects.live().visible_to(user).exclude(agent=agent).filter(agent__in=tree_of(agent))
     pinned = pins.annotate(lower=Lower("name")).filter(lower__in=names)
     agents: defaultdict[str, list[str]] = defaultdict(list)
     for name, title in pinned.order_by("agent__name").values_list("lower", "agent__name"):
         agents[name].append(title)
     return {
-        name: Elsewhere(tools=tools.get(name, 0), agents=tuple(agents.get(name, ())))
+        name: Elsewhere(tools=count, tool=first, agents=tuple(agents.get(name, ())))
         for name in tools.keys() | agents.keys()
+        for count, first in [tools.get(name, (0, None))]
     }

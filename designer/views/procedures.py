@@ -5,26 +5,34 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_POST
 
+from catalog.models import Tool
+from catalog.models.tools import ToolStatus
+from catalog.search import listing
+from catalog.search.listing import Query
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
 from core.errors import DomainError
-from designer import pinned_signatures, token_budget
+from designer import pinned_signatures, pins, token_budget
 from designer.forms import NewProcedureForm, ProcedureForm
 from designer.models import Agent, Procedure, ProcedureVersion
 from designer.procedures import checking, editing, lines, references, vocabulary
 from designer.procedures.checking import Checked
 from designer.procedures.lint import Remark
+from designer.signatures import model_names
 from people.audit import edit_conflicts
 from people.models import Role, User
 from people.permissions import person, requires
 
 # Another user's draft that is older than this is no sign that the user is at work.
 AT_WORK = timedelta(minutes=10)
+# What is completed from the catalog beside the agent's own tools, each with the start of its description.
+MAX_OFFERED = 6
+MAX_SENTENCE = 160
 
 
 @requires(write=Role.DESIGNER)
@@ -87,8 +95,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
         "procedure": row,
         "form": form,
         "draft": draft if started is draft else None,
-        "tools": _tools(row.agent, checked),
-        "children": checked.vocabulary.agents,
+        **_tools(row.agent, checked),
         **_remarks(checked, row, actor),
     }
     return render(request, "designer/procedure.html", context, status=form.status)
@@ -99,17 +106,49 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
 def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Keeps what is typed as the user's draft and says what is remarked about it, while it is typed."""
     row = _procedure(request, slug, procedure)
-    actor, body = person(request), request.POST.get("body", "")
-    title = request.POST.get("title", "")
-    base = asked_number(request.POST.get("based_on", "")) or row.number
-    context: dict[str, Any] = {"agent": row.agent, "procedure": row}
-    try:
-        draft = editing.keep_draft(row, user=actor, title=title, body=body, based_on=base)
-    except DomainError as error:
-        return render(request, "designer/_procedure_remarks.html", context | {"refused": error.message})
-    checked = checking.check_agent(row.agent, actor, typed={row.pk: draft.text})
-    context |= _remarks(checked, row, actor) | {"draft": draft, "is_behind": base < row.number}
+    context = {"agent": row.agent, "procedure": row, **_typed(request, row)}
     return render(request, "designer/_procedure_remarks.html", context)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """Pins a tool that the text names, and keeps the text as it is typed."""
+    row = _procedure(request, slug, procedure)
+    tool = get_object_or_404(Tool, pk=asked_number(request.POST.get("tool", "")))
+    refused = ""
+    try:
+        pins.pin_tool(row.agent, actor=person(request), tool=tool)
+    except DomainError as error:
+        refused = error.message
+    context = {"agent": row.agent, "procedure": row, "not_pinned": refused, **_typed(request, row)}
+    if "HX-Request" in request.headers:
+        if "checked" in context:
+            context |= _tools(row.agent, context["checked"])
+        return render(request, "designer/_procedure_pinned.html", context)
+    if refused:
+        messages.error(request, refused)
+    return redirect("procedure", slug, row.slug)
+
+
+@requires(Role.DESIGNER)
+@require_GET
+def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """Tools of the catalog that the agent has not pinned, best first, for what is typed behind an @."""
+    agent = _procedure(request, slug, procedure).agent
+    query = Query(q=request.GET.get("q", ""), status=ToolStatus.ACTIVE, limit=2 * MAX_OFFERED)
+    rows = listing.search(query).rows if query.q.strip() else []
+    pinned = set(agent.pins.live().values_list("tool", flat=True))
+    offers = [
+        {
+            "tool": row["id"],
+            "name": model_names.derive(row["name"]),
+            "says": f"{row['vendor_name']} · {row['description']}"[:MAX_SENTENCE],
+        }
+        for row in rows
+        if row["id"] not in pinned and not row["is_stopped"]
+    ]
+    return JsonResponse({"tools": offers[:MAX_OFFERED]})
 
 
 @requires(Role.DESIGNER)
@@ -181,6 +220,20 @@ def procedure_restore(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     return redirect("procedure", slug, row.slug)
 
 
+def _typed(request: HttpRequest, row: Procedure) -> dict[str, Any]:
+    """What the page says of the text that was sent along, which is kept as the user's draft."""
+    actor = person(request)
+    base = asked_number(request.POST.get("based_on", "")) or row.number
+    title, body = request.POST.get("title", ""), request.POST.get("body", "")
+    try:
+        draft = editing.keep_draft(row, user=actor, title=title, body=body, based_on=base)
+    except DomainError as error:
+        return {"refused": error.message}
+    checked = checking.check_agent(row.agent, actor, typed={row.pk: draft.text})
+    told = {"checked": checked, "draft": draft, "is_behind": base < row.number}
+    return told | _remarks(checked, row, actor)
+
+
 def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
     remarks: Sequence[Remark] = checked.remarks[row.pk]
     others = row.drafts.exclude(user=user).filter(saved_at__gte=timezone.now() - AT_WORK)
@@ -193,11 +246,11 @@ def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
     }
 
 
-def _tools(agent: Agent, checked: Checked) -> list[Mapping[str, Any]]:
-    """The agent's tools for the side pane: required inputs first."""
-    pins = pinned_signatures.pinned([agent]).order_by("name")
+def _tools(agent: Agent, checked: Checked) -> dict[str, Any]:
+    """The agent's tools and sub-agents for the side pane: required inputs first."""
+    rows = pinned_signatures.pinned([agent]).order_by("name")
     tools: list[Mapping[str, Any]] = []
-    for pin in pins:
+    for pin in rows:
         shown = pinned_signatures.effective_of(pin)
         inputs = sorted(shown.inputs, key=lambda each: not each.is_required)
         known = checked.vocabulary.by_pin[pin.pk]
@@ -210,7 +263,7 @@ def _tools(agent: Agent, checked: Checked) -> list[Mapping[str, Any]]:
                 "state": known.state,
             }
         )
-    return tools
+    return {"tools": tools, "children": checked.vocabulary.agents}
 
 
 def _state_of(row: Procedure, number: int) -> str:

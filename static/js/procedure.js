@@ -15,13 +15,18 @@
       name: each.dataset[kind],
       says: ("required" in each.dataset ? "required · " : "") + says(each),
     }));
-  const tools = [...document.querySelectorAll("[data-tool]")].map((card) => ({
-    name: card.dataset.tool,
-    says: says(card),
-    inputs: members(card, "input"),
-    outputs: members(card, "output"),
-  }));
-  const named = new Map(tools.map((tool) => [tool.name.toLowerCase(), tool]));
+  let tools = [];
+  let named = new Map();
+  const readTools = () => {
+    tools = [...document.querySelectorAll("[data-tool]")].map((card) => ({
+      name: card.dataset.tool,
+      says: says(card),
+      inputs: members(card, "input"),
+      outputs: members(card, "output"),
+    }));
+    named = new Map(tools.map((tool) => [tool.name.toLowerCase(), tool]));
+  };
+  readTools();
 
   /* Marks: a copy of the text behind the text, with its references coloured. */
   const REFERENCE = /\{[A-Za-z_][\w-]*\}|(?<![\w@/-])@?([A-Za-z_][\w-]*)\((?:\)(?:\.([A-Za-z_](?:[\w-]*\w)?))?|([^()\n]{1,200})\))/g;
@@ -57,6 +62,32 @@
     }
   };
 
+  /* Tools of the catalog that are not pinned yet, asked for while a name is typed behind an @. */
+  let askedFor = "";
+  let inCatalog = [];
+  let soon = 0;
+  const ask = (typed) => {
+    clearTimeout(soon);
+    if (!frame.dataset.offers || typed.length < 2) return;
+    soon = setTimeout(async () => {
+      const reply = await fetch(`${frame.dataset.offers}?q=${encodeURIComponent(typed)}`).catch(() => null);
+      if (!reply?.ok) return;
+      const found = (await reply.json()).tools;
+      askedFor = typed;
+      inCatalog = found.map((each) => ({ ...each, says: `not pinned yet · ${each.says}` }));
+      const at = chosen;
+      if (document.activeElement === box && found.length) {
+        show();
+        /* More rows come in below: what was chosen stays chosen. */
+        if (at < offers.length) choose(at);
+      }
+    }, 200);
+  };
+  const pin = (tool) => {
+    const values = Object.fromEntries(new FormData(box.form));
+    htmx.ajax("POST", frame.dataset.pin, { target: "#remarks-box", swap: "innerHTML", values: { ...values, tool } });
+  };
+
   /* Offers: what can be completed where the caret is. */
   const list = Object.assign(document.createElement("ul"), { className: "offers", id: "offers", hidden: true });
   list.setAttribute("role", "listbox");
@@ -85,7 +116,11 @@
     const before = box.value.slice(Math.max(0, to - 200), to);
     const offer = (match, rows, text) => matching(rows, match.at(-1)).map((row) => ({ ...row, text: text(row), from: to - match.at(-1).length, to }));
     let match = before.match(/(?:^|[^\w@])@([\w-]*)$/);
-    if (match) return offer(match, tools, (row) => `${row.name}()`).map((each) => ({ ...each, from: each.from - 1 }));
+    if (match) {
+      const rows = matching(tools, match[1]).concat(match[1] === askedFor ? inCatalog : []);
+      if (match[1] !== askedFor) ask(match[1]);
+      return rows.map((row) => ({ ...row, text: `${row.name}()`, from: to - match[1].length - 1, to }));
+    }
     match = before.match(/([A-Za-z_][\w-]*)\((?:[\w-]+, ?)*([\w-]*)$/);
     let tool = match && named.get(match[1].toLowerCase());
     if (tool) {
@@ -154,6 +189,10 @@
     const offer = offers[index];
     close();
     put(offer.text, offer.from, offer.to);
+    if (offer.tool) {
+      askedFor = "";
+      pin(offer.tool);
+    }
     /* After a tool by "name(" the caret stands behind the bracket already. */
     if (offer.text === "" ) box.setSelectionRange(offer.to + 1, offer.to + 1);
     show();
@@ -225,6 +264,11 @@
     grow();
   }
   draw();
+  /* A tool was pinned from here. */
+  document.addEventListener("htmx:oobAfterSwap", () => {
+    readTools();
+    draw();
+  });
   /* What another page leads to: #line-14. */
   const asked = /^#line-(\d{1,5})$/.exec(location.hash);
   if (asked) goTo(Number(asked[1]), 0);

@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from catalog.protocols.signature import AllowedValue
+from catalog.search import index as search_index
 from designer.models import Procedure
 from designer.procedures import editing
 from people.models import Role
@@ -74,6 +75,31 @@ def test_references_are_completed_and_checked_by_keyboard_alone(page, complaints
         f"## Steps\n1. With {{item:account_id}} call {{tool:{look_up.pk}}}, read {{out:{look_up.pk}/refills}}"
         f'\n2. Order by {{in:{order.pk}/channel}} for nothing() of "SMS".'
     )
+    assert heard == []
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_a_tool_of_the_catalog_is_chosen_while_writing(page, complaints, pins):
+    heard = complaints(page)
+    make_tool(make_signature("track_parcel"))
+    make_tool(make_signature("weigh_parcel"))
+    search_index.index_pending()
+    page.goto("/agents/desk/procedures/refill/")
+    text = page.get_by_label("Text", exact=True)
+    text.focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("1. Call @track")
+    expect(page.get_by_role("option", name="track_parcel")).to_contain_text("not pinned yet")
+    page.keyboard.press("Enter")
+    expect(text).to_have_value("## Steps\n1. Call track_parcel()")
+    expect(page.locator('[data-tool="track_parcel"]')).to_be_visible()
+    expect(page.locator(".editor-marks mark.is-known")).to_have_text("track_parcel()")
+
+    page.keyboard.type(", then weigh_parcel()")
+    page.get_by_role("button", name="Pin weigh_parcel").click()
+    expect(page.locator('[data-tool="weigh_parcel"]')).to_be_visible()
+    expect(text).to_have_value("## Steps\n1. Call track_parcel(), then weigh_parcel()")
+    assert set(pins[0].agent.pins.live().values_list("name", flat=True)) >= {"track_parcel", "weigh_parcel"}
     assert heard == []
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from catalog.models import Tool
 from designer import pins
 from designer.models import Procedure, ProcedureReference, ProcedureVersion
 from designer.procedures import editing
@@ -110,13 +111,23 @@ def test_lint_answers_for_any_text_and_stores_nothing(api, look_up):
 
 
 def test_lint_knows_what_the_catalog_and_the_tree_have(api, desk):
-    make_tool(make_signature("track_parcel"))
+    tool = make_tool(make_signature("track_parcel"))
     child = make_agent(slug="billing", name="Billing", parent=desk)
     make_pin(agent=child, tool=make_tool(make_signature("pay_bill")))
 
     reply = api.post(f"{URL}lint/", {"body": "track_parcel(), pay_bill(), transfer_to_billing()"})
 
-    assert [each["code"] for each in reply.json()["lint"]] == ["not_pinned", "other_agents_tool"]
+    parcel, bill = reply.json()["lint"]
+    assert (parcel["code"], parcel["name"], parcel["tool"]) == ("not_pinned", "track_parcel", tool.pk)
+    assert (bill["code"], bill["name"]) == ("other_agents_tool", "pay_bill")
+    assert bill["tool"] == Tool.objects.get(name="pay_bill").pk
+
+
+def test_of_several_tools_of_one_name_none_is_proposed(api, desk):
+    for _ in range(2):
+        make_tool(make_signature("track_parcel"))
+    (remark,) = api.post(f"{URL}lint/", {"body": "track_parcel()"}).json()["lint"]
+    assert (remark["code"], remark["name"], remark["tool"]) == ("ambiguous_reference", "track_parcel", None)
 
 
 def test_references_are_rows_of_the_current_text(api, look_up):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from catalog.search import index as search_index
 from designer.models import Procedure, ProcedureDraft
 from designer.procedures import editing
 from people.models import Role
@@ -158,3 +159,44 @@ def test_pages_of_an_agent_say_how_far_it_is_from_what_is_live(api, page, refill
     assert "1 change, +" in said
     assert "since release 1" in said
     assert "/agents/desk/changes/" in page.get("/agents/desk/").content.decode()
+
+
+def test_a_tool_that_the_text_names_is_pinned_from_its_remark(page, refill):
+    tool = make_tool(make_signature("order_refill"))
+    typed = {"title": "Refill", "body": "look_up(), then order_refill()", "based_on": "1"}
+    seen = page.post(f"{PAGE}check/", typed).content.decode()
+    assert f'name="tool" value="{tool.pk}"' in seen
+
+    pinned = page.post(f"{PAGE}pin/", typed | {"tool": tool.pk}, headers={"HX-Request": "true"})
+
+    assert refill.agent.pins.live().get(tool=tool).name == "order_refill"
+    assert 'data-tool="order_refill"' in pinned.content.decode()
+    assert "and not pinned by this agent" not in text_of(pinned)
+
+
+def test_without_scripts_pinning_keeps_what_was_typed(page, refill):
+    tool = make_tool(make_signature("order_refill"))
+    typed = {"title": "Refill", "body": "Now order_refill()", "based_on": "1", "tool": tool.pk}
+    opened = page.post(f"{PAGE}pin/", typed, follow=True)
+    assert opened.redirect_chain == [(PAGE, 302)]
+    assert "Now order_refill()" in text_of(opened)
+    refill.refresh_from_db()
+    assert refill.number == 1
+
+
+def test_a_pin_that_is_refused_is_told_beside_the_text(page, refill):
+    tool = make_tool(make_signature("look_up"))
+    typed = {"title": "Refill", "body": "Call look_up().", "based_on": "1", "tool": tool.pk}
+    refused = page.post(f"{PAGE}pin/", typed, headers={"HX-Request": "true"})
+    assert 'role="alert"' in refused.content.decode()
+    assert not refill.agent.pins.filter(tool=tool).exists()
+    assert page.post(f"{PAGE}pin/", typed | {"tool": 10**9}).status_code == 404
+
+
+def test_the_catalog_is_offered_behind_an_at(page, refill, look_up):
+    tool = make_tool(make_signature("look.up order", description="Looks up an order."))
+    search_index.index_pending()
+    (offer,) = page.get(f"{PAGE}tools/", {"q": "look_up"}).json()["tools"]
+    assert (offer["tool"], offer["name"]) == (tool.pk, "look_up_order")
+    assert "Looks up an order." in offer["says"]
+    assert page.get(f"{PAGE}tools/").json() == {"tools": []}
