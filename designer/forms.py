@@ -23,7 +23,7 @@ from designer.models import Agent, Pin, Transfer
 from designer.procedures import references
 from designer.procedures.editing import MAX_REASON_LENGTH, MAX_TITLE_LENGTH
 from designer.procedures.references import Vocabulary
-from designer.releases import channels
+from designer.releases import channels, retiring
 from designer.releases.publishing import MAX_NOTE_LENGTH
 from designer.signatures import model_names
 from designer.vendor_usage import VendorUse
@@ -442,6 +442,31 @@ class MoveChannelForm(OperationForm):
     release = forms.IntegerField(min_value=0)
     led_to = forms.IntegerField(min_value=0)
     note = forms.CharField(max_length=channels.MAX_NOTE_LENGTH, required=False)
+
+
+class RetireForm(OperationForm):
+    """`name` is asked for a release that is in use."""
+
+    reason = forms.CharField(
+        max_length=retiring.MAX_REASON_LENGTH,
+        label="Why",
+        help_text="It stands on the release and in the audit trail, and builds read it when they check.",
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+    sunset_at = forms.DateTimeField(
+        required=False,
+        label="Answers API keys until (UTC)",
+        help_text="Left empty, it goes on answering, and says that it is retired.",
+        widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M", attrs={"type": "datetime-local"}),
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
+    )
+    name = forms.CharField(max_length=300, required=False)
+
+    def __init__(self, *args: Any, name: str, is_in_use: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"].label = f"Type “{name}” to retire it although it is in use"
+        if not is_in_use:
+            del self.fields["name"]
 
 
 class KeyForm(OperationForm):

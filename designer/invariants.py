@@ -37,6 +37,15 @@ CLAIMS = (
         ),
     ),
     Claim(
+        "channels_off_retired_releases",
+        "no channel leads to a release that is retired",
+        "Move the channel to another release, or take the release back on its page.",
+        rows(
+            "SELECT 'channel ' || c.id FROM designer_channel c"
+            " JOIN designer_retirement r ON r.release_id = c.release_id ORDER BY c.id"
+        ),
+    ),
+    Claim(
         "pinned_versions",
         "every pin holds a version of its own tool",
         "Remove the pin and pin the tool again.",

@@ -1,5 +1,5 @@
-"""The news that a release has not changed, which runtimes ask for all day, out of one indexed query; and
-where an agent is that was renamed.
+"""The news that a release has not changed, which runtimes ask for all day, out of one indexed query; where
+an agent is that was renamed; and that a release is retired.
 
 Of the first, nothing is decided here but that one answer: whatever else there is to say, the view says it
 (designer/api/releases.py). docs/decisions/0034-unchanged-releases.md says why it stands before the view.
@@ -18,6 +18,8 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
 from django.urls import ResolverMatch, resolve, reverse
 from django.utils import timezone
+from django.utils.encoding import iri_to_uri
+from django.utils.http import http_date
 
 from designer import agent_addresses, exports
 from designer.models import AGENTS_OF_KEY
@@ -31,7 +33,7 @@ _PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([-\w:]{1,71})/(tools
 _FORMAT = re.compile(r"format=([a-z0-9-]{1,30})")
 # The rules are those of ApiKeyAuthentication, RolePermission and releases.find, in one question. A key that
 # has not been used for an hour, or not for this release in the last minute, goes on to the view, which
-# writes that down.
+# writes that down. So does one that asks for a retired release: there is more to say about it.
 _ASK = f"""
     SELECT key.id, owner.id, release.digest
     FROM people_apitoken key
@@ -45,7 +47,8 @@ _ASK = f"""
     ) release ON true
     JOIN designer_receipt receipt ON receipt.key_id = key.id AND receipt.release_id = release.id
         AND receipt.surface = %(surface)s AND receipt.channel = %(channel)s AND receipt.last_at > %(noted)s
-    WHERE key.digest = %(key)s AND key.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (key.scopes)
+    WHERE NOT EXISTS (SELECT FROM designer_retirement WHERE release_id = release.id)
+        AND key.digest = %(key)s AND key.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (key.scopes)
         AND (key.expires_at IS NULL OR key.expires_at > %(now)s) AND key.last_used_at >= %(lately)s
 """  # noqa: S608 - constant texts
 # A format that cannot carry a release has none there: the view answers 409.
@@ -60,9 +63,42 @@ _WHICH = {
 }
 
 
+class DeprecationMiddleware:
+    """What REST answers at an agent's earlier address, or about a retired release: since when, until when and
+    what succeeds it (RFC 9745, RFC 8594, RFC 8288). The views say which it is.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        left = getattr(request, "moved_agent", None)
+        retired = getattr(request, "retired_release", None)
+        match = request.resolver_match
+        if match is None or not (left or retired):
+            return response
+        succeeds, since = dict(match.kwargs), []
+        if left:
+            since.append(left.since)
+            succeeds["slug"] = left.agent.slug
+        if retired:
+            since.append(retired.since)
+            if retired.sunset_at:
+                response["Sunset"] = http_date(retired.sunset_at.timestamp())
+            succeeds["number"] = retired.successor
+        # RFC 9745 knows one date; the header says since when this address is not the one to use.
+        response["Deprecation"] = f"@{int(min(since).timestamp())}"
+        # Without a successor there is nothing to lead to.
+        if succeeds.get("number", "") is not None:
+            new, query = reverse(match.view_name, kwargs=succeeds), request.META.get("QUERY_STRING", "")
+            response["Link"] = f'<{iri_to_uri(f"{new}?{query}") if query else new}>; rel="successor-version"'
+        return response
+
+
 class MovedAgentMiddleware:
-    """What is asked for at an agent's earlier address: REST answers and says where it is now (RFC 9745,
-    RFC 8288), a page leads there, and a form is sent on to there. See designer/agent_addresses.py.
+    """A page at an agent's earlier address leads to the new one, and a form is sent on to there; see
+    designer/agent_addresses.py.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -72,11 +108,7 @@ class MovedAgentMiddleware:
         response = self.get_response(request)
         match = request.resolver_match
         slug = match.kwargs.get("slug") if match else None
-        if left := getattr(request, "moved_agent", None):
-            new = request.path.replace(f"/agents/{slug}/", f"/agents/{left.agent.slug}/", 1)
-            response["Deprecation"] = f"@{int(left.since.timestamp())}"
-            response["Link"] = f'<{new}>; rel="successor-version"'
-        elif (
+        if (
             response.status_code == HTTPStatus.NOT_FOUND
             and match
             and slug

@@ -109,4 +109,8 @@ urlpatterns = [
     path("agents/<slug:slug>/releases/", releases.release_list, name="release-list"),
     path("agents/<slug:slug>/releases/compare/", releases.release_compare, name="release-compare"),
     path("agents/<slug:slug>/releases/<int:number>/", releases.release, name="release"),
+    path("agents/<slug:slug>/releases/<int:number>/retire/", releases.release_retire, name="release-retire"),
+    path(
+        "agents/<slug:slug>/releases/<int:number>/restore/", releases.release_restore, name="release-restore"
+    ),
 ]

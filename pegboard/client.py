@@ -25,7 +25,7 @@ MAX_LOCK_FILE = 900_000  # a body of REST has at most 1 MB
 MAX_REPLY = 100_000_000
 TIMEOUT = 60
 # What Pegboard says of how things stand, with these; everything else is about the request.
-SAYS_NO = frozenset((409, 412))
+SAYS_NO = frozenset((409, 410, 412))
 BESIDE_FORMATS = ("lock", "bundle")
 # What reading an answer raises that is not of the expected form.
 UNEXPECTED = (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError)

@@ -170,6 +170,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "designer.middleware.MovedAgentMiddleware",
+    "designer.middleware.DeprecationMiddleware",
     "pegboard.web.middleware.DomainErrorMiddleware",
 ]
 ROOT_URLCONF = "pegboard.urls"
@@ -250,6 +251,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 # needs, and less than one that calls in a loop makes.
 CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "6000"))
 WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "600"))
+RELEASE_IN_USE_DAYS = int(os.environ.get("PEGBOARD_RELEASE_IN_USE_DAYS", "30"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "people.authentication.ApiKeyAuthentication",

@@ -35,7 +35,7 @@ from core.outbound.errors import ProtocolError
 from designer import agent_copies, agent_files, agent_keys, agents, calls, pins, transfers, tunings, upgrades
 from designer.models import Agent
 from designer.procedures import editing as procedures
-from designer.releases import channels, publishing
+from designer.releases import channels, publishing, retiring
 from people import api_keys, teams, users
 from people.audit import verify
 from people.models import AuditEntry, Role, User
@@ -270,6 +270,9 @@ def designers_work(bob: User, wanted: Tool) -> None:
     tunings.restore(pin, actor=bob, entry=tunings.history(pin).earliest("pk").pk)
     tunings.tune(wanted, actor=bob, description="Ours.")
     procedures_are_written(bob, agent)
+    spare = publishing.publish(agent, actor=bob)
+    retiring.retire(spare, actor=bob, reason="It was a trial")
+    retiring.take_back(spare, actor=bob)
     tunings.tune(pin, actor=bob, description="Ask.")
     agent_copies.copy_agent(agent, actor=bob, with_sub_agents=True)
     filed = agent_files.checked(agent_files.write(agent))
@@ -310,7 +313,7 @@ def procedures_are_written(bob: User, agent: Agent) -> None:
 
 def a_runtime_works(bob: User, agent: Agent) -> None:
     key, _ = agent_keys.issue(bob, actor=bob, name="runtime", scopes=["runtime", "invoke"], agents=[agent])
-    release = agent.releases.get()
+    release = agent.releases.latest("number")
     held = calls.find_tool(release, "ask")
     call = calls.call(release, held, actor=bob, key=key, arguments={"city": "Oslo"}, is_confirmed=True)
     Call.objects.filter(pk=call.pk).update(status="finished", outcome="needs_input", result=ASKS)

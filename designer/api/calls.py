@@ -24,7 +24,7 @@ from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
 from designer import calls, exports
 from designer.api.agents import chosen_agent
-from designer.api.releases import NUMBER, chosen_release
+from designer.api.releases import NUMBER, chosen_release, tell_if_retired
 from designer.exports import wire
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
@@ -164,7 +164,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
         asked, format_ = given.validated_data, asked_format(request)
         try:
             agent = chosen_agent(request, slug)
-            release = chosen_release(agent.releases.select_related("agent"), number)
+            release = chosen_release(agent.releases.select_related("agent", "retirement"), number)
             tool = calls.find_tool(release, name)
             if tool is None:
                 raise Http404
@@ -173,6 +173,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
             if key and Scope.INVOKE in key.scopes:
                 calls.note_refusal(key, actor=person(request), agent=slug, tool=name)
             raise
+        tell_if_retired(request, release, hands_out=True)
         try:
             call = calls.call(
                 release,

@@ -12,12 +12,12 @@ from catalog.models.tools import ToolStatus
 from core.errors import DomainError
 from core.serializers import Input
 from designer.api.agents import chosen_agent
-from designer.api.releases import NUMBER, chosen_release, releases_at
+from designer.api.releases import NUMBER, asked_release
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
-from designer.models import Agent, Receipt, Release
-from designer.releases import channels, lock_file, publishing, receipts
-from designer.releases.lock_file import Offer
+from designer.models import Agent, Receipt, Release, Retirement
+from designer.releases import channels, lock_file, publishing, receipts, retiring
+from designer.releases.lock_file import Offer, Retired
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of
@@ -80,7 +80,7 @@ class ReleaseLock(GenericAPIView[Release]):
 
     @extend_schema(operation_id="agents_releases_lock_retrieve", parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        release = chosen_release(releases_at(request, slug), number)
+        release = asked_release(request, slug, number, hands_out=True)
         receipts.note(key_of(request), release, surface="lock", name=number)
         document = release_document.decode(release.document)
         found = lock_file.lock(document, digest=release.digest, channel=receipts.channel_in(number))
@@ -104,14 +104,15 @@ class AgentCheck(GenericAPIView[Agent]):
         given = LockFile(data=request.data)
         given.is_valid(raise_exception=True)
         digest, channel = given.validated_data["digest"], given.validated_data["channel"] or channels.LIVE
-        named = agent.releases.filter(**(publishing.release_conditions(digest) or {})).first()
+        rows = agent.releases.select_related("retirement")
+        named = rows.filter(**(publishing.release_conditions(digest) or {})).first()
         if named is None:
             message = f"“{agent}” has no release with this digest: the lock file is of another agent."
             raise DomainError("unknown_release", message, status=409)
         locked = release_document.decode(named.document)
         release = channels.state(agent, channel).release
         now = release_document.decode(release.document) if release else None
-        moved = lock_file.moved(locked, now, _offers(locked), channel=channel)
+        moved = lock_file.moved(locked, now, _offers(locked), channel=channel, retired=_retired(named))
         changes = [{**asdict(each), "class": each.class_} for each in moved]
         answer = {
             "status": lock_file.status(moved),
@@ -121,6 +122,15 @@ class AgentCheck(GenericAPIView[Agent]):
             "changes": changes,
         }
         return Response(CheckedLock(answer).data)
+
+
+def _retired(named: Release) -> Retired | None:
+    row: Retirement | None = getattr(named, "retirement", None)
+    if row is None:
+        return None
+    succeeds = retiring.successor(named)
+    until = row.sunset_at.date().isoformat() if row.sunset_at else ""
+    return Retired(row.reason, until, is_over=row.is_over, successor=succeeds.number if succeeds else None)
 
 
 def _offers(locked: ReleaseDocument) -> dict[int, Offer]:

@@ -1,4 +1,6 @@
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,8 +20,8 @@ from designer import exports
 from designer.api.agents import chosen_agent, moved
 from designer.exports import document as release_document
 from designer.exports.base import JSON
-from designer.models import Release
-from designer.releases import channels, diff, publishing, receipts
+from designer.models import Release, Retirement
+from designer.releases import channels, diff, publishing, receipts, retiring
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -46,8 +48,18 @@ DOCUMENT_HEADERS = [
         description="The release's digest; `.partial` follows where tools were left out.",
     ),
 ]
+# A retired release is told of wherever it is read.
+DOCUMENT_HEADERS += [
+    OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[200, 304, 410], description=says)
+    for name, says in (
+        ("Deprecation", "Since when the release is retired, as RFC 9745 writes it: `@1777636800`."),
+        ("Sunset", "From when on API keys get it no more (RFC 8594); absent where no date is set."),
+        ("Link", "The same of the release that succeeds it, as `successor-version`."),
+    )
+]
 MARKDOWN = "text/markdown; charset=utf-8"
 UNCHANGED = OpenApiResponse(description="The caller has it already.")
+GONE = OpenApiResponse(OpenApiTypes.OBJECT, description="The release is retired, and its date is past.")
 
 
 EXPECTED = serializers.IntegerField(
@@ -114,12 +126,29 @@ class AcceptedOutput(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
+class RetirementOutput(serializers.ModelSerializer[Retirement]):
+    retired_by = serializers.CharField(source="retired_by.username", read_only=True)
+    sunset_at = serializers.DateTimeField(
+        read_only=True,
+        allow_null=True,
+        help_text="From when on API keys get the release no more; null: it goes on answering.",
+    )
+
+    class Meta:
+        model = Retirement
+        fields = ["reason", "sunset_at", "retired_by", "retired_at"]
+        read_only_fields = fields
+
+
 class ReleaseOutput(serializers.ModelSerializer[Release]):
     agent = serializers.SlugField(source="agent.slug", read_only=True)
     created_by = serializers.CharField(source="created_by.username", read_only=True)
     tools = serializers.IntegerField(source="tool_count", read_only=True)
     accepted = AcceptedOutput(
         many=True, read_only=True, help_text="The failed checks that it was published in spite of."
+    )
+    retirement = RetirementOutput(
+        read_only=True, default=None, allow_null=True, help_text="Null unless it is retired."
     )
 
     class Meta:
@@ -134,6 +163,7 @@ class ReleaseOutput(serializers.ModelSerializer[Release]):
             "reason",
             "created_by",
             "created_at",
+            "retirement",
         ]
         read_only_fields = fields
 
@@ -199,9 +229,41 @@ class ReleaseDetailOutput(ReleaseOutput):
 def releases_at(request: Request, slug: str) -> QuerySet[Release]:
     return (
         Release.objects.filter(agent=chosen_agent(request, slug))
-        .select_related("agent", "created_by")
+        .select_related("agent", "created_by", "retirement__retired_by")
         .defer("document")
     )
+
+
+@dataclass(frozen=True)
+class RetiredRelease:
+    """What DeprecationMiddleware says with the answer; `successor` is the number of the one to read."""
+
+    since: datetime
+    sunset_at: datetime | None
+    successor: int | None
+
+
+def tell_if_retired(request: Request, release: Release, *, hands_out: bool) -> None:
+    """Has the answer say that the release is retired, if it is. Raises DomainError where the answer
+    `hands_out` a release to an API key that gets it no more."""
+    retirement: Retirement | None = getattr(release, "retirement", None)
+    if retirement is None:
+        return
+    succeeds = retiring.successor(release)
+    request._request.retired_release = RetiredRelease(  # type: ignore[attr-defined]
+        retirement.retired_at, retirement.sunset_at, succeeds.number if succeeds else None
+    )
+    # A user who is signed in goes on reading it: what was published can be looked up for ever.
+    if hands_out and retirement.is_over and key_of(request):
+        instead = f"Read release {succeeds.number} in its place." if succeeds else "None is in its place yet."
+        message = f"Release {release.number} is retired, and answers no longer. {instead}"
+        raise DomainError("release_retired", message, status=410)
+
+
+def asked_release(request: Request, slug: str, number: str, *, hands_out: bool = False) -> Release:
+    release = chosen_release(releases_at(request, slug), number)
+    tell_if_retired(request, release, hands_out=hands_out)
+    return release
 
 
 def chosen_release(found: QuerySet[Release], name: str) -> Release:
@@ -259,7 +321,7 @@ class ReleaseDetail(GenericAPIView[Release]):
 
     @extend_schema(parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        return Response(ReleaseDetailOutput(chosen_release(releases_at(request, slug), number)).data)
+        return Response(ReleaseDetailOutput(asked_release(request, slug, number)).data)
 
 
 class MemberOutput(serializers.Serializer[Any]):
@@ -354,6 +416,7 @@ class ReleaseBytesView(GenericAPIView[Release]):
         if release is None:
             chosen_agent(request, slug)
             raise publishing.nothing_there(number)
+        tell_if_retired(request, release, hands_out=True)
         return release
 
     def answer(
@@ -396,6 +459,7 @@ class ReleaseTools(ReleaseBytesView):
             409: OpenApiResponse(
                 OpenApiTypes.OBJECT, description="This format cannot carry all of this release, or any of it."
             ),
+            410: GONE,
         },
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
@@ -433,6 +497,7 @@ class ReleaseBundle(ReleaseBytesView):
         responses={
             200: OpenApiResponse(OpenApiTypes.OBJECT, description="The whole release document."),
             304: UNCHANGED,
+            410: GONE,
         },
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
@@ -466,7 +531,7 @@ class ReleaseProcedures(ReleaseBytesView):
     @extend_schema(
         operation_id="agents_releases_procedures_list",
         parameters=[NUMBER, *DOCUMENT_HEADERS],
-        responses={200: ReleasedProceduresOutput, 304: UNCHANGED},
+        responses={200: ReleasedProceduresOutput, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
         release = self.found(request, slug, number)
@@ -486,7 +551,7 @@ class ReleaseProcedure(ReleaseBytesView):
     @extend_schema(
         operation_id="agents_releases_procedures_retrieve",
         parameters=[NUMBER, *DOCUMENT_HEADERS],
-        responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED},
+        responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str, procedure: str) -> HttpResponseBase:
         release = self.found(request, slug, number)

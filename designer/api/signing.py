@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer.api.releases import NUMBER, chosen_release, releases_at
+from designer.api.releases import NUMBER, asked_release
 from designer.models import ReleaseSignature
 from designer.releases import signing
 from people.api.generics import GenericAPIView
@@ -42,7 +42,7 @@ class ReleaseSignatureDetail(GenericAPIView[ReleaseSignature]):
 
     @extend_schema(operation_id="agents_releases_signature_retrieve", parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
-        release = chosen_release(releases_at(request, slug), number)
+        release = asked_release(request, slug, number)
         row = signing.signature_of(release)
         row.release = release
         body: dict[str, Any] = SignatureOutput(row).data

@@ -9,7 +9,7 @@ from designer.models.procedures import (
     ProcedureReference,
     ProcedureVersion,
 )
-from designer.models.releases import PUBLISHING_KEY, Draft, Export, PublishingKey, Release
+from designer.models.releases import PUBLISHING_KEY, Draft, Export, PublishingKey, Release, Retirement
 from designer.models.signing import Receipt, ReleaseSignature, SigningKey
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Receipt",
     "Release",
     "ReleaseSignature",
+    "Retirement",
     "SigningKey",
     "Transfer",
     "Tuning",

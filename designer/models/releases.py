@@ -1,5 +1,6 @@
 """What was published: releases and their exports, neither ever written again."""
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -34,7 +35,10 @@ class Release(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 
-    written: list[str]  # put there by designer.releases.publishing.find
+    # Put there by designer.releases.publishing.find.
+    written: list[str]
+    retired_at: datetime | None
+    sunset_at: datetime | None
 
     class Meta:
         ordering = ["-number"]
@@ -42,6 +46,27 @@ class Release(models.Model):
 
     def __str__(self) -> str:
         return f"{self.agent} release {self.number}"
+
+
+class Retirement(models.Model):
+    """That a release goes: runtimes are told so with every answer. It is taken back by deleting the row.
+
+    From `sunset_at` on API keys get the release no more; None: it goes on answering them.
+    """
+
+    release = models.OneToOneField(Release, on_delete=models.PROTECT, related_name="retirement")
+    reason = models.TextField()
+    sunset_at = models.DateTimeField(null=True)
+    retired_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    retired_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"Retirement of {self.release}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether API keys get the release no more."""
+        return self.sunset_at is not None and self.sunset_at <= timezone.now()
 
 
 class Draft(models.Model):

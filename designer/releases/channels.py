@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from core.errors import DomainError, invalid
 from designer.agents import locked
-from designer.models import Agent, Channel, ChannelMove, Release
+from designer.models import Agent, Channel, ChannelMove, Release, Retirement
 from designer.texts import checked
 from people import audit
 from people.models import User
@@ -120,6 +120,10 @@ def move(
         raise DomainError(
             "live_stays", "“live” always leads to a release. Move it to another one.", status=409
         )
+    # `retiring.retire` holds the agent's lock too, so that no release goes while a channel is led to it.
+    if release and Retirement.objects.filter(release=release).exists():
+        message = f"Release {release.number} is retired. Take it back on its page, or choose another release."
+        raise DomainError("release_retired", message, status=409)
     if now.release is None and agent.channels.exclude(release=None).count() >= MAX_CHANNELS:
         raise DomainError(
             "too_many_channels", f"An agent has {MAX_CHANNELS} channels at most. Close one.", status=409

@@ -36,6 +36,17 @@ class Offer:
     is_newer: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """That the release of the lock file is retired; `until` is the day when it stops answering, "" for
+    never. `successor` is the number of the release to read in its place."""
+
+    reason: str
+    until: str
+    is_over: bool
+    successor: int | None
+
+
 def lock(document: ReleaseDocument, *, digest: str, channel: str) -> dict[str, Any]:
     """`channel` is the one by which it was asked for, "" for a number or a digest."""
     return {
@@ -61,13 +72,20 @@ def _locked(tool: ReleasedTool) -> dict[str, Any]:
 
 
 def moved(
-    locked: ReleaseDocument, now: ReleaseDocument | None, offers: Mapping[int, Offer], *, channel: str
+    locked: ReleaseDocument,
+    now: ReleaseDocument | None,
+    offers: Mapping[int, Offer],
+    *,
+    channel: str,
+    retired: Retired | None = None,
 ) -> list[Moved]:
     """`locked` is the release that the file names, `now` the one that its channel leads to.
 
     `offers` are by the catalog's id of a tool.
     """
     found: list[Moved] = []
+    if retired:
+        found.append(_retired(locked.number, retired))
     if now is None:
         found.append(Moved("channel_empty", "breaking", "", f"“{channel}” leads to no release any more."))
     elif now.number != locked.number:
@@ -81,6 +99,15 @@ def moved(
 def status(found: Iterable[Moved]) -> Status:
     classes = {each.class_ for each in found}
     return "breaking" if "breaking" in classes else "behind" if classes else "current"
+
+
+def _retired(number: int, retired: Retired) -> Moved:
+    how = f", and has not answered since {retired.until}" if retired.is_over else ""
+    if retired.until and not retired.is_over:
+        how = f", and answers until {retired.until}"
+    instead = f" Read release {retired.successor} in its place." if retired.successor else ""
+    message = f"Release {number} is retired{how}: “{retired.reason}”.{instead}"
+    return Moved("release_retired", "breaking" if retired.is_over else "notice", "", message)
 
 
 def _between(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Moved]:

@@ -28,7 +28,7 @@ from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
-from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Procedure, Release
+from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Procedure, Release, Retirement
 from designer.procedures import checking, rendering
 from designer.releases import channels, proofs, signing
 from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
@@ -46,11 +46,13 @@ REASONS_SHOWN = 3
 # Remarks on procedures that the check of the pin itself makes, once and not at each mention.
 _TOLD_OF_PINS = frozenset(("version_held", "version_blocked", "tool_withdrawn"))
 _FIND = """
-    SELECT release.id, release.digest, ARRAY(
+    SELECT release.id, release.digest, release.agent_id, release.number,
+        retirement.retired_at, retirement.sunset_at, ARRAY(
         SELECT export.format FROM designer_export export
         WHERE export.release_id = release.id AND export.format = ANY(%s)
     ) AS written
     FROM designer_release release JOIN designer_agent agent ON agent.id = release.agent_id
+    LEFT JOIN designer_retirement retirement ON retirement.release_id = release.id
     WHERE agent.slug = %s AND agent.removed_at IS NULL {}
     ORDER BY release.number DESC LIMIT 1
 """
@@ -197,9 +199,9 @@ def etag_matches(tag: str, if_none_match: str) -> bool:
 def find(
     slug: str, name: str, reader: User, key: ApiKey | None = None, *, formats: Sequence[str] = ()
 ) -> Release | None:
-    """The release that `name` means, with its digest, in `written` those of `formats` that are kept of it,
-    and nothing else read; None when there is none, or for an agent that `reader` may not see with this key,
-    as `AgentQuerySet.visible_to` has it.
+    """The release that `name` means, without its document; in `written` those of `formats` that are kept of
+    it, and the dates of its retirement. None when there is none, or for an agent that `reader` may not see
+    with this key, as `AgentQuerySet.visible_to` has it.
     """
     # Runtimes ask this all day to hear that nothing is new. The text of the query is constant, because
     # putting it together again each time took longer than running it.
@@ -213,7 +215,13 @@ def find(
     ]
     conditions = " ".join(text for text, value in asked if value is not None)
     parameters = [list(formats), slug, *(value for _, value in asked if value is not None)]
-    return next(iter(Release.objects.raw(_FIND.format(conditions), parameters)), None)
+    found = next(iter(Release.objects.raw(_FIND.format(conditions), parameters)), None)
+    if found:
+        # As `select_related` leaves it, so that no other query asks whether there is one.
+        dates = {"retired_at": found.retired_at, "sunset_at": found.sunset_at}
+        retirement = Retirement(release=found, **dates) if found.retired_at else None
+        Release.retirement.related.set_cached_value(found, retirement)
+    return found
 
 
 def nothing_there(name: str) -> Exception:

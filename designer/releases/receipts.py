@@ -7,6 +7,7 @@ views (designer/middleware.py) answers only while there is a receipt of that min
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -47,6 +48,12 @@ def note(key: ApiKey | None, release: Release, *, surface: str, name: str) -> No
     }
     with connection.cursor() as cursor:
         cursor.execute(_WRITE, facts)
+
+
+def lately(release: Release) -> QuerySet[Receipt]:
+    """Those that say the release is in use: of the last days, as many as PEGBOARD_RELEASE_IN_USE_DAYS."""
+    since = timezone.now() - timedelta(days=settings.RELEASE_IN_USE_DAYS)
+    return of_agent(release.agent).filter(release=release, last_at__gt=since)
 
 
 def of_agent(agent: Agent) -> QuerySet[Receipt]:

@@ -71,7 +71,9 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         "form": form,
         "page": page,
         "moves": [(move, channels.direction(move.before, move.release)) for move in page.rows],
-        "releases": agent.releases.defer("document").order_by("-number")[:RELEASES_OFFERED],
+        "releases": agent.releases.filter(retirement=None)
+        .defer("document")
+        .order_by("-number")[:RELEASES_OFFERED],
         "chosen": chosen,
         "act": WORDS.get(action, ""),
         "is_back": action == "roll back",

@@ -1,21 +1,25 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.views.decorators.http import require_POST
 
 from catalog.models import Tool
 from catalog.tools import versions
 from catalog.views.asked import number as number_in
+from core.errors import DomainError
 from core.pagination import Keyset
 from designer import token_budget
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
-from designer.forms import WhenForm
-from designer.models import Agent, Release
-from designer.releases import channels, diff, drafts, provenance, publishing, receipts
+from designer.forms import RetireForm, WhenForm
+from designer.models import Agent, Release, Retirement
+from designer.releases import channels, diff, drafts, provenance, publishing, receipts, retiring
 from designer.signatures.words import NOTHING
 from designer.views.tools import pretty
 from people.models import Role
@@ -32,7 +36,7 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
     rows = Agent.objects.live().visible_to(person(request)).with_counts()
     agent = get_object_or_404(rows, slug=slug)
     drafts.with_is_changed([agent])
-    releases = agent.releases.select_related("created_by").defer("document")
+    releases = agent.releases.select_related("created_by", "retirement").defer("document")
     context = {
         "agent": agent,
         "page": Keyset(releases, "-number").page(request.GET.get("cursor"), PAGE_SIZE),
@@ -45,7 +49,8 @@ def release_list(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(Role.VIEWER)
 def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    row = get_object_or_404(agent.releases.select_related("created_by"), number=number)
+    rows = agent.releases.select_related("agent", "created_by", "retirement__retired_by")
+    row = get_object_or_404(rows, number=number)
     others = list(
         agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
     )
@@ -85,6 +90,51 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         **_shown_export(row, fetches, request.GET.get("format", "")),
     }
     return render(request, "designer/release.html", context)
+
+
+@requires(Role.DESIGNER)
+def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Before a release is retired, or its date is moved: who reads it, and what succeeds it."""
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    row = get_object_or_404(
+        agent.releases.select_related("agent", "retirement").defer("document"), number=number
+    )
+    retirement: Retirement | None = getattr(row, "retirement", None)
+    in_use = receipts.lately(row)[:RECEIPTS_SHOWN]
+    start = retiring.facts(retirement) | {"sunset_at": retirement.sunset_at if retirement else None}
+    form = RetireForm(request.POST or None, initial=start, name=str(row), is_in_use=bool(in_use))
+    if request.method == "POST" and form.is_valid():
+        try:
+            retiring.retire(row, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"Release {number} is retired. Runtimes that read it are told so.")
+            return redirect("release", agent.slug, number)
+    context = {
+        "agent": agent,
+        "release": row,
+        "form": form,
+        "in_use": in_use,
+        "days": settings.RELEASE_IN_USE_DAYS,
+        "leading_here": agent.channels.filter(release=row),
+        "successor": retiring.successor(row),
+    }
+    return render(request, "designer/release_retire.html", context, status=409 if form.errors else 200)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def release_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    row = get_object_or_404(agent.releases.select_related("agent").defer("document"), number=number)
+    try:
+        retiring.take_back(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"Release {number} is not retired any more. Runtimes get it as before.")
+    return redirect("release", agent.slug, number)
 
 
 @requires(Role.VIEWER)

@@ -71,7 +71,7 @@ def test_a_runtime_goes_on_at_the_old_address_and_is_told_of_the_new_one(desk, a
     answer = runtime.get(f"{URL}desk/releases/live/tools/?format=mcp")
     assert (answer.status_code, answer.content) == (200, at_first.content)
     assert answer["Deprecation"].startswith("@")
-    assert answer["Link"] == f'<{URL}counter/releases/live/tools/>; rel="successor-version"'
+    assert answer["Link"] == f'<{URL}counter/releases/live/tools/?format=mcp>; rel="successor-version"'
     same = runtime.get(
         f"{URL}desk/releases/live/tools/?format=mcp", headers={"If-None-Match": answer["ETag"]}
     )

@@ -57,6 +57,7 @@ def test_publishing_makes_a_numbered_release(api, pin, alice):
         "note": "First",
         "created_by": "alice",
         "created_at": None,
+        "retirement": None,
     }
     (entry,) = AuditEntry.objects.filter(action="publish")
     assert (entry.actor, entry.after["number"]) == (alice, 1)

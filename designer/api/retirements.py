@@ -1,0 +1,59 @@
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core.serializers import Input
+from designer.api.releases import NUMBER, ReleaseOutput, chosen_release, releases_at
+from designer.models import Release
+from designer.releases import retiring
+from people.api.generics import GenericAPIView
+from people.models import Role
+from people.permissions import person
+
+
+class RetirementInput(Input):
+    reason = serializers.CharField(
+        max_length=retiring.MAX_REASON_LENGTH,
+        help_text="It stands on the release, in the audit trail, and in the check of a lock file.",
+    )
+    sunset_at = serializers.DateTimeField(
+        required=False,
+        allow_null=True,
+        help_text="From when on API keys get the release no more. Without it, it goes on answering.",
+    )
+    name = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=300,
+        help_text="Of the release, as 409 `release_in_use` says it: it is retired although it is in use.",
+    )
+
+
+@extend_schema(tags=["releases"])
+class ReleaseRetirement(GenericAPIView[Release]):
+    """That a release goes. Runtimes are told so in `Deprecation`, `Sunset` and `Link`; it never changes."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ReleaseOutput
+    pagination_class = None
+    queryset = Release.objects.none()
+
+    @extend_schema(
+        operation_id="agents_releases_retirement_update", parameters=[NUMBER], request=RetirementInput
+    )
+    def put(self, request: Request, slug: str, number: str) -> Response:
+        """Retires it, or gives a retired one another reason or date."""
+        agent_releases, given = releases_at(request, slug), RetirementInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        release = chosen_release(agent_releases, number)
+        retiring.retire(release, actor=person(request), **given.validated_data)
+        return Response(ReleaseOutput(agent_releases.get(pk=release.pk)).data)
+
+    @extend_schema(
+        operation_id="agents_releases_retirement_destroy", parameters=[NUMBER], responses={204: None}
+    )
+    def delete(self, request: Request, slug: str, number: str) -> Response:
+        """Takes it back: runtimes get it as before."""
+        retiring.take_back(chosen_release(releases_at(request, slug), number), actor=person(request))
+        return Response(status=204)
