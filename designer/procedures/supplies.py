@@ -120,13 +120,24 @@ _REFUSES = re.compile(
     r"\b(?:do not|don.t|never|without|cannot|can.t|no need to)\s+(?:\w+\s+){0,2}$", re.IGNORECASE
 )
 _RULES_OUT = re.compile(r"\b(?:never|do not|don.t|must not|mustn.t|avoid|instead of|not|no)\b", re.IGNORECASE)
-_FROM_AUTHENTICATION = re.compile(
-    r"\b(?:authentication|verification|sign-?in|log-?in|identification|identity check)\b", re.IGNORECASE
-)
+_AUTHENTICATION = r"\b(?:authentication|verification|sign-?in|log-?in|identification|identity check)\b"
+_FROM_AUTHENTICATION = re.compile(_AUTHENTICATION, re.IGNORECASE)
 _AUTHENTICATES = re.compile(
     r"\bauthenticat(?:e|ed|ing)\b|\b(?:signed|logged) in\b|\b(?:verif(?:y|ied|ying)|identif(?:y|ied|ying)|"
     r"confirm(?:ed|ing)?|check(?:ed)?|establish(?:ed)?)\b.{0,40}"
     rf"\b(?:identity|who (?:they|the)|{_PERSON})\b",
+    re.IGNORECASE,
+)
+_IS_AUTHENTICATED_BEFORE = re.compile(
+    # “requires authentication”, and not “requires the account ID from authentication”.
+    r"\b(?:requir|need|complet|pass|finish|perform)(?:e|ed|es|s|ing)?\b"
+    r"(?:(?!\b(?:from|by|of|in|during)\b).){0,30}"
+    rf"{_AUTHENTICATION}"
+    rf"|{_AUTHENTICATION}(?:\s\w+)?\s(?:is|was|has been|must be)"
+    r"\s(?:required|needed|done|completed?|performed)\b"
+    # “Authentication gives the account ID”, and not “the account ID that authentication gives”.
+    rf"|^\W*(?:\d+\W+)?(?:(?:the|a|prior|user|customer)\s)*{_AUTHENTICATION}(?:\s\w+)?"
+    r"\s(?:gives?|provides?|yields?|returns?|supplies|produces?)\b",
     re.IGNORECASE,
 )
 _PREREQUISITES = re.compile(
@@ -263,11 +274,17 @@ def is_supplied(name: str, call: int, step_end: int, said: Iterable[Sentence]) -
             break
         # “The ID that authentication gave” is no authentication: a step before has to do it.
         names_authentication = bool(_FROM_AUTHENTICATION.search(sentence.text))
-        does_it = bool(_AUTHENTICATES.search(sentence.text)) or (names_authentication and sentence.is_listed)
+        is_of_the_call = sentence.start <= call <= sentence.end
+        does_it = (
+            bool(_AUTHENTICATES.search(sentence.text))
+            or (names_authentication and sentence.is_listed)
+            # “Call this, which requires authentication” is no authentication either.
+            or (not is_of_the_call and bool(_IS_AUTHENTICATED_BEFORE.search(sentence.text)))
+        )
         is_authenticated = is_authenticated or (does_it and sentence.start <= call)
         if names_authentication and not does_it and names_the_same(name, words_of(sentence.text)):
             is_taken_from_there = True
-        elif not sentence.start <= call <= sentence.end:
+        elif not is_of_the_call:
             if _speaks_of(name, sentence.text) and _collects(name, sentence):
                 return True
         elif _is_said_with_the_call(name, sentence, call - sentence.start):

@@ -62,6 +62,32 @@ def test_an_authentication_before_supplies_the_account():
 
 
 @pytest.mark.parametrize(
+    "section",
+    [
+        "Authentication gives you the account ID.",
+        "The authentication step yields the accountID.",
+        "This task requires prior authentication of the member.",
+        "Authentication is required.",
+        "The member must have completed authentication.",
+    ],
+)
+def test_an_authentication_may_be_said_in_many_ways(section):
+    assert codes(REFILL_FLOW.format(authentication=f"\n{section}\n")) == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Call look_up_prescriptions(), which requires authentication.",
+        "Call look_up_prescriptions() with the account ID that authentication gives.",
+        "Pass the accountID, which needs to come from authentication, to look_up_prescriptions().",
+    ],
+)
+def test_what_takes_the_account_from_authentication_is_none(step):
+    assert codes(step) == [(1, "input_not_supplied")]
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [
         ("Use look_upp_prescriptions().", "unknown_reference"),
