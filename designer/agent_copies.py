@@ -1,8 +1,12 @@
 """Duplicating an agent: what it is made of, and not what it has published."""
 
+from collections.abc import Collection
+
 from django.db import transaction
 
-from designer import agents, pins, transfers
+from catalog.models import Vendor
+from core.errors import DomainError
+from designer import agent_vendors, agents, pins, transfers
 from designer.models import Agent, Pin, Transfer
 from designer.procedures import editing
 from people.models import User
@@ -15,19 +19,24 @@ def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bo
     """A new agent with the same tools, words and procedures, and on request with copies of all below it.
 
     It is below no other agent, so that no other agent shows anything new because of it. Releases, channels,
-    keys and drafts stay with the original.
+    keys and drafts stay with the original. What the agents above it say about vendors holds for the copy.
+    Raises DomainError where a tool is of a vendor that may not be used.
     """
     transfers.lock_tree()
     source = agents.locked(agent)
     name = name.strip() or f"{PREFIX}{source.name}"[: agents.MAX_NAME_LENGTH].strip()
-    copies = {source: _made(source, actor, name=name, parent=None)}
+    allowed = agent_vendors.of(source).vendors
+    vendors = None if allowed is None else allowed.values()
+    copies = {source: _made(source, actor, name=name, parent=None, vendors=vendors)}
     new_pins = {pin.pk: copied for pin, copied in _pins(source, copies[source], actor)}
     level = [source] if with_sub_agents else []
     while level:
         below = _sub_agents(level)
         for transfer in below:
             child = agents.locked(transfer.child)
-            copies[child] = _made(child, actor, name=child.name, parent=copies[transfer.agent])
+            own = agent_vendors.named_for(child) if child.limits_vendors else None
+            above = copies[transfer.agent]
+            copies[child] = _made(child, actor, name=child.name, parent=above, vendors=own)
             new_pins |= {pin.pk: copied for pin, copied in _pins(child, copies[child], actor)}
             if transfer.alias or transfer.description:
                 worded = Transfer.objects.get(child=copies[child])
@@ -43,19 +52,26 @@ def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bo
     return copies[source]
 
 
-def _made(source: Agent, actor: User, *, name: str, parent: Agent | None) -> Agent:
+def _made(
+    source: Agent, actor: User, *, name: str, parent: Agent | None, vendors: Collection[Vendor] | None
+) -> Agent:
     return agents.create_agent(
         actor=actor,
         name=name,
         description=source.description,
         parent=parent,
         team=source.team,
+        vendors=vendors,
         why=f"Copied from “{source}”.",
     )
 
 
 def _pins(source: Agent, copy: Agent, actor: User) -> list[tuple[Pin, Pin]]:
     rows = source.pins.live().select_related("agent", "tool__endpoint__vendor", "version", "tuning__against")
+    allowed = agent_vendors.of(source)
+    for pin in rows:
+        if message := allowed.refusal(source, pin.tool, is_pinned=True):
+            raise DomainError(agent_vendors.CODE, message, status=409)
     return [(pin, pins.copy_pin(pin, copy, actor=actor)) for pin in rows]
 
 

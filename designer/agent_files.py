@@ -2,21 +2,21 @@
 ids, our words, its procedures by the names that are shown, and its sub-agents.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
 from django.db import transaction
 
-from catalog.models import Endpoint, Tool, ToolVersion
+from catalog.models import Endpoint, Tool, ToolVersion, Vendor
 from catalog.models.tools import ToolStatus
 from catalog.protocols.base import canonical
 from catalog.tools import versions
 from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
-from designer import agents, pinned_signatures, pins, transfers, tunings
+from designer import agent_vendors, agents, pinned_signatures, pins, transfers, tunings
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.procedures import editing, references, vocabulary
 from designer.signatures import model_names
@@ -27,8 +27,17 @@ SCHEMA = "pegboard.agent/1"
 MAX_BYTES = 900_000  # a body of REST has at most 1 MB
 MAX_AGENTS = 50
 MAX_PINS = 1_000
+MAX_VENDORS = 1_000
+MAX_ENDPOINTS = 100
 SHOWN = 80
-CODES = ("endpoint_missing", "tool_missing", "version_missing", "tool_refused", "words_refused")
+CODES = (
+    "vendor_missing",
+    "endpoint_missing",
+    "tool_missing",
+    "version_missing",
+    "tool_refused",
+    "words_refused",
+)
 
 Text = Annotated[str, msgspec.Meta(max_length=60_000)]
 Line = Annotated[str, msgspec.Meta(max_length=2_048)]
@@ -60,14 +69,23 @@ class FiledTransfer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     description: Text = ""
 
 
+class FiledVendor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A vendor that the agent may use, by the addresses of its endpoints."""
+
+    vendor: Line
+    endpoints: Annotated[tuple[Line, ...], msgspec.Meta(max_length=MAX_ENDPOINTS)]
+
+
 class FiledAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`parent` is the slug of an agent before this one in the file; the first has none."""
+    """`parent` is the slug of an agent before this one in the file; the first has none. `vendors` are those
+    that it may use, None for all."""
 
     slug: Line
     name: Line
     description: Text
     parent: Line | None
     transfer: FiledTransfer = FiledTransfer()
+    vendors: Annotated[tuple[FiledVendor, ...], msgspec.Meta(max_length=MAX_VENDORS)] | None = None
     pins: Annotated[tuple[FiledPin, ...], msgspec.Meta(max_length=MAX_PINS)]
     procedures: Annotated[tuple[FiledProcedure, ...], msgspec.Meta(max_length=editing.MAX_PROCEDURES)]
 
@@ -98,7 +116,9 @@ class Imported:
 
 
 def write(agent: Agent) -> dict[str, Any]:
-    """Words for all agents go along with the agent's own, because another installation has its own."""
+    """Words for all agents go along with the agent's own, because another installation has its own; so does
+    what the agents above it say about vendors.
+    """
     filed = [_filed(each, is_first=each == agent) for each in _with_all_below(agent)]
     written: dict[str, Any] = msgspec.to_builtins(AgentFile(schema=SCHEMA, agents=tuple(filed)))
     return written
@@ -114,6 +134,9 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
     transfer = FiledTransfer()
     if not is_first and hasattr(agent, "transfer"):
         transfer = FiledTransfer(name=agent.transfer.alias, description=agent.transfer.description)
+    allowed = agent_vendors.of(agent).vendors
+    if not is_first and not agent.limits_vendors:
+        allowed = None  # the agents above it, which are in the file, say it
     found = list(Procedure.objects.live().filter(agent=agent))
     known = vocabulary.of_agent(agent, texts=[each.text for each in found])
     return FiledAgent(
@@ -122,6 +145,7 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
         description=agent.description,
         parent=None if is_first or agent.parent is None else agent.parent.slug,
         transfer=transfer,
+        vendors=None if allowed is None else tuple(_filed_vendor(vendor) for vendor in allowed.values()),
         pins=tuple(_filed_pin(pin) for pin in pinned_signatures.pinned([agent])),
         procedures=tuple(
             FiledProcedure(
@@ -132,6 +156,11 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
             for each in found
         ),
     )
+
+
+def _filed_vendor(vendor: Vendor) -> FiledVendor:
+    urls = Endpoint.objects.live().filter(vendor=vendor).order_by("pk").values_list("url", flat=True)
+    return FiledVendor(vendor=vendor.slug, endpoints=tuple(dict.fromkeys(urls))[:MAX_ENDPOINTS])
 
 
 def _filed_pin(pin: Pin) -> FiledPin:
@@ -221,6 +250,7 @@ def _made(filed: FiledAgent, done: Imported, actor: User, team: Team | None) -> 
     parent = None if filed.parent is None else done.agents[filed.parent]
     facts: dict[str, Any] = {"name": filed.name, "description": filed.description, "parent": parent}
     facts["team"] = None if parent else team
+    facts["vendors"] = None if filed.vendors is None else _vendors(filed, filed.vendors, done)
     try:
         return agents.create_agent(actor=actor, slug=filed.slug, **facts)
     except DomainError as error:
@@ -228,6 +258,20 @@ def _made(filed: FiledAgent, done: Imported, actor: User, team: Team | None) -> 
             raise
         # The address is taken here, or none that we would give: one is made from the name.
         return agents.create_agent(actor=actor, **facts)
+
+
+def _vendors(filed: FiledAgent, named: Iterable[FiledVendor], done: Imported) -> list[Vendor]:
+    """Those that have one of the addresses here; of several at one address, all."""
+    found: dict[int, Vendor] = {}
+    for each in named:
+        spelled = [spelling for url in each.endpoints for spelling in _spellings(url)]
+        rows = Vendor.objects.live().filter(endpoints__url__in=spelled, endpoints__removed_at=None).distinct()
+        if not rows:
+            name = printable(each.vendor, SHOWN)
+            says = f"“{printable(filed.name, SHOWN)}” may use “{name}”, and no vendor here has its address."
+            done.missing.append(Missing("vendor_missing", filed.slug, name, says))
+        found |= {row.pk: row for row in rows}
+    return list(found.values())
 
 
 def _fill(agent: Agent, filed: FiledAgent, done: Imported, actor: User) -> None:

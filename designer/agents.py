@@ -1,14 +1,16 @@
 """Agents and their tree. Each function is one change by one person, audited in its own transaction."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from catalog.models import Vendor
 from core import display_names, slugs, unique_violations
 from core.errors import DomainError
-from designer import agent_addresses, transfers
+from designer import agent_addresses, agent_vendors, transfers
 from designer.models import Agent
 from designer.texts import checked
 from people import audit, teams
@@ -27,6 +29,7 @@ class Changes(TypedDict, total=False):
     description: str
     parent: Agent | None
     team: Team
+    vendors: Collection[Vendor] | None
 
 
 @transaction.atomic
@@ -38,16 +41,21 @@ def create_agent(
     description: str = "",
     parent: Agent | None = None,
     team: Team | None = None,
+    vendors: Collection[Vendor] | None = None,
     why: str = "",
 ) -> Agent:
-    """Without a slug one is made from the name; without a team it gets its parent's, or the actor's first."""
+    """Without a slug one is made from the name; without a team it gets its parent's, or the actor's first;
+    without `vendors` it may use all that the agents above it may use.
+    """
     if parent:
         transfers.lock_tree()
     agent = Agent(created_by=actor, team=teams.locked(team or teams.first_of(actor)))
+    agent.limits_vendors = vendors is not None
     _apply(agent, {"name": name, "description": description, "parent": parent})
     _settle_team(agent, team)
     agent.slug = slugs.checked(slug) if slug else _free_slug(agent.name)
     _save(agent)
+    agent_vendors.name_vendors(agent, vendors or ())
     transfers.follow(agent)
     audit.record(actor, "create", agent, after=facts(agent), why=why, agent=agent.pk)
     return agent
@@ -66,14 +74,21 @@ def update_agent(
     _settle_team(agent, changes.get("team"))
     if "slug" in changes:
         agent.slug = slugs.checked(changes["slug"])
-    edit_conflicts.check(agent, expected, now=before, wanted=facts(agent))
-    if facts(agent) != before:  # An edit that changes nothing leaves no audit row.
+    after = facts(agent)
+    if "vendors" in changes:
+        named = changes["vendors"]
+        agent.limits_vendors = named is not None
+        after |= _vendor_facts(agent, named or ())
+    edit_conflicts.check(agent, expected, now=before, wanted=after)
+    if after != before:  # An edit that changes nothing leaves no audit row.
         _save(agent)
+        if "vendors" in changes:
+            agent_vendors.name_vendors(agent, changes["vendors"] or ())
         if agent.slug != before["slug"]:
             agent_addresses.move(agent, before=before["slug"])
         if agent.team != old_team:
             _take_along(agent, old_team, actor)
-        audit.record(actor, "edit", agent, before=before, after=facts(agent), agent=agent.pk)
+        audit.record(actor, "edit", agent, before=before, after=after, agent=agent.pk)
         if changes.keys() & {"parent", "slug"}:
             transfers.follow(agent)
     return agent
@@ -179,7 +194,12 @@ def facts(agent: Agent) -> dict[str, Any]:
         "description": agent.description,
         "parent": agent.parent.slug if agent.parent else None,
         "team": agent.team.slug,
+        **_vendor_facts(agent, agent_vendors.named_for(agent)),
     }
+
+
+def _vendor_facts(agent: Agent, named: Collection[Vendor]) -> dict[str, Any]:
+    return {"limits_vendors": agent.limits_vendors, "vendors": sorted(vendor.slug for vendor in named)}
 
 
 def _apply(agent: Agent, changes: Changes) -> None:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple, cast
 
 from django import forms
 from django.db.models import Exists, QuerySet
+from django.forms import BoundField
 from django.http import QueryDict
 from django.utils import timezone
 
-from catalog.models import Tool, ToolVersion
+from catalog.models import Tool, ToolVersion, Vendor
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.tools.versions import stopping
@@ -97,6 +98,34 @@ class AgentForm(OperationForm):
         # A parent decides the team, so none is given with one.
         given = {"team": None, **self.cleaned_data}
         return given | {"team": None} if given["parent"] else given
+
+
+class AgentEditForm(AgentForm):
+    """`named` are the vendors that are named for the agent; removed ones stay on offer."""
+
+    limits_vendors = forms.BooleanField(required=False, label="Only the vendors ticked here")
+    vendors = forms.ModelMultipleChoiceField(
+        queryset=Vendor.objects.none(), required=False, to_field_name="slug", label="Which vendors it may use"
+    )
+
+    def __init__(self, *args: Any, named: Sequence[Vendor], **kwargs: Any) -> None:
+        kwargs["initial"] |= {"vendors": [vendor.slug for vendor in named]}
+        super().__init__(*args, **kwargs)
+        live = Vendor.objects.filter(removed_at=None)
+        offered = live | Vendor.objects.filter(pk__in=[vendor.pk for vendor in named])
+        offer(self, "vendors", offered.order_by("name", "pk"))
+
+    def ticks(self) -> list[tuple[Vendor, bool]]:
+        ticked = set(self["vendors"].value() or ())
+        return [(vendor, vendor.slug in ticked) for vendor in self.fields["vendors"].queryset]  # type: ignore[attr-defined]
+
+    def plain_fields(self) -> list[BoundField]:
+        return [field for field in self if field.name not in ("limits_vendors", "vendors")]
+
+    def facts(self) -> dict[str, Any]:
+        given = super().facts()
+        is_limited = given.pop("limits_vendors")
+        return given | {"vendors": list(given["vendors"]) if is_limited else None}
 
 
 class CopyAgentForm(OperationForm):

@@ -14,7 +14,7 @@ from catalog.review import holds, inspector
 from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import agents, transfers, tunings
+from designer import agent_vendors, agents, transfers, tunings
 from designer.agents import locked
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin, Tuning
@@ -46,6 +46,7 @@ def pin_tool(
     if agent.pins.live().filter(tool=tool).exists():
         message = f"“{agent}” has “{tool}” already. Move that pin to change its version."
         raise DomainError("already_pinned", message, fields={"tool": message}, status=409)
+    agent_vendors.check(agent, tool)
     chosen = _version(tool, version, ordinal)
     alias = alias.strip()
     pin = _unused_row(agent, tool)
@@ -107,6 +108,7 @@ def move_pin(
     edit_conflicts.check(pin, expected, now=before, wanted=before | wanted)
     if chosen == pin.version:
         return set_alias(pin, actor=actor, alias=alias)
+    agent_vendors.check(pin.agent, pin.tool, is_pinned=True)
     is_renamed = chosen.decoded().name != pin.version.decoded().name
     if alias != pin.alias or (is_renamed and not alias):
         pin.name = _name(pin.agent, pin.tool, chosen, alias, besides=pin)
@@ -202,6 +204,7 @@ def move_to_agent(
         if target.pins.live().filter(tool=pin.tool_id).exists():
             message = f"“{target}” has “{pin.tool}” already. Unpin it in one of the two."
             raise DomainError("already_pinned", message, fields={"agent": message}, status=409)
+        agent_vendors.check(target, pin.tool)
         moved.append(_moved(pin, target, actor, wanted))
     return moved
 

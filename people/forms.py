@@ -42,7 +42,11 @@ class OperationForm(forms.Form):
             for difference in error.differences:
                 name = self.field_for(difference.path)
                 if name in self.fields and error.knows_before and difference.yours == difference.before:
-                    _put(data, name, self.theirs(name, difference.theirs))
+                    value = self.theirs(name, difference.theirs)
+                    if isinstance(self.fields[name], forms.ModelMultipleChoiceField):
+                        data.setlist(name, cast(list[str], value))
+                    else:
+                        _put(data, name, value)
             return
         shown = {name: sentence for name, sentence in error.fields.items() if name in self.fields}
         for sentence in dict.fromkeys((error.message, *error.fields.values())):

@@ -1,5 +1,6 @@
 """The list of tools: what the page /tools/ shows, for programs."""
 
+from dataclasses import replace
 from typing import Any, get_args
 
 from django.http import QueryDict
@@ -86,9 +87,13 @@ PARAMETERS = [
 class ToolList(APIView):
     """Searches names, titles, descriptions, tags, vendors and parameters of all tools at once."""
 
+    def within(self, request: Request) -> frozenset[int] | None:
+        """The keys of the vendors to search; None for all."""
+        return None
+
     @extend_schema(operation_id="tools_list", parameters=PARAMETERS, responses=ToolRows)
     def get(self, request: Request) -> Response:
-        page = search(_query(request))
+        page = search(replace(_query(request), within=self.within(request)))
         url = public_url(request.get_full_path(), request)
         return Response(
             {

@@ -8,13 +8,11 @@ from catalog.api import (
     findings,
     runs,
     second_looks,
-    tools,
     vendors,
     versions,
 )
 
 urlpatterns = [
-    path("tools/", tools.ToolList.as_view(), name="api-tool-list"),
     path("tools/compare/", compare.ToolCompare.as_view(), name="api-tool-compare"),
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
     path("vendors/<slug:slug>/", vendors.VendorDetail.as_view(), name="api-vendor"),

@@ -63,7 +63,8 @@ PLAIN = (
 class Query:
     """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`.
 
-    Without `sort` the order is by relevance, or by name when there is no `q`.
+    Without `sort` the order is by relevance, or by name when there is no `q`. `within` are the keys of the
+    vendors to search at all; None for every vendor.
     """
 
     q: str = ""
@@ -75,6 +76,7 @@ class Query:
     sort: str = ""
     limit: int = 50
     cursor: str = ""
+    within: frozenset[int] | None = None
 
     @property
     def order(self) -> str:
@@ -150,20 +152,23 @@ def _refuse(name: str, sentence: str) -> None:
 
 
 def _endpoints(query: Query) -> list[int] | None:
-    if not (query.vendor or query.protocol or query.endpoint is not None):
+    if not (query.vendor or query.protocol or query.endpoint is not None or query.within is not None):
         return None
     vendors = Vendor.objects.live().filter(slug__in=query.vendor) if query.vendor else Vendor.objects.live()
-    rows = vendors.values_list("slug", "endpoints", "endpoints__protocol", "endpoints__removed_at").order_by()
+    rows = vendors.values_list(
+        "pk", "slug", "endpoints", "endpoints__protocol", "endpoints__removed_at"
+    ).order_by()
     found = list(rows if query.endpoint is None or query.vendor else rows.filter(endpoints=query.endpoint))
-    known = {slug for slug, *_ in found}
+    known = {slug for _, slug, *_ in found}
     if missing := [slug for slug in query.vendor if slug not in known]:
         _refuse("vendor", f"There is no vendor “{missing[0][:60]}”.")
     return [
         endpoint
-        for _, endpoint, protocol, removed_at in found
+        for vendor, _, endpoint, protocol, removed_at in found
         if endpoint
         and removed_at is None
         and query.endpoint in (None, endpoint)
+        and (query.within is None or vendor in query.within)
         and (not query.protocol or protocol in query.protocol)
     ]
 

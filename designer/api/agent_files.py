@@ -37,6 +37,13 @@ class FiledTransferOutput(serializers.Serializer[Any]):
     description = serializers.CharField(allow_blank=True)
 
 
+class FiledVendorOutput(serializers.Serializer[Any]):
+    vendor = serializers.CharField(help_text="Its short name.")
+    endpoints = serializers.ListField(
+        child=serializers.CharField(), help_text="The addresses of its endpoints."
+    )
+
+
 class FiledAgentOutput(serializers.Serializer[Any]):
     slug = serializers.CharField()
     name = serializers.CharField()
@@ -45,6 +52,9 @@ class FiledAgentOutput(serializers.Serializer[Any]):
         allow_null=True, help_text="The slug of an agent before it in the file; null for the first."
     )
     transfer = FiledTransferOutput(help_text="How the parent hands over; empty is the default.")
+    vendors = FiledVendorOutput(
+        many=True, allow_null=True, required=False, help_text="Those it may use; null for all."
+    )
     pins = FiledPinOutput(many=True)
     procedures = FiledProcedureOutput(many=True)
 

@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -8,16 +9,26 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.models import Vendor
 from core import slugs
 from core.errors import invalid
 from core.serializers import Input
-from designer import agent_addresses, agent_copies, agents
+from designer import agent_addresses, agent_copies, agent_vendors, agents
 from designer.models import Agent
 from designer.releases import drafts
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role, Team, User
 from people.permissions import key_of, person
+
+MAX_VENDORS = 1_000
+
+
+class Slugs(serializers.ListField):
+    """Read only; null for all there are."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(child=serializers.SlugField(), allow_null=True, read_only=True, **options)
 
 
 class AgentChange(Input):
@@ -34,6 +45,14 @@ class AgentChange(Input):
         required=False,
         help_text="The slug of one of your teams. A sub-agent goes with its parent.",
     )
+    vendors = serializers.ListField(
+        child=serializers.SlugField(max_length=60),
+        required=False,
+        allow_null=True,
+        max_length=MAX_VENDORS,
+        help_text="The slugs of the vendors whose tools it may use; null for all. A sub-agent may use what"
+        " the agents above it may use too.",
+    )
 
     def validate_parent(self, slug: str | None) -> Agent | None:
         if slug is None:
@@ -42,6 +61,14 @@ class AgentChange(Input):
         if parent is None:
             raise serializers.ValidationError("There is no such agent.")
         return parent
+
+    def validate_vendors(self, named: list[str] | None) -> list[Vendor] | None:
+        if named is None:
+            return None
+        known = {row.slug: row for row in Vendor.objects.live().filter(slug__in=named)}
+        if missing := [slug for slug in named if slug not in known]:
+            raise serializers.ValidationError(f"There is no vendor “{missing[0]}”.")
+        return list(known.values())
 
     def validate_team(self, slug: str) -> Team:
         team = Team.objects.open_to(self.context["user"]).filter(slug=slug).first()
@@ -77,6 +104,10 @@ class AgentOutput(serializers.ModelSerializer[Agent]):
         read_only=True,
         help_text="Whether publishing now would write something else than the newest release holds.",
     )
+    vendors = Slugs(help_text="The slugs of the vendors that are named for it; null for all.")
+    usable_vendors = Slugs(
+        help_text="Those whose tools it may use: `vendors`, narrowed by the agents above it; null for all."
+    )
 
     class Meta:
         model = Agent
@@ -89,6 +120,8 @@ class AgentOutput(serializers.ModelSerializer[Agent]):
             "pins",
             "release",
             "is_changed",
+            "vendors",
+            "usable_vendors",
             "created_at",
             "archived_at",
         ]
@@ -146,14 +179,14 @@ class AgentList(ListAPIView[Agent]):
 
     def paginate_queryset(self, queryset: Any) -> Any:
         page = super().paginate_queryset(queryset)
-        return page if page is None else drafts.with_is_changed(page)
+        return page if page is None else _judged(page)
 
     @extend_schema(request=AgentInput, responses={201: AgentOutput})
     def post(self, request: Request) -> Response:
         given = AgentInput(data=request.data, context={"user": person(request)})
         given.is_valid(raise_exception=True)
         agent = agents.create_agent(actor=person(request), **given.validated_data)
-        (made,) = drafts.with_is_changed(self.get_queryset().filter(pk=agent.pk))
+        (made,) = _judged(self.get_queryset().filter(pk=agent.pk))
         return Response(AgentOutput(made).data, status=201)
 
 
@@ -224,10 +257,15 @@ class AgentCopy(GenericAPIView[Agent]):
         given = AgentCopyInput(data=request.data)
         given.is_valid(raise_exception=True)
         copy = agent_copies.copy_agent(agent, actor=person(request), **given.validated_data)
-        (made,) = drafts.with_is_changed(agents_with_counts(person(request)).filter(pk=copy.pk))
+        (made,) = _judged(agents_with_counts(person(request)).filter(pk=copy.pk))
         return Response(AgentOutput(made).data, status=201)
 
 
+def _judged(rows: Iterable[Agent]) -> list[Agent]:
+    # With what is not in their own rows.
+    return agent_vendors.with_vendors(drafts.with_is_changed(rows))
+
+
 def _answer(agent: Agent) -> Response:
-    drafts.with_is_changed([agent])
+    _judged([agent])
     return Response(AgentOutput(agent).data, headers=etag_of(agents.facts(agent)))

@@ -1,28 +1,54 @@
-"""One tool as the designer sees it: the catalog's facts, and who uses it with which words."""
+"""Tools as the designer sees them: those an agent may use, and the catalog's facts with who uses each."""
 
 from typing import Any, get_args
 
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.api import tools as catalog_tools
 from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
 from catalog.protocols.signature import Effect
 from catalog.review.holds import with_review_state
-from designer import pinned_signatures, vendor_usage
-from designer.models import Pin
+from core.errors import invalid
+from designer import agent_vendors, pinned_signatures, vendor_usage
+from designer.models import Agent, Pin
 from designer.signatures.effective import as_document
 from people.api.generics import GenericAPIView
-from people.permissions import person
+from people.permissions import key_of, person
 
 VERSIONS = 50
 FINDINGS = 50
 USERS = 200
+AGENT = OpenApiParameter(
+    "agent", catalog_tools.SOME_TEXT, description="The slug of an agent: only tools that it may use."
+)
+
+
+class ToolList(catalog_tools.ToolList):
+    """Searches names, titles, descriptions, tags, vendors and parameters of all tools at once."""
+
+    @extend_schema(
+        operation_id="tools_list",
+        parameters=[*catalog_tools.PARAMETERS, AGENT],
+        responses=catalog_tools.ToolRows,
+    )
+    def get(self, request: Request) -> Response:
+        return super().get(request)
+
+    def within(self, request: Request) -> frozenset[int] | None:
+        if "agent" not in request.query_params:
+            return None
+        seen = Agent.objects.live().visible_to(person(request), key_of(request))
+        agent = seen.filter(slug=request.query_params["agent"]).first()
+        if agent is None:
+            raise invalid(agent="There is no such agent.")
+        return agent_vendors.of(agent).keys
 
 
 class UsedByOutput(VersionOf, serializers.ModelSerializer[Pin]):

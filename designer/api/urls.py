@@ -119,6 +119,7 @@ urlpatterns = [
     path("teams/", teams.TeamList.as_view(), name="api-team-list"),
     path("teams/<slug:slug>/", teams.TeamDetail.as_view(), name="api-team"),
     path("teams/<slug:slug>/members/<str:username>/", teams.TeamMember.as_view(), name="api-team-member"),
+    path("tools/", tools.ToolList.as_view(), name="api-tool-list"),
     path("tools/<int:pk>/", tools.ToolDetail.as_view(), name="api-tool"),
     path("tools/<int:pk>/impact/", upgrades.ToolImpact.as_view(), name="api-tool-impact"),
     path("tools/<int:pk>/tuning/", tunings.ToolTuning.as_view(), name="api-tool-tuning"),

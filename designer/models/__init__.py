@@ -1,6 +1,6 @@
 """What our people decided (agents, pins, tunings) and what was published (releases)."""
 
-from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, KeyAgent, Transfer
+from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, AgentVendor, KeyAgent, Transfer
 from designer.models.channels import Channel, ChannelMove
 from designer.models.pins import Pin, PinQuerySet, Tuning
 from designer.models.procedures import (
@@ -17,6 +17,7 @@ __all__ = [
     "PUBLISHING_KEY",
     "Agent",
     "AgentAddress",
+    "AgentVendor",
     "Channel",
     "ChannelMove",
     "Draft",

@@ -6,6 +6,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Lower
 from django.utils import timezone
 
+from catalog.models import Vendor
 from people.models import ApiKey, Team, User, everyone_pk, teams_of
 
 # The agents that are named for a key; for querysets and for queries whose text is constant.
@@ -58,9 +59,14 @@ class Agent(models.Model):
     removed_at = models.DateTimeField(null=True, blank=True)
     # The same moment for all that were archived together, so that they come back together.
     archived_at = models.DateTimeField(null=True, blank=True)
+    # Whether it may use the vendors that are named for it (AgentVendor) and no others.
+    limits_vendors = models.BooleanField(default=False, db_default=False)
 
     # Whether publishing now would write something else than the newest release; set by `releases.drafts`.
     is_changed: bool
+    # Slugs of vendors, None for all: those named for it, and those that it may use; set by `agent_vendors`.
+    vendors: list[str] | None
+    usable_vendors: list[str] | None
 
     objects = AgentQuerySet.as_manager()
 
@@ -74,6 +80,20 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class AgentVendor(models.Model):
+    """One vendor that is named for an agent which `limits_vendors`."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="named_vendors")
+    vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["agent", "vendor"], name="one_naming_per_vendor")]
+
+    def __str__(self) -> str:
+        return f"{self.vendor} for {self.agent}"
 
 
 class TransferQuerySet(models.QuerySet["Transfer"]):

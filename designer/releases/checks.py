@@ -37,6 +37,7 @@ class ToolFacts:
 
     `misfits` are tuned words that the pinned version has no place for, each with whether a model would be
     shown what the designer hid. `breaks` says what the version takes away from the one that was released.
+    `outside` is about a vendor that the agent may not use; `outside_where` is the page where it is allowed.
     """
 
     name: str
@@ -46,6 +47,8 @@ class ToolFacts:
     under_review: str = ""
     review_where: str = ""
     gone: str = ""
+    outside: str = ""
+    outside_where: str = ""
     misfits: tuple[tuple[str, bool], ...] = ()
     breaks: tuple[str, ...] = ()
 
@@ -111,6 +114,22 @@ def _offered(facts: Facts) -> Iterator[Check]:
         yield Check(code="tool_withdrawn", severity="warning", message=message, where=tool.where)
     if not gone:
         yield Check(code="offered", severity="ok", message="The vendors offer every tool.")
+
+
+def _vendors(facts: Facts) -> Iterator[Check]:
+    outside = [tool for tool in facts.tools if tool.outside]
+    for tool in outside:
+        yield Check(
+            code="vendor_not_allowed",
+            severity="error",
+            message=tool.outside,
+            where=tool.outside_where,
+            accepted_by="designer",
+        )
+    if not outside:
+        yield Check(
+            code="vendors", severity="ok", message="Every tool is of a vendor that the agent may use."
+        )
 
 
 def _words(facts: Facts) -> Iterator[Check]:
@@ -190,4 +209,12 @@ def _first(sentences: Iterable[str]) -> str:
     return " ".join(said[:REASONS_SHOWN]) + more
 
 
-RULES: list[Callable[[Facts], Iterable[Check]]] = [_reviews, _offered, _words, _names, _breaks, _formats]
+RULES: list[Callable[[Facts], Iterable[Check]]] = [
+    _reviews,
+    _offered,
+    _vendors,
+    _words,
+    _names,
+    _breaks,
+    _formats,
+]

@@ -22,7 +22,7 @@ from catalog.protocols.base import canonical
 from catalog.review import holds
 from catalog.rules import diff as signature_diff
 from core.errors import DomainError
-from designer import agent_addresses, exports, pinned_signatures
+from designer import agent_addresses, agent_vendors, exports, pinned_signatures
 from designer.agents import locked
 from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
@@ -328,10 +328,12 @@ def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, reader:
     base = compared_with(agent)
     broken = _broken(pins, release_document.decode(base.document)) if base else {}
     kept, reviewed = pinned_signatures.kept_out(pins), holds.under_review(pin.version for pin in pins)
+    allowed = agent_vendors.of(agent)
     tools = []
     for pin in pins:
         state, says = kept.get(pin.pk, (None, ""))
         finding = reviewed.get(pin.version_id)
+        limit = allowed.against(pin.tool.endpoint.vendor)
         tools.append(
             ToolFacts(
                 name=pin.name,
@@ -341,6 +343,8 @@ def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, reader:
                 under_review=finding.message if finding and finding.severity != Severity.LOW else "",
                 review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
                 gone=_says_gone(pin.tool),
+                outside=allowed.refusal(agent, pin.tool, is_pinned=True),
+                outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
                 misfits=tuple(
                     (misfit.message, misfit.exposes) for misfit in pinned_signatures.misfits_of(pin)
                 ),

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -11,13 +12,15 @@ from core.errors import DomainError
 from designer import (
     agent_copies,
     agent_trees,
+    agent_vendors,
     agents,
     pending_work,
     pinned_signatures,
     shown_tools,
     token_budget,
 )
-from designer.forms import AgentForm, CopyAgentForm
+from designer.agent_vendors import Allowed
+from designer.forms import AgentEditForm, AgentForm, CopyAgentForm
 from designer.models import Agent, Pin
 from designer.releases import drafts
 from people import teams
@@ -64,11 +67,14 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
         )
     )
     reviews = pending_work.reviews(pins)
-    lines = [_line(pin, reviews.get(pin.pk)) for pin in pins]
+    allowed = agent_vendors.of(row)
+    lines = [_line(pin, reviews.get(pin.pk), allowed) for pin in pins]
     children = list(row.children.live().select_related("transfer").order_by("name"))
     chosen = shown_tools.TEXTS.get(request.GET.get("format", ""))
     context = {
         "agent": row,
+        "allowed": allowed,
+        "outside": [line for line in lines if line["limit"]],
         "lines": lines,
         "budget": _budget(lines),
         "formats": shown_tools.TEXTS.values(),
@@ -81,13 +87,14 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/agent.html", context)
 
 
-def _line(pin: Pin, review: pending_work.Review | None) -> dict[str, Any]:
+def _line(pin: Pin, review: pending_work.Review | None, allowed: Allowed) -> dict[str, Any]:
     shown = pinned_signatures.effective_of(pin)
     is_gone = pin.tool.status == ToolStatus.WITHDRAWN
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
     return {
         "pin": pin,
         "shown": shown,
+        "limit": allowed.against(pin.tool.endpoint.vendor),
         "tokens": token_budget.tokens(shown),
         "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned else 0,
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
@@ -122,7 +129,7 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
     copying = _copy_form(row)
     if request.method == "POST" and form.is_valid():
         # An address or a team that is left empty stays as it is.
-        given = {k: v for k, v in form.facts().items() if v or k not in ("slug", "team")}
+        given: dict[str, Any] = {k: v for k, v in form.facts().items() if v or k not in ("slug", "team")}
         try:
             row = agents.update_agent(row, actor=person(request), expected=form.expected, **given)
         except DomainError as error:
@@ -133,7 +140,7 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
     return render(
         request,
         "designer/agent_edit.html",
-        {"agent": row, "form": form, "copying": copying},
+        {"agent": row, "form": form, "copying": copying, "above": _limits_above(row)},
         status=form.status,
     )
 
@@ -152,19 +159,30 @@ def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, f"“{copy}” is there. It has not been published.")
             return redirect("agent", copy.slug)
-    context = {"agent": row, "form": _edit_form(row, request), "copying": form}
+    context = {
+        "agent": row,
+        "form": _edit_form(row, request),
+        "copying": form,
+        "above": _limits_above(row),
+    }
     return render(request, "designer/agent_edit.html", context)
 
 
-def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) -> AgentForm:
+def _limits_above(row: Agent) -> Sequence[agent_vendors.Limit]:
+    return agent_vendors.of(row.parent).limits if row.parent else ()
+
+
+def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) -> AgentEditForm:
     initial = {
         "team": row.team.slug,
         "name": row.name,
         "slug": row.slug,
         "description": row.description,
         "parent": row.parent.slug if row.parent else "",
+        "limits_vendors": row.limits_vendors,
     }
-    form = AgentForm(data, initial=initial, actor=person(request))
+    named = agent_vendors.named_for(row)
+    form = AgentEditForm(data, initial=initial, actor=person(request), named=named)
     form.edits(agents.facts(row))
     return form
 

@@ -19,7 +19,8 @@ from catalog.search import Query, ResultPage
 from catalog.views.asked import number, numbers
 from core.compiled_queries import CompiledQuery, given, given_keys
 from core.errors import DomainError
-from designer import agent_addresses, pins
+from designer import agent_addresses, agent_vendors, pins
+from designer.agent_vendors import Allowed
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin
 from people.models import Role
@@ -49,10 +50,12 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     asked = request.GET
     seen = Agent.objects.active().visible_to(person(request))
     agent = _chosen_agent(request, asked["agent"]) if asked.get("agent") else None
-    page, problem = _found(asked)
+    allowed = agent_vendors.of(agent) if agent else Allowed()
+    page, problem = _found(asked, allowed)
     context = {
         "asked": asked,
         "agent": agent,
+        "allowed": allowed,
         "page": page,
         "problem": problem,
         "rows": _shown(page.rows, agent),
@@ -68,7 +71,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         return response
     endpoints = Endpoint.objects.filter(pk=number(asked.get("endpoint", "")))
     around = {
-        "filters": _filters(asked),
+        "filters": _filters(asked, allowed),
         "endpoint": endpoints.first() if asked.get("endpoint") else None,
         "agents": [] if agent else seen.only("slug", "name"),
     }
@@ -117,15 +120,15 @@ class NameAsked:
     message: str
 
 
-def _found(asked: QueryDict) -> tuple[ResultPage, str]:
+def _found(asked: QueryDict, allowed: Allowed) -> tuple[ResultPage, str]:
     try:
-        return search.search(_query(asked)), ""
+        return search.search(_query(asked, allowed)), ""
     except DomainError as error:
         # What an old address asks for may be gone; then nothing is found, and a sentence says why.
         return ResultPage([], None, None, 0, False), next(iter(error.fields.values()), error.message)
 
 
-def _query(asked: QueryDict) -> Query:
+def _query(asked: QueryDict, allowed: Allowed) -> Query:
     status = asked.get("status") or ToolStatus.ACTIVE.value
     return Query(
         q=asked.get("q", ""),
@@ -136,6 +139,7 @@ def _query(asked: QueryDict) -> Query:
         endpoint=number(asked.get("endpoint", "")) if asked.get("endpoint") else None,
         sort=asked.get("sort", ""),
         cursor=asked.get("cursor", ""),
+        within=allowed.keys,
     )
 
 
@@ -165,8 +169,11 @@ def _use() -> CompiledQuery[tuple[Any, int, int | None]]:
     return CompiledQuery(counted.values_list("tool", "used_by", "pinned"))
 
 
-def _filters(asked: QueryDict) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
+def _filters(asked: QueryDict, allowed: Allowed) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
     offered = search.choices()
+    if allowed.vendors is not None:
+        usable = {vendor.slug for vendor in allowed.vendors.values()}
+        offered["vendor"] = [choice for choice in offered["vendor"] if choice.value in usable]
     filters = [
         (name, label, _options([("", everything), *offered[name]], asked.get(name, "")))
         for name, (label, everything) in LABELS.items()

@@ -135,6 +135,8 @@ def test_a_copy_of_a_sub_agent_is_below_no_other_agent(api, alice, desk):
         "pins": 1,
         "release": None,
         "is_changed": True,
+        "vendors": None,
+        "usable_vendors": None,
         "created_at": None,
         "archived_at": None,
     }

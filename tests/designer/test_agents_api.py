@@ -25,6 +25,8 @@ def test_agent_is_created_with_an_address_made_from_its_name(api):
         "pins": 0,
         "release": None,
         "is_changed": False,
+        "vendors": None,
+        "usable_vendors": None,
         "created_at": None,
         "archived_at": None,
     }
@@ -128,7 +130,7 @@ def test_list_pages_and_costs_the_same_whatever_its_length(api, django_assert_ma
     for _ in range(3):
         make_pin(make_agent(parent=make_agent()))
 
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         first = api.get(URL, {"limit": 4}).json()
     second = api.get(first["next"]).json()
 

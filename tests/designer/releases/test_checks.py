@@ -21,6 +21,7 @@ TOOLS = st.builds(
     held=SENTENCES,
     under_review=SENTENCES,
     gone=SENTENCES,
+    outside=SENTENCES,
     misfits=st.lists(st.tuples(st.just("“unit” is required."), st.booleans())).map(tuple),
     breaks=st.lists(st.just("“unit” is gone.")).map(tuple),
 )
@@ -56,7 +57,7 @@ def codes(found, severity):
 def test_a_sound_draft_passes_every_check():
     found = checks(facts())
     assert {check.severity for check in found} == {"ok"}
-    assert {check.code for check in found} == {"review", "offered", "words", "names", "formats"}
+    assert {check.code for check in found} == {"review", "offered", "vendors", "words", "names", "formats"}
 
 
 def test_each_fault_is_told_with_where_it_is_mended():
