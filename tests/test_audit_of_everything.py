@@ -21,7 +21,7 @@ import people
 from catalog.calls import examples, queue
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import tokens as oauth_tokens
-from catalog.enumeration import older_versions
+from catalog.enumeration import older_versions, pace
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Finding, Grant, Run, Tool
 from catalog.models import Vendor as Vendors
@@ -174,6 +174,8 @@ def called() -> Iterator[set[CodeType]]:
 
 def read(endpoint: Endpoint, status: str, **asked: object) -> None:
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND, **asked)
+    if "actor" in asked:
+        assert pace.request_run(endpoint, actor=asked["actor"]) == run
     assert enumeration_runs.perform(run.pk).status == status
     inspector.inspect_pending(endpoint.pk)
 

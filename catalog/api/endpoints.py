@@ -10,9 +10,8 @@ from rest_framework.response import Response
 
 from catalog import bounds, protocols, twins
 from catalog.api.vendors import Address, chosen_vendor
-from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import pace
 from catalog.models import Credential, Endpoint, Vendor
-from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.rules import policy as policies
@@ -321,14 +320,17 @@ def _answer(pk: int) -> Response:
 
 
 class EndpointEnumerate(GenericAPIView[Endpoint]):
-    """Read this endpoint now. Answers with the run that is already active when there is one."""
+    """Read this endpoint now. Answers with the run that is already active when there is one.
 
-    write_role = Role.ADMIN
+    A designer waits until the endpoint's pace allows it: 429 `too_soon`, and `Retry-After` says how long.
+    """
+
+    write_role = Role.DESIGNER
     serializer_class = RunStarted
     pagination_class = None
 
     @extend_schema(request=None, responses={202: RunStarted})
     def post(self, request: Request, pk: int) -> Response:
         endpoint = get_object_or_404(endpoints(), pk=pk)
-        run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=person(request))
+        run = pace.request_run(endpoint, actor=person(request))
         return Response({"run": run.pk}, status=202)

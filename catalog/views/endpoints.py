@@ -18,11 +18,11 @@ from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth.client_metadata import redirect_uri
 from catalog.credentials.oauth.clients import Registered
-from catalog.enumeration import runs as enumeration_runs
+from catalog.enumeration import pace
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.forms.client_fields import ClientForm
 from catalog.models import Credential, Endpoint, Vendor
-from catalog.models.runs import RunStatus, Trigger
+from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.second_look import runs as second_look
@@ -204,13 +204,19 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
             messages.success(request, "Saved. The next enumeration run uses these settings.")
             return redirect("endpoint", row.pk)
     context = endpoint_context(row, form, request.GET) | more
+    if not person(request).can_administer and (moment := pace.possible_from(row)):
+        context["read_later"] = pace.says_when(moment)
     return render(request, "catalog/endpoint.html", context, status=form.status)
 
 
-@requires(Role.ADMIN)
+@requires(Role.DESIGNER)
 @require_POST
 def endpoint_read(request: HttpRequest, pk: int) -> HttpResponse:
-    run = enumeration_runs.request_run(live_endpoint(pk), trigger=Trigger.PERSON, actor=person(request))
+    try:
+        run = pace.request_run(live_endpoint(pk), actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("endpoint", pk)
     return redirect("run", run.pk)
 
 

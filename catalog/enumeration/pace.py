@@ -1,0 +1,60 @@
+"""How soon a designer may have an endpoint read again; an administrator may at any time."""
+
+from datetime import datetime, timedelta
+from math import ceil
+
+from django.utils import timezone
+
+from catalog.credentials import circuit_breaker
+from catalog.enumeration import runs
+from catalog.models import Endpoint, Run
+from catalog.models.runs import ACTIVE, Trigger
+from core.errors import DomainError
+from people.models import User
+
+MIN_PAUSE = timedelta(minutes=1)
+# Runs that designers ask for take at most this part of the requests that the endpoint's settings allow.
+ONE_PART_OF = 10
+
+
+class TooSoonError(DomainError):
+    def __init__(self, message: str, wait: timedelta) -> None:
+        super().__init__("too_soon", message, status=429)
+        self.retry_after = max(1, ceil(wait.total_seconds()))
+
+
+def pause_after(pages: int, *, requests_per_second: int, interval_minutes: int) -> timedelta:
+    """After a run of so many pages: at least a minute, and no longer than the schedule waits."""
+    spread = timedelta(seconds=ONE_PART_OF * pages / requests_per_second)
+    return min(max(MIN_PAUSE, spread), timedelta(minutes=interval_minutes))
+
+
+def possible_from(endpoint: Endpoint) -> datetime | None:
+    """When a designer may have it read again; None: now, or a run is active, which they get."""
+    if endpoint.runs.filter(status__in=ACTIVE).exists():
+        return None
+    moments = [circuit_breaker.unavailable_until(endpoint)]
+    if last := endpoint.runs.exclude(finished_at=None).order_by("-finished_at").first():
+        pause = pause_after(
+            last.pages,
+            requests_per_second=endpoint.requests_per_second,
+            interval_minutes=endpoint.interval_minutes,
+        )
+        moments.append(last.finished_at + pause if last.finished_at else None)
+    latest = max(filter(None, moments), default=None)
+    return latest if latest and latest > timezone.now() else None
+
+
+def request_run(endpoint: Endpoint, *, actor: User) -> Run:
+    """As `runs.request_run`. Raises TooSoonError for a designer who has to wait."""
+    moment = None if actor.can_administer else possible_from(endpoint)
+    if moment:
+        raise TooSoonError(says_when(moment), moment - timezone.now())
+    return runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+
+
+def says_when(moment: datetime) -> str:
+    at = f"{moment:%H:%M:%S} UTC" if moment.date() == timezone.now().date() else f"{moment:%d %b, %H:%M} UTC"
+    return (
+        f"You can have it read again from {at}, at the pace of this endpoint. An administrator can at once."
+    )
