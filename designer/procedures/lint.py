@@ -22,7 +22,11 @@ from designer.procedures.references import (
 
 Severity = Literal["error", "warning"]
 MAX_REMARKS = 200
-_VALUE_FOR = r"\b{}\b[`\"'”]?\s*(?:to|as|=|:|is|of|with)?\s*[`\"“'](?P<value>[^`\"“”'\n]{{1,80}})[`\"”']"
+# The quote behind the name is never the one before the value.
+_VALUE_FOR = (
+    r"\b{}\b[`\"'”]?+\s*(?:(?:is\s+|be\s+)?set\s+)?(?:to|as|=|:|is|of|with)?\s*"
+    r"[`\"“'](?P<value>[^`\"“”'\n]{{1,80}})[`\"”']"
+)
 _STATES: Mapping[str, tuple[str, str, str, str]] = {
     "withdrawn": (
         "tool_withdrawn",

@@ -150,6 +150,12 @@ _PREREQUISITES = re.compile(
 RESULT = "\x1f"
 _FROM_A_RESULT = re.compile(rf"\b(?:as in|from|in|of|by|is|with|at)\W{{0,3}}{RESULT}|[=:]\W{{0,3}}{RESULT}")
 _IN_WHAT_IS_KNOWN = re.compile(r"(?:\b(?:is|are|stays?|stand|as)\b|.s\b).{0,20}\bin the\b", re.IGNORECASE)
+# “Tools in this procedure:” and its list, which calls nothing.
+_TOOLS = re.compile(
+    r"^(?:(?:the|your|available|allowed|needed|required|which)\s)*(?:tools?|functions?)"
+    r"(?:\s(?:in|of|for|used|to use|you (?:can|may|will|must) use|needed|available|this)\b[^.:]*)?$",
+    re.IGNORECASE,
+)
 _BULLET = re.compile(r"\s*(?:[-*+•.·]|\d{1,3}[.)]|[a-z][.)])\s")
 _SENTENCE = re.compile(r"[^\n.!?;]+(?:[.!?;](?!\s|$)[^\n.!?;]*)*[.!?;]?")
 _LITERAL = re.compile(
@@ -212,11 +218,14 @@ def is_composed(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Sentence:
-    """`start` is where it stands in the text; `is_listed` below a heading that lists what is needed first."""
+    """`start` is where it stands in the text; `is_listed` below a heading that lists what is needed first,
+    and `lists_tools` below one of the tools themselves, or beside such a label.
+    """
 
     text: str
     start: int
     is_listed: bool
+    lists_tools: bool
 
     @property
     def end(self) -> int:
@@ -225,7 +234,7 @@ class Sentence:
 
 def sentences(text: str) -> list[Sentence]:
     found: list[Sentence] = []
-    is_section = is_list = False
+    is_section = is_list = is_tools = False
     offset = 0
     lines = text.split("\n")
     for number, line in enumerate(lines):
@@ -234,13 +243,17 @@ def sentences(text: str) -> list[Sentence]:
         leads_a_list = bool(_BULLET.match(follows)) and len(title) <= MAX_HEADING_LENGTH
         if line.lstrip().startswith(("#", "**")) and len(line) <= MAX_HEADING_LENGTH:
             is_section, is_list = bool(_PREREQUISITES.search(title)), False
+            is_tools = bool(_TOOLS.match(title))
         elif not _BULLET.match(line) and (line.rstrip().endswith(":") or (title and leads_a_list)):
             # “Ask the customer for:” and its list.
             is_list = bool(_PREREQUISITES.search(title)) or _says(_COLLECTS, title)
+            is_tools = bool(_TOOLS.match(title))
         elif title and not _BULLET.match(line):
             is_list = False
+        label, colon, _ = title.partition(":")
+        lists_tools = is_tools or bool(colon and _TOOLS.match(label.strip(" *")))
         found += [
-            Sentence(match.group(), offset + match.start(), is_section or is_list)
+            Sentence(match.group(), offset + match.start(), is_section or is_list, lists_tools)
             for match in _SENTENCE.finditer(line)
             if match.group().strip()
         ]
@@ -260,9 +273,9 @@ def end_of_step(text: str, start: int) -> int:
 
 
 def is_ruled_out(call: int, said: Iterable[Sentence]) -> bool:
-    """Whether the sentence says not to call what is referred to there: “never use … here”."""
+    """Whether the sentence only lists what is referred to there, or says not to call it: “never use …”."""
     own = next((each for each in said if each.start <= call <= each.end), None)
-    return own is not None and bool(_RULES_OUT.search(own.text[: call - own.start]))
+    return own is not None and (own.lists_tools or bool(_RULES_OUT.search(own.text[: call - own.start])))
 
 
 def is_supplied(name: str, call: int, step_end: int, said: Iterable[Sentence]) -> bool:

@@ -76,6 +76,31 @@ def test_an_authentication_may_be_said_in_many_ways(section):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Tools in this procedure: look_up_prescriptions(), request_refill()",
+        "## Tools\n- look_up_prescriptions(): what the member has\n- request_refill(): orders it",
+        "Tools you can use:\n- `look_up_prescriptions()`\n- `request_refill()`",
+        "Set `channel` to `sms` for {prescription}: request_refill()",
+        "Call request_refill() for {prescription} with `channel` set to `email`",
+    ],
+)
+def test_what_is_clean(text):
+    assert codes(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## Tools\n- request_refill()\n\n## Steps\n1. Call look_up_prescriptions().",
+        "Tools: request_refill()\n\nSteps\n\n1. Call look_up_prescriptions().",
+    ],
+)
+def test_a_list_of_tools_ends(text):
+    assert [code for _, code in codes(text)] == ["input_not_supplied"]
+
+
+@pytest.mark.parametrize(
     "step",
     [
         "Call look_up_prescriptions(), which requires authentication.",
@@ -199,6 +224,6 @@ def test_labelled_procedures_are_told_apart():
         right += len(found & wanted)
         false += len(found - wanted)
         missed += len(wanted - found)
-    assert len(labelled["procedures"]) >= 100
+    assert len(labelled["procedures"]) >= 140
     assert right / (right + false) >= 0.9
     assert right / (right + missed) >= 0.9
