@@ -17,7 +17,7 @@ from catalog.review import holds
 from catalog.tools.versions import stopping
 from core import slugs
 from core.errors import DomainError
-from designer import transfers
+from designer import agent_budgets, transfers
 from designer.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin, Transfer
@@ -126,6 +126,16 @@ class AgentEditForm(AgentForm):
         given = super().facts()
         is_limited = given.pop("limits_vendors")
         return given | {"vendors": list(given["vendors"]) if is_limited else None}
+
+
+class TokenLimitForm(OperationForm):
+    limit = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=agent_budgets.MAX_TOKENS,
+        label="Tokens that tools and procedures may take",
+    )
+    stops = forms.BooleanField(required=False, label="More than that stops publishing")
 
 
 class CopyAgentForm(OperationForm):

@@ -66,6 +66,7 @@ urlpatterns = [
     path("agents/import/", agent_files.agent_import, name="agent-import"),
     path("agents/<slug:slug>/", agents.agent, name="agent"),
     path("agents/<slug:slug>/edit/", agents.agent_edit, name="agent-edit"),
+    path("agents/<slug:slug>/token-limit/", agents.agent_token_limit, name="agent-token-limit"),
     path("agents/<slug:slug>/archive/", agents.agent_archive, name="agent-archive"),
     path("agents/<slug:slug>/restore/", agents.agent_restore, name="agent-restore"),
     path("agents/<slug:slug>/copy/", agents.agent_copy, name="agent-copy"),

@@ -32,7 +32,18 @@ from catalog.second_look import runs as second_look
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
-from designer import agent_copies, agent_files, agent_keys, agents, calls, pins, transfers, tunings, upgrades
+from designer import (
+    agent_budgets,
+    agent_copies,
+    agent_files,
+    agent_keys,
+    agents,
+    calls,
+    pins,
+    transfers,
+    tunings,
+    upgrades,
+)
 from designer.models import Agent
 from designer.procedures import editing as procedures
 from designer.releases import channels, publishing, retiring
@@ -297,6 +308,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
             decisions.resolve(finding, actor=bob, decision="accept")
         upgrades.move(pin.agent, actor=bob, wanted=[upgrades.Wanted(pin.pk, ordinal=other.ordinal)])
         tunings.settle(pin, actor=bob, member="description", take="ours")
+    agent_budgets.set_limit(agent, actor=bob, limit=9_000)
     agents.archive_agent(agent, actor=bob)
     agents.restore_agent(agent, actor=bob)
     a_runtime_works(bob, agent)

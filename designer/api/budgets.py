@@ -5,11 +5,14 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import pinned_signatures, shown_tools, token_budget
+from core.serializers import Input
+from designer import agent_budgets, pinned_signatures, shown_tools, token_budget
 from designer.api.agents import chosen_agent
 from designer.api.shown_tools import FormatBudgetOutput
 from designer.models import Agent
 from people.api.generics import GenericAPIView
+from people.models import Role
+from people.permissions import person
 
 
 class ToolCost(serializers.Serializer[Any]):
@@ -20,14 +23,31 @@ class ToolCost(serializers.Serializer[Any]):
 
 
 class BudgetOutput(serializers.Serializer[Any]):
+    limit = serializers.IntegerField(
+        allow_null=True, help_text="How many tokens its tools and procedures may take; null: no limit is set."
+    )
+    stops = serializers.BooleanField(help_text="Whether more than that fails a check of publishing.")
     tokens = serializers.IntegerField(help_text="What all tools of the agent cost in each request, about.")
     tools = ToolCost(many=True, help_text="The most costly first.")
     in_format = FormatBudgetOutput(allow_null=True, help_text="Null where no format is asked for.")
 
 
+class BudgetInput(Input):
+    limit = serializers.IntegerField(
+        allow_null=True,
+        min_value=1,
+        max_value=agent_budgets.MAX_TOKENS,
+        help_text="How many tokens of each request tools and procedures may take; null takes the limit away.",
+    )
+    stops = serializers.BooleanField(
+        required=False, help_text="Whether more fails a check of publishing; else it warns."
+    )
+
+
 class AgentBudget(GenericAPIView[Agent]):
     """What the agent's tools cost a model, counted on what is shown: the words as they are tuned."""
 
+    write_role = Role.DESIGNER
     serializer_class = BudgetOutput
     pagination_class = None
 
@@ -35,7 +55,19 @@ class AgentBudget(GenericAPIView[Agent]):
         parameters=[OpenApiParameter("format", str, enum=list(shown_tools.TEXTS))], responses=BudgetOutput
     )
     def get(self, request: Request, slug: str) -> Response:
+        return self._answer(request, chosen_agent(request, slug))
+
+    @extend_schema(request=BudgetInput, responses=BudgetOutput)
+    def put(self, request: Request, slug: str) -> Response:
+        """Says how many tokens the agent may take."""
         agent = chosen_agent(request, slug)
+        given = BudgetInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        agent_budgets.set_limit(agent, actor=person(request), **given.validated_data)
+        return self._answer(request, agent)
+
+    def _answer(self, request: Request, agent: Agent) -> Response:
+        limit = agent_budgets.limit_of(agent)
         name = request.query_params.get("format")
         in_format = None if name is None else shown_tools.budget(agent, shown_tools.find_text(name))
         pins = pinned_signatures.pinned([agent])
@@ -47,4 +79,6 @@ class AgentBudget(GenericAPIView[Agent]):
             {"pin": pin.pk, "tool": pin.tool_id, "name": pin.name, "tokens": tokens} for tokens, pin in costs
         ]
         total = sum(tokens for tokens, _ in costs)
-        return Response(BudgetOutput({"tokens": total, "tools": tools, "in_format": in_format}).data)
+        shown = {"tokens": total, "tools": tools, "in_format": in_format}
+        shown |= {"limit": limit.tokens if limit else None, "stops": bool(limit and limit.stops)}
+        return Response(BudgetOutput(shown).data)

@@ -1,6 +1,7 @@
 """What our people decided (agents, pins, tunings) and what was published (releases)."""
 
 from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, AgentVendor, KeyAgent, Transfer
+from designer.models.budgets import TokenLimit
 from designer.models.channels import Channel, ChannelMove
 from designer.models.pins import Pin, PinQuerySet, Tuning
 from designer.models.procedures import (
@@ -35,6 +36,7 @@ __all__ = [
     "ReleaseSignature",
     "Retirement",
     "SigningKey",
+    "TokenLimit",
     "Transfer",
     "Tuning",
 ]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from catalog.token_estimate import estimate_tokens
+from designer import token_budget
 from designer.exports.base import Carried
 from designer.exports.document import ReleaseDocument
 
@@ -53,6 +55,16 @@ class ToolFacts:
     breaks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The tokens that the designer allows the agent, whether more of them stop publishing, and where both the
+    tokens and the limit are seen."""
+
+    tokens: int
+    stops: bool
+    where: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """`carried` is the draft in each format, by the format's label."""
@@ -60,6 +72,7 @@ class Facts:
     draft: ReleaseDocument
     tools: tuple[ToolFacts, ...]
     carried: tuple[tuple[str, Carried], ...]
+    budget: Budget | None = None
     more: tuple[Check, ...] = ()
 
 
@@ -203,6 +216,26 @@ def _formats(facts: Facts) -> Iterator[Check]:
         yield Check(code="formats", severity="ok", message="Every format carries every tool.")
 
 
+def _budget(facts: Facts) -> Iterator[Check]:
+    if facts.budget is None:
+        return
+    tokens = sum(token_budget.tokens(tool.signature) for tool in facts.draft.tools)
+    tokens += sum(estimate_tokens(procedure.text) for procedure in facts.draft.procedures)
+    allowed = facts.budget.tokens
+    if tokens <= allowed:
+        message = f"Tools and procedures take ~{tokens:,} of the {allowed:,} tokens that the agent may take."
+        yield Check(code="budget", severity="ok", message=message)
+        return
+    told = f"Tools and procedures take ~{tokens:,} tokens of a request; the agent may take {allowed:,}."
+    yield Check(
+        code="budget_exceeded",
+        severity="error" if facts.budget.stops else "warning",
+        message=told,
+        where=facts.budget.where,
+        accepted_by="designer" if facts.budget.stops else "",
+    )
+
+
 def _first(sentences: Iterable[str]) -> str:
     said = list(sentences)
     more = f" And {len(said) - REASONS_SHOWN} more." if len(said) > REASONS_SHOWN else ""
@@ -217,4 +250,5 @@ RULES: list[Callable[[Facts], Iterable[Check]]] = [
     _names,
     _breaks,
     _formats,
+    _budget,
 ]

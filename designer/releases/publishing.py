@@ -22,7 +22,7 @@ from catalog.protocols.base import canonical
 from catalog.review import holds
 from catalog.rules import diff as signature_diff
 from core.errors import DomainError
-from designer import agent_addresses, agent_vendors, exports, pinned_signatures
+from designer import agent_addresses, agent_budgets, agent_vendors, exports, pinned_signatures
 from designer.agents import locked
 from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
@@ -31,7 +31,7 @@ from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTo
 from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Procedure, Release, Retirement
 from designer.procedures import checking, rendering
 from designer.releases import channels, proofs, signing
-from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
+from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks, not_accepted
 from designer.signatures.words import Words
 from designer.texts import checked
 from people import audit
@@ -353,7 +353,9 @@ def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, reader:
         )
     by_label = tuple((format_.label, judged) for format_, judged in carried_by_format(draft))
     more = tuple(_remarks_on_procedures(agent, reader)) if draft.procedures else ()
-    return checks(Facts(draft=draft, tools=tuple(tools), carried=by_label, more=more))
+    row, where = agent_budgets.limit_of(agent), f"{reverse('agent', args=[agent.slug])}#budget"
+    budget = Budget(row.tokens, row.stops, where) if row else None
+    return checks(Facts(draft=draft, tools=tuple(tools), carried=by_label, budget=budget, more=more))
 
 
 def _remarks_on_procedures(agent: Agent, actor: User) -> Iterator[Check]:

@@ -4,6 +4,7 @@ Runtimes ask all day, so a receipt is written at most once a minute. The layer t
 views (designer/middleware.py) answers only while there is a receipt of that minute.
 """
 
+from collections import defaultdict
 from datetime import timedelta
 from typing import Any
 
@@ -54,6 +55,19 @@ def lately(release: Release) -> QuerySet[Receipt]:
     """Those that say the release is in use: of the last days, as many as PEGBOARD_RELEASE_IN_USE_DAYS."""
     since = timezone.now() - timedelta(days=settings.RELEASE_IN_USE_DAYS)
     return of_agent(release.agent).filter(release=release, last_at__gt=since)
+
+
+def readers(agent: Agent) -> dict[str, list[Receipt]]:
+    """By channel, "" for a number or a digest: the last receipt of each API key that still works, of the days
+    after which a release counts as unused. The newest first.
+    """
+    since = timezone.now() - timedelta(days=settings.RELEASE_IN_USE_DAYS)
+    rows = of_agent(agent).filter(last_at__gt=since, key__revoked_at=None)
+    rows = rows.order_by("channel", "key_id", "-last_at", "-id").distinct("channel", "key_id")
+    found: defaultdict[str, list[Receipt]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.last_at, reverse=True):
+        found[row.channel].append(row)
+    return found
 
 
 def of_agent(agent: Agent) -> QuerySet[Receipt]:

@@ -10,6 +10,7 @@ from catalog.models.tools import ToolStatus
 from catalog.token_estimate import tokens_of
 from core.errors import DomainError
 from designer import (
+    agent_budgets,
     agent_copies,
     agent_trees,
     agent_vendors,
@@ -20,7 +21,7 @@ from designer import (
     token_budget,
 )
 from designer.agent_vendors import Allowed
-from designer.forms import AgentEditForm, AgentForm, CopyAgentForm
+from designer.forms import AgentEditForm, AgentForm, CopyAgentForm, TokenLimitForm
 from designer.models import Agent, Pin
 from designer.releases import drafts
 from people import teams
@@ -59,7 +60,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
 @requires(Role.VIEWER)
 def agent(request: HttpRequest, slug: str) -> HttpResponse:
     rows = Agent.objects.live().visible_to(person(request)).with_counts()
-    row = get_object_or_404(rows.select_related("parent", "team"), slug=slug)
+    row = get_object_or_404(rows.select_related("parent", "team", "token_limit"), slug=slug)
     drafts.with_is_changed([row])
     pins = list(
         pending_work.with_newer(pinned_signatures.pinned([row])).select_related(
@@ -195,6 +196,23 @@ def _copy_form(row: Agent, data: QueryDict | None = None) -> CopyAgentForm:
         prefix="copy",
         has_sub_agents=row.children.active().exists(),
     )
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
+    row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    form = TokenLimitForm(request.POST)
+    if form.is_valid():
+        try:
+            agent_budgets.set_limit(row, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved. The review before publishing goes by it.")
+    for said in form.errors.values():
+        messages.error(request, f"The limit was not saved: {' '.join(map(str, said))}")
+    return redirect("agent", row.slug)
 
 
 @requires(Role.DESIGNER)

@@ -1,3 +1,7 @@
+from collections.abc import Iterable
+from typing import Any
+
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -9,13 +13,24 @@ from core.pagination import Keyset
 from designer.exports import document as release_document
 from designer.forms import MoveChannelForm
 from designer.models import Agent
-from designer.releases import channels, diff
+from designer.releases import channels, diff, receipts
+from designer.releases.channels import ChannelState
 from people.models import Role
 from people.permissions import person, requires
 
 PAGE_SIZE = 50
 RELEASES_OFFERED = 100
 WORDS = {"promote": "Promote", "roll back": "Roll back"}
+
+
+def readers_of(agent: Agent, states: Iterable[ChannelState]) -> dict[str, Any]:
+    """What `designer/_readers.html` takes."""
+    found = receipts.readers(agent)
+    return {
+        "readers": [(state, found.get(state.name, [])) for state in states],
+        "by_number": found.get("", []),
+        "in_use_days": settings.RELEASE_IN_USE_DAYS,
+    }
 
 
 @requires(Role.VIEWER)

@@ -14,6 +14,7 @@ from designer.releases import channels, draft_review, publishing
 from designer.releases.checks import Check
 from designer.releases.diff import ToolChange
 from designer.releases.draft_review import DraftReview
+from designer.views.channels import readers_of
 from people.models import Role
 from people.permissions import person, requires
 
@@ -64,6 +65,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         "tokens_change": draft_review.summary(agent).tokens,
         "codes": sorted({check.code for check in review.failed}),
+        **readers_of(agent, channels.states(agent)),
         "for_admins": _for_admins(review.failed) if not person(request).can_administer else [],
     }
     return render(request, "designer/publish.html", context, status=409 if form.errors else 200)

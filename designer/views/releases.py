@@ -21,6 +21,7 @@ from designer.forms import RetireForm, WhenForm
 from designer.models import Agent, Release, Retirement
 from designer.releases import channels, diff, drafts, provenance, publishing, receipts, retiring
 from designer.signatures.words import NOTHING
+from designer.views.channels import readers_of
 from designer.views.tools import pretty
 from people.models import Role
 from people.permissions import person, requires
@@ -86,6 +87,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "changed_procedures": diff.between_procedures(old, document) if old else [],
         "changed_agent": diff.about_agent(old, document) if old else [],
         "fetches": fetches,
+        **readers_of(agent, states),
         "receipts": receipts.of_agent(agent).filter(release=row)[:RECEIPTS_SHOWN],
         **_shown_export(row, fetches, request.GET.get("format", "")),
     }

@@ -1,7 +1,9 @@
-from designer import pinned_signatures, token_budget
+from designer import agent_budgets, pinned_signatures, token_budget
 from designer.signatures.effective import effective
 from designer.signatures.words import ParameterWords, Words
+from people.models import AuditEntry
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
+from tests.pages import text_of
 
 
 def test_shorter_words_and_hidden_inputs_cost_less():
@@ -67,3 +69,49 @@ def test_budget_in_one_format_marks_its_limit(api, db):
     assert "It cannot carry" in api.get("/agents/desk/?format=a2t").content.decode()
     assert api.get("/api/v1/agents/desk/budget/").json()["in_format"] is None
     assert api.get("/api/v1/agents/desk/budget/?format=skill").json()["code"] == "unknown_format"
+
+
+def test_a_limit_of_tokens_is_set_changed_and_taken_away(api, client, alice, db):
+    agent, path = make_agent(slug="desk"), "/api/v1/agents/desk/budget/"
+    make_pin(agent, make_tool(make_signature("long", description="word " * 500)))
+    assert (api.get(path).json()["limit"], api.get(path).json()["stops"]) == (None, False)
+    told = api.put(path, {"limit": 300, "stops": True}, format="json").json()
+    assert (told["limit"], told["stops"]) == (300, True)
+    for limit in (0, -5, 10**8, "many"):
+        assert "limit" in api.put(path, {"limit": limit}, format="json").json()["fields"]
+    client.force_login(alice)
+    assert "may take 300 tokens. More than that stops publishing" in text_of(client.get("/agents/desk/"))
+    client.post("/agents/desk/token-limit/", {"limit": "0"})
+    assert "The limit was not saved" in text_of(client.get("/agents/desk/"))
+    client.post("/agents/desk/token-limit/", {"limit": "400"})
+    assert (api.get(path).json()["limit"], api.get(path).json()["stops"]) == (400, False)
+    api.put(path, {"limit": None}, format="json")
+    assert "No limit is set" in text_of(client.get("/agents/desk/"))
+    trail = AuditEntry.objects.filter(kind="agent", action="edit").order_by("id")
+    assert [each.after for each in trail] == [
+        {"token_limit": 300, "token_limit_stops": True},
+        {"token_limit": 400, "token_limit_stops": False},
+        {"token_limit": None},
+    ]
+
+
+def test_more_than_the_limit_warns_or_stops_where_the_agent_is_published(api, client, alice, db):
+    agent = make_agent(slug="desk")
+    make_pin(agent, make_tool(make_signature("long", description="word " * 500)))
+
+    def budget():
+        rows = api.get("/api/v1/agents/desk/draft/").json()["checks"]
+        return [(row["severity"], row["where"]) for row in rows if row["code"].startswith("budget")]
+
+    assert budget() == []
+    agent_budgets.set_limit(agent, actor=alice, limit=5_000)
+    assert budget() == [("ok", "")]
+    agent_budgets.set_limit(agent, actor=alice, limit=300)
+    assert budget() == [("warning", "/agents/desk/#budget")]
+    agent_budgets.set_limit(agent, actor=alice, limit=300, stops=True)
+    assert budget() == [("error", "/agents/desk/#budget")]
+    client.force_login(alice)
+    assert "the agent may take 300" in text_of(client.get("/agents/desk/publish/"))
+    assert api.post("/api/v1/agents/desk/releases/", {}).json()["code"] == "checks_failed"
+    accepted = {"accept": ["budget_exceeded"], "reason": "Only for the trial"}
+    assert api.post("/api/v1/agents/desk/releases/", accepted, format="json").status_code == 201

@@ -2,14 +2,18 @@
 
 import importlib
 import threading
+from datetime import timedelta
 
 import pytest
 from django.db import DatabaseError, connection, connections, transaction
 from django.test import Client
+from django.utils import timezone
+from rest_framework.test import APIClient
 
 from designer import agents, tunings
-from designer.models import Channel, ChannelMove, Release
+from designer.models import Channel, ChannelMove, Receipt, Release
 from designer.releases import channels, publishing
+from people import api_keys
 from people.models import AuditEntry, Role, Scope
 from tests.clients import bearer, client_of
 from tests.factories import make_agent, make_pin, make_user
@@ -271,3 +275,26 @@ def test_a_channel_is_named_on_the_page_of_releases(alice, api, desk):
     assert "canary → release 2" in text_of(browser.get("/agents/desk/releases/"))
     browser.post("/agents/desk/channels/canary/", {"release": "0", "led_to": "2"})
     assert "canary →" not in text_of(browser.get("/agents/desk/releases/"))
+
+
+def test_pages_say_which_api_key_reads_which_channel(client, alice, desk):
+    channels.move(desk, "live", actor=alice, release=desk.releases.get(number=2))
+    keys = {}
+    for name in ("Orders", "Old one", "By number"):
+        keys[name], plain = api_keys.issue(alice, actor=alice, name=name, scopes=["runtime"])
+        number = 1 if name == "By number" else "live"
+        runtime = APIClient(headers={"authorization": f"Bearer {plain}"})
+        assert runtime.get(f"{AGENT}releases/{number}/bundle/").status_code == 200
+        runtime.get(f"{AGENT}releases/{number}/lock/")
+    api_keys.revoke(keys["Old one"], actor=alice)
+    channels.move(desk, "live", actor=alice, release=desk.releases.get(number=3))
+    client.force_login(alice)
+    for page in ("/agents/desk/publish/", "/agents/desk/releases/3/"):
+        shown = " ".join(text_of(client.get(page)).split())
+        runtimes = shown[shown.index("Runtimes in the last 30 days") :]
+        assert runtimes.count("Orders") == 1
+        assert "live → release 3 Orders alice, just now last got release 2" in runtimes
+        assert "By number or digest By number alice, just now got release 1" in runtimes
+        assert "Old one" not in runtimes
+    Receipt.objects.update(last_at=timezone.now() - timedelta(days=31))
+    assert "No API key has asked for it." in text_of(client.get("/agents/desk/publish/"))

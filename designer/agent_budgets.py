@@ -1,0 +1,41 @@
+"""How many tokens of each request the tools and procedures of an agent may take, as its designer says."""
+
+from typing import Any
+
+from django.db import transaction
+
+from core.errors import invalid
+from designer.agents import locked
+from designer.models import Agent, TokenLimit
+from people import audit
+from people.models import User
+
+# Beyond any model's context.
+MAX_TOKENS = 10_000_000
+
+
+def limit_of(agent: Agent) -> TokenLimit | None:
+    return TokenLimit.objects.filter(agent=agent).first()
+
+
+@transaction.atomic
+def set_limit(agent: Agent, *, actor: User, limit: int | None, stops: bool = False) -> TokenLimit | None:
+    """None takes the limit away."""
+    if limit is not None and not 0 < limit <= MAX_TOKENS:
+        raise invalid(limit=f"Give a number of tokens from 1 to {MAX_TOKENS:,}, or none.")
+    agent = locked(agent)
+    row = limit_of(agent)
+    before = facts(row)
+    if limit is None:
+        TokenLimit.objects.filter(agent=agent).delete()
+        row = None
+    else:
+        row, _ = TokenLimit.objects.update_or_create(agent=agent, defaults={"tokens": limit, "stops": stops})
+    if facts(row) != before:
+        audit.record(actor, "edit", agent, before=before, after=facts(row), agent=agent.pk)
+    return row
+
+
+def facts(row: TokenLimit | None) -> dict[str, Any]:
+    """What an audit row says about it."""
+    return {"token_limit": row.tokens if row else None, "token_limit_stops": row.stops if row else False}

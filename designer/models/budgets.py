@@ -1,0 +1,19 @@
+"""How many tokens of each request an agent may take."""
+
+from django.db import models
+
+from designer.models.agents import Agent
+
+
+class TokenLimit(models.Model):
+    """What a designer allows an agent's tools and procedures. `stops`: above it publishing fails a check,
+    which else only warns."""
+
+    agent = models.OneToOneField(
+        Agent, on_delete=models.CASCADE, primary_key=True, related_name="token_limit"
+    )
+    tokens = models.PositiveIntegerField()
+    stops = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return f"Token limit of {self.agent}"
