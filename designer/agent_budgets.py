@@ -1,5 +1,6 @@
 """How many tokens of each request the tools and procedures of an agent may take, as its designer says."""
 
+from collections.abc import Collection
 from typing import Any
 
 from django.db import transaction
@@ -15,7 +16,12 @@ MAX_TOKENS = 10_000_000
 
 
 def limit_of(agent: Agent) -> TokenLimit | None:
-    return TokenLimit.objects.filter(agent=agent).first()
+    return limits_of([agent]).get(agent.pk)
+
+
+def limits_of(agents: Collection[Agent]) -> dict[int, TokenLimit]:
+    """By primary key, those that have one."""
+    return TokenLimit.objects.in_bulk([agent.pk for agent in agents])
 
 
 @transaction.atomic

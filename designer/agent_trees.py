@@ -76,7 +76,7 @@ def of(agent: Agent) -> Tree:
     nodes: list[Node] = []
     problems: list[Problem] = []
     paths: dict[int | None, int] = {None: 0}
-    for depth, row in ordered(rows):
+    for depth, row in agents.ordered(rows):
         shown = [(pin, pinned_signatures.effective_of(pin)) for pin in pins[row.pk]]
         known = Vocabulary(
             tools=(
@@ -105,21 +105,6 @@ def of(agent: Agent) -> Tree:
     return Tree(nodes, [*problems, *_of_shared_tools([node for node in nodes if node.tools])])
 
 
-def ordered(rows: Sequence[Agent]) -> list[tuple[int, Agent]]:
-    """Each agent with its depth, sub-agents below their parents, in the order given otherwise."""
-    below: defaultdict[int | None, list[Agent]] = defaultdict(list)
-    known = {row.pk for row in rows}
-    for row in rows:
-        below[row.parent_id if row.parent_id in known else None].append(row)
-    found: list[tuple[int, Agent]] = []
-    waiting = [(0, row) for row in reversed(below[None])]
-    while waiting:
-        depth, row = waiting.pop()
-        found.append((depth, row))
-        waiting += [(depth + 1, child) for child in reversed(below[row.pk])]
-    return found
-
-
 def _node(
     agent: Agent,
     depth: int,
@@ -129,7 +114,9 @@ def _node(
     *,
     above: int,
 ) -> Node:
-    ways = [(each, estimate_tokens(each.name + transfers.description_of(each))) for each in handed]
+    ways = [
+        (each, token_budget.tokens_of_transfer(each.name, transfers.description_of(each))) for each in handed
+    ]
     texts = [(each, estimate_tokens(references.rendered(text))) for each, text in pieces.items()]
     tokens = sum(count for part in (tools, ways, texts) for _, count in part)
     return Node(agent, depth, tools, ways, texts, tokens, above + tokens)

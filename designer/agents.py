@@ -1,10 +1,11 @@
 """Agents and their tree. Each function is one change by one person, audited in its own transaction."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from catalog.models import Vendor
@@ -21,6 +22,16 @@ MAX_NAME_LENGTH = 120
 MAX_DESCRIPTION_LENGTH = 4_000
 # Addresses beside those of agents.
 RESERVED = {"import"}
+_BELOW = """
+WITH RECURSIVE below AS (
+    SELECT id AS root, id, archived_at FROM designer_agent WHERE id = ANY(%s)
+    UNION
+    SELECT below.root, child.id, child.archived_at FROM designer_agent child
+    JOIN below ON child.parent_id = below.id
+    WHERE child.removed_at IS NULL AND child.archived_at IS NOT DISTINCT FROM below.archived_at
+)
+SELECT root, id FROM below
+"""
 
 
 class Changes(TypedDict, total=False):
@@ -184,6 +195,41 @@ def tree_of(agent: Agent) -> set[int]:
         level = {pk for pk, parent in parents.items() if parent in level} - tree
         tree |= level
     return tree
+
+
+def with_all_below(roots: Sequence[Agent]) -> dict[int, list[Agent]]:
+    """By primary key each agent and all that is below it, each after its parent and siblings by their slugs.
+
+    Archived ones are there below an agent that was archived with them.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_BELOW, [[root.pk for root in roots]])
+        found = cursor.fetchall()
+    known = {root.pk: root for root in roots}
+    missing = {pk for _, pk in found} - known.keys()
+    known |= Agent.objects.in_bulk(missing) if missing else {}
+    trees: defaultdict[int, list[Agent]] = defaultdict(list)
+    for root, pk in found:
+        trees[root].append(known[pk])
+    return {
+        root: [agent for _, agent in ordered(sorted(tree, key=lambda agent: agent.slug))]
+        for root, tree in trees.items()
+    }
+
+
+def ordered(rows: Sequence[Agent]) -> list[tuple[int, Agent]]:
+    """Each agent with its depth, sub-agents below their parents, in the order given otherwise."""
+    below: defaultdict[int | None, list[Agent]] = defaultdict(list)
+    known = {row.pk for row in rows}
+    for row in rows:
+        below[row.parent_id if row.parent_id in known else None].append(row)
+    found: list[tuple[int, Agent]] = []
+    waiting = [(0, row) for row in reversed(below[None])]
+    while waiting:
+        depth, row = waiting.pop()
+        found.append((depth, row))
+        waiting += [(depth + 1, child) for child in reversed(below[row.pk])]
+    return found
 
 
 def facts(agent: Agent) -> dict[str, Any]:

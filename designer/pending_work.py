@@ -108,8 +108,10 @@ def pins_under_review(user: User) -> QuerySet[Pin]:
 
 
 def agents_to_publish(user: User) -> list[Agent]:
-    """Those that differ from their newest release, or have pins and none."""
-    return [agent for agent in drafts.agents_visible_to(user) if agent.is_changed]
+    """Those that differ from their newest release, or hold something and have none. A sub-agent that was
+    never published by itself goes with its parent."""
+    agents = drafts.agents_visible_to(user)
+    return [each for each in agents if each.is_changed and (each.last_release or each.parent_id is None)]
 
 
 def first_steps(user: User) -> FirstSteps:

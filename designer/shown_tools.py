@@ -13,7 +13,7 @@ from designer.exports import dialects, parts
 from designer.exports.base import ALL_TYPES, Carried, Format, Limits, Remark, carried
 from designer.exports.parts import Part
 from designer.models import Agent, Pin
-from designer.releases import publishing
+from designer.releases import composition, publishing
 from designer.savings import Saving, savings
 from designer.signatures.effective import Effective
 from designer.signatures.words import Words, members, merged, of_vendor
@@ -105,7 +105,7 @@ def find_text(name: str) -> Format:
 
 def of(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTool:
     """`tried` are words that a designer has typed and not saved; None: those that are kept."""
-    document = publishing.tools_of(pin.agent, tried=None if tried is None else {pin.pk: tried})
+    document = composition.tools_of(pin.agent, tried=None if tried is None else {pin.pk: tried})
     tool = next(tool.signature for tool in document.tools if tool.signature.name == pin.name)
     judged = carried(document, format_.limits)
     whole = format_.write(judged.fitting)
@@ -132,7 +132,7 @@ def of(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTool:
 
 
 def budget(agent: Agent, format_: Format) -> Budget:
-    judged = carried(publishing.tools_of(agent), format_.limits)
+    judged = carried(composition.tools_of(agent), format_.limits)
     return _budget(format_, judged, format_.write(judged.fitting))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import F, Q
 from django.utils import timezone
 
 from core.errors import DomainError
@@ -72,9 +73,11 @@ def follow(child: Agent) -> None:
 
 
 def of(agents: Collection[Agent] | Collection[int]) -> list[Transfer]:
-    """Those to sub-agents that can be handed over to: not to archived ones."""
-    found = Transfer.objects.live().filter(agent__in=agents, child__archived_at=None)
-    return list(found.select_related("agent", "child"))
+    """Those to sub-agents that can be handed over to: not to archived ones, unless the agent was archived
+    with them."""
+    found = Transfer.objects.live().filter(agent__in=agents)
+    is_there = Q(child__archived_at=None) | Q(child__archived_at=F("agent__archived_at"))
+    return list(found.filter(is_there).select_related("agent", "child"))
 
 
 def names_of(agent: Agent) -> list[str]:
@@ -126,11 +129,13 @@ def archived(agent: Agent) -> DomainError:
     return DomainError("agent_archived", message, status=409)
 
 
-def lock_tree() -> None:
+def lock_tree(*, is_shared: bool = False) -> None:
     # One change of the tree at a time: two moves that are harmless alone could close a circle together. Also
-    # before two agents are locked, so that no two transactions wait for each other.
+    # before two agents are locked, so that no two transactions wait for each other. Several may share it that
+    # change no tree and want none changed meanwhile.
+    function = "pg_advisory_xact_lock_shared" if is_shared else "pg_advisory_xact_lock"
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('designer.tree'))")
+        cursor.execute(f"SELECT {function}(hashtext('designer.tree'))")
 
 
 def _locked(transfer: Transfer) -> Transfer:

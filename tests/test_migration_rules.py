@@ -72,6 +72,14 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw SQL operation",
     ): "fills a column that old code does not know, in the few rows of versions that were rewritten in place",
     (
+        "designer.0022_name_parts_of_releases",
+        "Alter field format on export",
+    ): "a longer varchar is no other type to old code, and the server changes its catalog alone",
+    (
+        "designer.0022_name_parts_of_releases",
+        "Alter field surface on receipt",
+    ): "as above",
+    (
         "people.0012_say_api_key",
         "Alter constraint one_user_per_name on user",
     ): "only the sentence of its refusal is another; the database is sent nothing",

@@ -6,7 +6,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from designer.api.agents import chosen_agent
-from designer.api.releases import CheckOutput, MemberOutput, ProcedureChangeOutput, ToolChangeOutput
+from designer.api.releases import (
+    AgentChangeOutput,
+    CheckOutput,
+    MemberOutput,
+    ProcedureChangeOutput,
+    ToolChangeOutput,
+    TransferChangeOutput,
+)
 from designer.models import Agent
 from designer.releases import draft_review
 from designer.releases.draft_review import DraftReview
@@ -33,11 +40,19 @@ class DraftOutput(serializers.Serializer[Any]):
     is_new = serializers.BooleanField(
         help_text="Whether publishing would write something else than the newest release holds."
     )
-    agent = MemberOutput(many=True, help_text="What is said otherwise of the agent itself.")
-    changes = ToolChangeOutput(many=True)
-    procedures = ProcedureChangeOutput(many=True)
+    agent = MemberOutput(
+        source="changes.own.agent", many=True, help_text="What is said otherwise of the agent itself."
+    )
+    changes = ToolChangeOutput(source="changes.own.tools", many=True)
+    procedures = ProcedureChangeOutput(source="changes.own.procedures", many=True)
+    transfers = TransferChangeOutput(source="changes.own.transfers", many=True)
+    agents = AgentChangeOutput(
+        source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
+    )
     checks = CheckOutput(many=True, help_text="The worst first.")
-    tokens = serializers.SerializerMethodField(help_text="By format, of all tools together.")
+    tokens = serializers.SerializerMethodField(
+        help_text="By format, of all that the agent itself shows at once."
+    )
 
     @extend_schema_field(serializers.DictField(child=TokensOutput()))
     def get_tokens(self, review: DraftReview) -> Any:

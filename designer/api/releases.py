@@ -19,6 +19,7 @@ from core.serializers import Input
 from designer import exports
 from designer.api.agents import chosen_agent, moved
 from designer.exports import document as release_document
+from designer.exports import transfers
 from designer.exports.base import JSON
 from designer.models import Release, Retirement
 from designer.releases import channels, diff, publishing, receipts, retiring
@@ -176,7 +177,13 @@ class RemarkOutput(serializers.Serializer[Any]):
 
 
 class WireOutput(serializers.Serializer[Any]):
-    """`inputs` and `outputs` hold the vendor's name by ours, where the two differ."""
+    """`inputs` and `outputs` hold the vendor's name by ours, where the two differ. A transfer is no vendor's
+    tool and says its `kind`."""
+
+    kind = serializers.ChoiceField(
+        choices=[transfers.KIND], required=False, help_text="A transfer hands over to `agent`."
+    )
+    agent = serializers.SlugField(required=False, help_text="The sub-agent that takes over.")
 
     inputs = serializers.DictField(child=serializers.CharField(), required=False)
     outputs = serializers.DictField(child=serializers.CharField(), required=False)
@@ -277,6 +284,7 @@ def chosen_release(found: QuerySet[Release], name: str) -> Release:
 
 def formats_of(release: Release) -> list[dict[str, Any]]:
     document = release_document.decode(release.document)
+    tools = transfers.shown(document).tools
     return [
         {
             "name": format_.name,
@@ -285,12 +293,12 @@ def formats_of(release: Release) -> list[dict[str, Any]]:
             "left_out": judged.left_out,
             "remarks": judged.remarks,
             "wire": {
-                tool.signature.name: altered
-                for tool in document.tools
-                if (altered := format_.wire(tool.signature).altered())
+                tool.signature.name: way
+                for tool in tools
+                if (way := transfers.way_back(tool.signature, format_.wire(tool.signature)))
             },
         }
-        for format_, judged in publishing.carried_by_format(document)
+        for format_, judged in exports.carried_by_format(document)
     ]
 
 
@@ -348,12 +356,37 @@ class ProcedureChangeOutput(serializers.Serializer[Any]):
     after = serializers.CharField(allow_blank=True)
 
 
+class TransferChangeOutput(serializers.Serializer[Any]):
+    mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
+    agent = serializers.SlugField(help_text="The sub-agent that takes over.")
+    name = serializers.CharField()
+    members = MemberOutput(many=True)
+
+
+class AgentChangeOutput(serializers.Serializer[Any]):
+    """What differs in one sub-agent; of one that came or is gone, all that it has."""
+
+    mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
+    slug = serializers.SlugField()
+    name = serializers.CharField()
+    agent = MemberOutput(many=True, help_text="What is said otherwise of the sub-agent itself.")
+    tools = ToolChangeOutput(many=True)
+    procedures = ProcedureChangeOutput(many=True)
+    transfers = TransferChangeOutput(many=True)
+
+
 class ReleaseDiffOutput(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     against = serializers.IntegerField()
-    agent = MemberOutput(many=True, help_text="What is said otherwise of the agent itself.")
-    tools = ToolChangeOutput(many=True)
-    procedures = ProcedureChangeOutput(many=True)
+    agent = MemberOutput(
+        source="changes.own.agent", many=True, help_text="What is said otherwise of the agent itself."
+    )
+    tools = ToolChangeOutput(source="changes.own.tools", many=True)
+    procedures = ProcedureChangeOutput(source="changes.own.procedures", many=True)
+    transfers = TransferChangeOutput(source="changes.own.transfers", many=True)
+    agents = AgentChangeOutput(
+        source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
+    )
 
 
 class Against(Input):
@@ -384,9 +417,7 @@ class ReleaseDiff(GenericAPIView[Release]):
         answer = {
             "number": release.number,
             "against": other.number,
-            "agent": diff.about_agent(old, new),
-            "tools": diff.between(old, new),
-            "procedures": diff.between_procedures(old, new),
+            "changes": diff.between(old, new),
         }
         return Response(ReleaseDiffOutput(answer).data)
 
@@ -432,59 +463,63 @@ class ReleaseBytesView(GenericAPIView[Release]):
         return response
 
 
+EXPORT_PARAMETERS = [
+    OpenApiParameter("format", str, required=True, enum=[format_.name for format_ in exports.FORMATS]),
+    OpenApiParameter(
+        "partial",
+        str,
+        enum=["0", "1"],
+        description="1 leaves out the tools that the format cannot carry, which the release names in "
+        "`formats`; the document then has an ETag of its own.",
+    ),
+    *DOCUMENT_HEADERS,
+]
+EXPORT_REPLIES = {
+    200: OpenApiResponse(
+        OpenApiTypes.ANY,
+        description="The release in this format; a file where the format is none of JSON.",
+    ),
+    304: UNCHANGED,
+    409: OpenApiResponse(
+        OpenApiTypes.OBJECT, description="This format cannot carry all of this release, or any of it."
+    ),
+    410: GONE,
+}
+
+
 @extend_schema(tags=["releases"])
 class ReleaseTools(ReleaseBytesView):
     @extend_schema(
         operation_id="agents_releases_tools_retrieve",
-        parameters=[
-            NUMBER,
-            OpenApiParameter(
-                "format", str, required=True, enum=[format_.name for format_ in exports.FORMATS]
-            ),
-            OpenApiParameter(
-                "partial",
-                str,
-                enum=["0", "1"],
-                description="1 leaves out the tools that the format cannot carry, which the release names in "
-                "`formats`; the document then has an ETag of its own.",
-            ),
-            *DOCUMENT_HEADERS,
-        ],
-        responses={
-            200: OpenApiResponse(
-                OpenApiTypes.ANY,
-                description="The release in this format; a file where the format is none of JSON.",
-            ),
-            304: UNCHANGED,
-            409: OpenApiResponse(
-                OpenApiTypes.OBJECT, description="This format cannot carry all of this release, or any of it."
-            ),
-            410: GONE,
-        },
+        parameters=[NUMBER, *EXPORT_PARAMETERS],
+        responses=EXPORT_REPLIES,
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        return self.exported(request, slug, number)
+
+    def exported(self, request: Request, slug: str, number: str, sub: str = "") -> HttpResponseBase:
         is_partial = request.query_params.get("partial", "0")
         if is_partial not in ("0", "1"):
             message = "Give 1 to leave out the tools that the format cannot carry, or 0."
             raise DomainError("invalid", message, fields={"partial": message})
         name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
-        wanted = publishing.export_names(name, is_partial=leaves_out)
+        wanted = publishing.export_names(name, is_partial=leaves_out, sub_agent=sub)
         release = self.found(request, slug, number, wanted)
         # Only of what is kept may be said that it is unchanged: anything else may have to be refused.
         kept, body = next((each for each in wanted if each in release.written), ""), None
         if not kept:
-            body, kept = publishing.export(release, name, is_partial=leaves_out)
-        receipts.note(key_of(request), release, surface=name, name=number)
-        tag = release.digest if kept == name else f"{release.digest}{publishing.PARTIAL}"
+            body, kept = publishing.export(release, name, is_partial=leaves_out, sub_agent=sub)
+        receipts.note(key_of(request), release, surface=wanted[0], name=number)
+        tag = release.digest if kept == wanted[0] else f"{release.digest}{publishing.PARTIAL}"
         format_ = publishing.find_format(name)
         response = self.answer(
             request,
             tag,
-            lambda: body or publishing.export(release, name, is_partial=leaves_out)[0],
+            lambda: body or publishing.export(release, name, is_partial=leaves_out, sub_agent=sub)[0],
             format_.media_type,
         )
         if not format_.is_text:
-            file_name = f"{slug}-{number}.{name}.{format_.suffix}".replace(":", "-")
+            file_name = f"{sub or slug}-{number}.{name}.{format_.suffix}".replace(":", "-")
             response["Content-Disposition"] = f'attachment; filename="{file_name}"'
         return response
 

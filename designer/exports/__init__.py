@@ -13,7 +13,8 @@ from designer.exports import (
     skill,
     tool_system,
 )
-from designer.exports.base import Format
+from designer.exports.base import Carried, Format, carried
+from designer.exports.document import ReleaseDocument
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
 
@@ -41,3 +42,8 @@ def wires(tool: Effective, name: str = "") -> list[Wire]:
     """The names that a caller of this format uses; without one those of all formats, our own first."""
     spoken = [get(name)] if name else [json_schema.FORMAT, *FORMATS]
     return [format_.wire(tool) for format_ in spoken]
+
+
+def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
+    """What each format can carry of it, and what it remarks: what blocks, may be refused or gets lost."""
+    return [(format_, carried(release, format_.limits)) for format_ in FORMATS]

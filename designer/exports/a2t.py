@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from catalog.protocols.signature import Parameter
-from designer.exports import schema
+from designer.exports import schema, transfers
 from designer.exports.base import Format, Limits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
@@ -41,6 +41,7 @@ NO_OUTPUTS = {
     "type": "json",
     "description": "What the tool answers. Its vendor declares no outputs.",
 }
+_NO_OUTPUTS_OF_TRANSFER = NO_OUTPUTS | {"description": "Nothing: another agent takes over."}
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
@@ -58,6 +59,8 @@ def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     label = tool.version.label
     is_numbered = label.isascii() and label.isdigit() and int(label) > 0
     version = int(label) if is_numbered else tool.version.ordinal
+    is_transfer = signature.kind == transfers.KIND
+    none = _NO_OUTPUTS_OF_TRANSFER if is_transfer else NO_OUTPUTS
     written: dict[str, Any] = {
         "toolId": _identity(tool, is_shared=is_shared),
         "name": signature.name,
@@ -69,12 +72,14 @@ def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
             | {"name": shown.shown_name, "required": shown.is_required}
             for shown in signature.inputs
         ],
-        "output_parameters": [_parameter(output.parameter) for output in signature.outputs] or [NO_OUTPUTS],
+        "output_parameters": [_parameter(output.parameter) for output in signature.outputs] or [none],
     }
     if schema.is_web_address(signature.img):
         written["img"] = signature.img
     if signature.tags:
         written["tags"] = list(signature.tags)
+    if is_transfer:
+        written["tags"] = [transfers.KIND]
     return written
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from catalog.protocols.json import validation
 from catalog.protocols.signature import Parameter, ParameterType
-from designer.exports import dialects, schema
+from designer.exports import dialects, schema, transfers
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
@@ -159,7 +159,9 @@ class Carried:
 
 
 def carried(release: ReleaseDocument, limits: Limits) -> Carried:
-    """One judgement for every format: what blocks a tool leaves that tool out, and no other."""
+    """One judgement for every format: what blocks a tool leaves that tool out, and no other. Transfers are
+    among the tools."""
+    release = transfers.shown(release)
     found = remarks(release, limits)
     blocked = {remark.tool for remark in found if remark.level == "blocks"}
     fitting = tuple(tool for tool in release.tools if tool.signature.name not in blocked)

@@ -58,13 +58,78 @@ class ReleasedProcedure(msgspec.Struct, frozen=True, kw_only=True):
     references: tuple[ReleasedReference, ...] = ()
 
 
-class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True):
+class ReleasedTransfer(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent hands over to one of its sub-agents, whose slug is `agent`. A model is shown it as a tool
+    without inputs."""
+
+    agent: str
+    name: str
+    description: str
+
+
+class ReleasedSubAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """`id` is Pegboard's own, `parent` the slug of the agent above."""
+
+    id: int
+    slug: str
+    name: str
+    description: str
+    parent: str
+    tools: tuple[ReleasedTool, ...] = ()
+    procedures: tuple[ReleasedProcedure, ...] = ()
+    transfers: tuple[ReleasedTransfer, ...] = ()
+
+
+class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The agent and all that is below it: `agents` are the sub-agents, each after its parent."""
+
     schema: str
     agent: ReleasedAgent
     number: int
     tools: tuple[ReleasedTool, ...]
-    # Releases from before there were procedures have none.
-    procedures: tuple[ReleasedProcedure, ...] = ()
+    # Written even when it is empty, as every release with this member has it: such a default is not omitted.
+    procedures: tuple[ReleasedProcedure, ...] = msgspec.field(default_factory=lambda: ())
+    # These two are left out when they are empty: an agent alone is written as it was before there were trees.
+    transfers: tuple[ReleasedTransfer, ...] = ()
+    agents: tuple[ReleasedSubAgent, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[ReleasedSubAgent, ...]:
+        """All agents of the tree alike; the first is the agent itself, which has no `parent` and no `id`."""
+        own = ReleasedSubAgent(
+            id=0,
+            slug=self.agent.slug,
+            name=self.agent.name,
+            description=self.agent.description,
+            parent="",
+            tools=self.tools,
+            procedures=self.procedures,
+            transfers=self.transfers,
+        )
+        return (own, *self.agents)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing but names in the whole tree."""
+        return not any(node.tools or node.procedures for node in self.nodes)
+
+    @property
+    def all_tools(self) -> list[ReleasedTool]:
+        return [tool for node in self.nodes for tool in node.tools]
+
+    def at(self, slug: str) -> "ReleaseDocument | None":
+        """One agent of the tree as a release of its own; "" is the agent that was published."""
+        node = next((node for node in self.nodes if node.slug == slug), None) if slug else self.nodes[0]
+        if node is None:
+            return None
+        return ReleaseDocument(
+            schema=self.schema,
+            agent=ReleasedAgent(slug=node.slug, name=node.name, description=node.description),
+            number=self.number,
+            tools=node.tools,
+            procedures=node.procedures,
+            transfers=node.transfers,
+        )
 
 
 _decoder = msgspec.json.Decoder(ReleaseDocument)

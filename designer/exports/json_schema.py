@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from designer.exports import schema
+from designer.exports import schema, transfers
 from designer.exports.base import MEMBERS, Format, Limits
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
@@ -29,30 +29,13 @@ def write(release: ReleaseDocument) -> object:
 
 def _tool(tool: ReleasedTool) -> dict[str, Any]:
     signature = tool.signature
-    names = wire(signature)
     written: dict[str, Any] = {
         "name": signature.name,
         "description": signature.description,
         "inputs": schema.of_inputs(signature),
         "outputs": schema.of_outputs_as_an_object(signature, wraps_all=True)[0],
-        "wire": {
-            "id": tool.id,
-            "vendor": tool.vendor,
-            "endpoint": tool.endpoint,
-            "protocol": tool.protocol,
-            "toolId": tool.tool_id,
-            "version": tool.version.label,
-            "name": signature.wire_name,
-            "inputs": names.inputs,
-            "outputs": names.outputs,
-            # What every call sends for inputs that the model does not see, by the vendor's name.
-            "presets": {h.parameter.name: h.preset for h in signature.hidden if h.preset is not UNSET},
-        },
+        "wire": _wire(tool),
     }
-    if names.whole:
-        written["wire"]["whole"] = names.whole
-    if names.whole_output:
-        written["wire"]["whole_output"] = names.whole_output
     if signature.title:
         written["title"] = signature.title
     if signature.img:
@@ -62,6 +45,30 @@ def _tool(tool: ReleasedTool) -> dict[str, Any]:
     if hints := schema.hints(signature):
         written["annotations"] = hints
     return written
+
+
+def _wire(tool: ReleasedTool) -> dict[str, Any]:
+    signature, names = tool.signature, wire(tool.signature)
+    if signature.kind == transfers.KIND:
+        return transfers.way_back(signature, names)
+    way = {
+        "id": tool.id,
+        "vendor": tool.vendor,
+        "endpoint": tool.endpoint,
+        "protocol": tool.protocol,
+        "toolId": tool.tool_id,
+        "version": tool.version.label,
+        "name": signature.wire_name,
+        "inputs": names.inputs,
+        "outputs": names.outputs,
+        # What every call sends for inputs that the model does not see, by the vendor's name.
+        "presets": {h.parameter.name: h.preset for h in signature.hidden if h.preset is not UNSET},
+    }
+    if names.whole:
+        way["whole"] = names.whole
+    if names.whole_output:
+        way["whole_output"] = names.whole_output
+    return way
 
 
 def wire(signature: Effective) -> Wire:

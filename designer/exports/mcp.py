@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from designer.exports import dialects, schema
+from designer.exports import dialects, schema, transfers
 from designer.exports.base import Format, Limits
 from designer.exports.document import ReleaseDocument
 from designer.exports.parts import Places
@@ -44,8 +44,8 @@ def _tool(tool: Effective) -> dict[str, Any]:
         written["annotations"] = annotations
     if schema.is_web_address(tool.img):
         written["icons"] = [{"src": tool.img}]
-    if altered := wire(tool).altered():
-        written["_meta"] = {"pegboard/wire": altered}
+    if way := transfers.way_back(tool, wire(tool)):
+        written["_meta"] = {"pegboard/wire": way}
     return written
 
 

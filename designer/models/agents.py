@@ -36,7 +36,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         this = Agent.objects.filter(pk=models.OuterRef("pk")).order_by()
         pinned = this.filter(pins__removed_at=None).values("pk").annotate(count=models.Count("pins"))
         newest = this.order_by("-releases__number")
-        return self.annotate(
+        return self.annotate(  # type: ignore[no-redef] # declared by Agent
             pin_count=Coalesce(models.Subquery(pinned.values("count")), 0),
             last_release=models.Subquery(newest.values("releases__number")[:1]),
         )
@@ -61,6 +61,9 @@ class Agent(models.Model):
     archived_at = models.DateTimeField(null=True, blank=True)
     # Whether it may use the vendors that are named for it (AgentVendor) and no others.
     limits_vendors = models.BooleanField(default=False, db_default=False)
+
+    # The number of its newest release; set by `with_counts`.
+    last_release: int | None
 
     # Whether publishing now would write something else than the newest release; set by `releases.drafts`.
     is_changed: bool

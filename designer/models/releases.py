@@ -81,10 +81,13 @@ class Draft(models.Model):
 
 
 class Export(models.Model):
-    """One release in one format, as it was first written; the same bytes ever after (trigger as above)."""
+    """One release in one format, as it was first written; the same bytes ever after (trigger as above).
+
+    `format` is also the name it is kept under: `mcp`, `mcp.partial`, and `refills/mcp` of a sub-agent.
+    """
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="exports")
-    format = models.CharField(max_length=30)
+    format = models.CharField(max_length=100)
     body = models.BinaryField()
     proof = models.CharField(max_length=64, blank=True, default="", db_default="")
 

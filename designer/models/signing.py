@@ -59,7 +59,7 @@ class Receipt(models.Model):
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="receipts")
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="receipts")
-    surface = models.CharField(max_length=40)
+    surface = models.CharField(max_length=100)
     channel = models.CharField(max_length=30, blank=True)
     first_at = models.DateTimeField()
     last_at = models.DateTimeField()

@@ -32,7 +32,11 @@ def check_agent(agent: Agent, user: User, *, typed: Mapping[int, str] | None = N
     """
     texts = {procedure.pk: procedure.text for procedure in Procedure.objects.live().filter(agent=agent)}
     texts |= typed or {}
-    known = vocabulary.of_agent(agent, texts=texts.values())
+    return check_texts(agent, user, texts, vocabulary.of_agent(agent, texts=texts.values()))
+
+
+def check_texts(agent: Agent, user: User, texts: Mapping[int, str], known: Vocabulary) -> Checked:
+    """The same of texts, by the primary keys of their procedures, that may refer to what is `known`."""
     pieces = {key: references.parse(text, known) for key, text in texts.items()}
     names: set[str] = set().union(*(lint.unknown_names(each) for each in pieces.values()))
     elsewhere = vocabulary.elsewhere(names, agent, user)

@@ -14,7 +14,7 @@ from designer.signatures.effective import Effective
 
 @dataclass(frozen=True)
 class Rows:
-    """What the procedures of one agent are made of beside its pins. `removed` are pins that they name."""
+    """What one agent is made of beside its pins. `removed` are pins that its procedures name."""
 
     procedures: Sequence[Procedure]
     removed: Sequence[Pin]
@@ -27,13 +27,13 @@ def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
     for procedure in Procedure.objects.live().filter(agent__in=agents):
         procedures[procedure.agent_id].append(procedure)
     removed: defaultdict[int, list[Pin]] = defaultdict(list)
-    handed: defaultdict[int, list[Transfer]] = defaultdict(list)
     if procedures:
         gone = Pin.objects.filter(agent__in=procedures).exclude(removed_at=None)
         for pin in gone.filter(references__procedure__removed_at=None, references__isnull=False).distinct():
             removed[pin.agent_id].append(pin)
-        for transfer in transfers.of(procedures):
-            handed[transfer.agent_id].append(transfer)
+    handed: defaultdict[int, list[Transfer]] = defaultdict(list)
+    for transfer in transfers.of(agents):
+        handed[transfer.agent_id].append(transfer)
     return {agent.pk: Rows(procedures[agent.pk], removed[agent.pk], handed[agent.pk]) for agent in agents}
 
 

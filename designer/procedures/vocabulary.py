@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from django.db.models import Count, Min
 from django.db.models.functions import Lower
@@ -36,17 +36,32 @@ MAX_NAMES_INSIDE = 200
 def of_agent(agent: Agent, *, texts: Iterable[str] = ()) -> Vocabulary:
     """`texts` are stored ones: pins that they name and that are removed are known by their last name."""
     pins = list(pinned_signatures.pinned([agent]))
-    kept_out = pinned_signatures.kept_out(pins)
+    named = {int(found) for text in texts for found in _PINS_NAMED.findall(text)} - {pin.pk for pin in pins}
+    removed = Pin.objects.filter(agent=agent, pk__in=named) if named else Pin.objects.none()
+    return of_rows(
+        [(pin, pinned_signatures.effective_of(pin)) for pin in pins],
+        removed=removed,
+        handed=transfers.of([agent]),
+        kept_out=pinned_signatures.kept_out(pins),
+    )
+
+
+def of_rows(
+    pins: Iterable[tuple[Pin, Effective]],
+    *,
+    removed: Iterable[Pin],
+    handed: Iterable[Transfer],
+    kept_out: Mapping[int, tuple[FindingState, str]],
+) -> Vocabulary:
+    """The same of rows that were read already; `kept_out` as in `pinned_signatures`."""
     tools = []
-    for pin in pins:
+    for pin, shown in pins:
         state: ToolState = "withdrawn" if pin.tool.status == ToolStatus.WITHDRAWN else ""
         if pin.pk in kept_out:
             state = "blocked" if kept_out[pin.pk][0] == FindingState.BLOCKED else "held"
-        tools.append(known_tool(pin, pinned_signatures.effective_of(pin), state))
-    named = {int(found) for text in texts for found in _PINS_NAMED.findall(text)} - {pin.pk for pin in pins}
-    removed = Pin.objects.filter(agent=agent, pk__in=named) if named else Pin.objects.none()
+        tools.append(known_tool(pin, shown, state))
     tools += [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
-    return Vocabulary(tools=tuple(tools), agents=tuple(map(known_agent, transfers.of([agent]))))
+    return Vocabulary(tools=tuple(tools), agents=tuple(map(known_agent, handed)))
 
 
 def known_agent(transfer: Transfer) -> KnownAgent:

@@ -7,7 +7,7 @@ their codes, those to be aware of (`warning`), or one that all is well (`ok`). A
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from catalog.token_estimate import estimate_tokens
@@ -67,18 +67,30 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`carried` is the draft in each format, by the format's label."""
+    """One agent of a tree. `sub_agent` is its name, empty for the one that is published; `carried` is its
+    draft in each format, by the format's label.
+    """
 
     draft: ReleaseDocument
     tools: tuple[ToolFacts, ...]
     carried: tuple[tuple[str, Carried], ...]
     budget: Budget | None = None
     more: tuple[Check, ...] = ()
+    sub_agent: str = ""
 
 
-def checks(facts: Facts) -> list[Check]:
-    """All of them, the worst first."""
-    found = [check for rule in RULES for check in rule(facts)] + list(facts.more)
+def checks(*tree: Facts) -> list[Check]:
+    """All of them, the worst first. That all is well is said once, where it is so in every agent."""
+    found: list[Check] = []
+    for rule in (*RULES, _more):
+        told = [(facts.sub_agent, list(rule(facts))) for facts in tree]
+        is_well = all(any(each.severity == "ok" for each in said) for _, said in told if said)
+        for sub_agent, said in told:
+            for each in said if is_well else (each for each in said if each.severity != "ok"):
+                # What is well in the agent itself is said for all of them.
+                if not (each.severity == "ok" and each in found):
+                    message = f"“{sub_agent}”: {each.message}" if sub_agent else each.message
+                    found.append(replace(each, message=message))
     return sorted(found, key=lambda check: ORDER.index(check.severity))
 
 
@@ -166,10 +178,10 @@ def _words(facts: Facts) -> Iterator[Check]:
 
 def _names(facts: Facts) -> Iterator[Check]:
     where = {tool.name: tool.where for tool in facts.tools}
-    names = Counter(tool.signature.name.casefold() for tool in facts.draft.tools)
-    clashing = [
-        tool.signature.name for tool in facts.draft.tools if names[tool.signature.name.casefold()] > 1
-    ]
+    shown = [tool.signature.name for tool in facts.draft.tools]
+    shown += [transfer.name for transfer in facts.draft.transfers]
+    names = Counter(name.casefold() for name in shown)
+    clashing = [name for name in shown if names[name.casefold()] > 1]
     for name in clashing:
         yield Check(
             code="name_clash",
@@ -234,6 +246,10 @@ def _budget(facts: Facts) -> Iterator[Check]:
         where=facts.budget.where,
         accepted_by="designer" if facts.budget.stops else "",
     )
+
+
+def _more(facts: Facts) -> Iterator[Check]:
+    yield from facts.more
 
 
 def _first(sentences: Iterable[str]) -> str:

@@ -1,10 +1,18 @@
-"""What differs between two releases of an agent, tool by tool and member by member. Pure."""
+"""What differs between two releases: agent by agent, tool by tool and member by member. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from designer.exports.document import ReleaseDocument, ReleasedTool
+from msgspec import structs
+
+from designer.exports.document import (
+    ReleaseDocument,
+    ReleasedProcedure,
+    ReleasedSubAgent,
+    ReleasedTool,
+    ReleasedTransfer,
+)
 from designer.procedures.lines import Line, compare
 from designer.signatures.effective import as_document
 
@@ -49,10 +57,96 @@ class ProcedureChange:
         return compare(self.before, self.after)
 
 
-def between_procedures(before: ReleaseDocument, after: ReleaseDocument) -> list[ProcedureChange]:
+@dataclass(frozen=True, slots=True)
+class TransferChange:
+    """`agent` is the slug of the sub-agent, `name` the newer name. `members` are its name and description."""
+
+    mark: Mark
+    agent: str
+    name: str
+    members: list[Member] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChange:
+    """What differs in one agent; of one that came or is gone, all that it has. `id` is as in the release."""
+
+    mark: Mark
+    id: int
+    slug: str
+    name: str
+    agent: list[Member]
+    tools: list[ToolChange]
+    procedures: list[ProcedureChange]
+    transfers: list[TransferChange]
+
+    @property
+    def count(self) -> int:
+        return len(self.agent) + len(self.tools) + len(self.procedures) + len(self.transfers)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeChange:
+    """What differs in the agent itself, and in its sub-agents: those that are gone first."""
+
+    own: AgentChange
+    agents: list[AgentChange]
+
+    @property
+    def count(self) -> int:
+        return self.own.count + sum(max(each.count, 1) for each in self.agents)
+
+
+def between(before: ReleaseDocument | None, after: ReleaseDocument) -> TreeChange:
+    """`before` is None for an agent that has released nothing before: all of it is new then."""
+    root, *below = after.nodes
+    if before is None:
+        return TreeChange(_of_new(root), [_of_new(node) for node in below])
+    was_root, *was_below = before.nodes
+    old = {node.id: node for node in was_below}
+    changed = [_of_gone(node) for node in was_below if node.id not in {each.id for each in below}]
+    for node in below:
+        found = _between_agents(old[node.id], node) if node.id in old else _of_new(node)
+        if found.count or found.mark == "added":
+            changed.append(found)
+    return TreeChange(_between_agents(was_root, root), changed)
+
+
+def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentChange:
+    return AgentChange(
+        mark="changed",
+        id=after.id,
+        slug=after.slug,
+        name=after.name,
+        agent=[
+            Member(name, getattr(before, name), getattr(after, name))
+            for name in ("name", "slug", "description", "parent")
+            if getattr(before, name) != getattr(after, name)
+        ],
+        tools=_between_tools(before.tools, after.tools),
+        procedures=_between_procedures(before.procedures, after.procedures),
+        transfers=_between_transfers(before.transfers, after.transfers),
+    )
+
+
+def _of_new(node: ReleasedSubAgent) -> AgentChange:
+    return replace(_between_agents(_emptied(node), node), mark="added")
+
+
+def _of_gone(node: ReleasedSubAgent) -> AgentChange:
+    return replace(_between_agents(node, _emptied(node)), mark="removed")
+
+
+def _emptied(node: ReleasedSubAgent) -> ReleasedSubAgent:
+    return structs.replace(node, tools=(), procedures=(), transfers=())
+
+
+def _between_procedures(
+    before: tuple[ReleasedProcedure, ...], after: tuple[ReleasedProcedure, ...]
+) -> list[ProcedureChange]:
     """First what is gone, then what came or is another than it was, in the order of the newer release."""
-    old = {procedure.slug: procedure for procedure in before.procedures}
-    new = {procedure.slug: procedure for procedure in after.procedures}
+    old = {procedure.slug: procedure for procedure in before}
+    new = {procedure.slug: procedure for procedure in after}
     found = [ProcedureChange("removed", s, was.title, was.text, "") for s, was in old.items() if s not in new]
     for slug, now in new.items():
         was = old.get(slug)
@@ -63,10 +157,10 @@ def between_procedures(before: ReleaseDocument, after: ReleaseDocument) -> list[
     return found
 
 
-def between(before: ReleaseDocument, after: ReleaseDocument) -> list[ToolChange]:
+def _between_tools(before: tuple[ReleasedTool, ...], after: tuple[ReleasedTool, ...]) -> list[ToolChange]:
     """First what is gone, then what came, then what is another than it was; each by name."""
-    old = {tool.id: tool for tool in before.tools}
-    new = {tool.id: tool for tool in after.tools}
+    old = {tool.id: tool for tool in before}
+    new = {tool.id: tool for tool in after}
     gone = [ToolChange("removed", pk, tool.signature.name) for pk, tool in old.items() if pk not in new]
     came = [ToolChange("added", pk, tool.signature.name) for pk, tool in new.items() if pk not in old]
     changed = []
@@ -78,19 +172,22 @@ def between(before: ReleaseDocument, after: ReleaseDocument) -> list[ToolChange]
     return [*gone, *came, *changed]
 
 
-def all_new(document: ReleaseDocument) -> list[ToolChange]:
-    """The same for an agent that has released nothing before."""
-    return [ToolChange("added", tool.id, tool.signature.name) for tool in document.tools]
-
-
-def about_agent(before: ReleaseDocument, after: ReleaseDocument) -> list[Member]:
-    # The agent's own name, address and description.
-    old, new = before.agent, after.agent
-    return [
-        Member(name, getattr(old, name), getattr(new, name))
-        for name in ("name", "slug", "description")
-        if getattr(old, name) != getattr(new, name)
-    ]
+def _between_transfers(
+    before: tuple[ReleasedTransfer, ...], after: tuple[ReleasedTransfer, ...]
+) -> list[TransferChange]:
+    """Each by the sub-agent that it leads to."""
+    old = {transfer.agent: transfer for transfer in before}
+    new = {transfer.agent: transfer for transfer in after}
+    found = [TransferChange("removed", slug, was.name) for slug, was in old.items() if slug not in new]
+    for slug, now in new.items():
+        was = old.get(slug)
+        if was is None:
+            found.append(TransferChange("added", slug, now.name))
+        elif was != now:
+            both = (("name", was.name, now.name), ("description", was.description, now.description))
+            members = [Member(*each) for each in both if each[1] != each[2]]
+            found.append(TransferChange("changed", slug, now.name, members))
+    return found
 
 
 def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> Iterator[str]:

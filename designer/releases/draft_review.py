@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from catalog.token_estimate import estimate_tokens
-from designer import pinned_signatures, token_budget
+from designer import exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
-from designer.releases import diff, publishing
+from designer.releases import composition, diff, draft_checks
 from designer.releases.checks import Check
+from designer.releases.draft_checks import CarriedByFormat
 from people.models import User
 
 
@@ -31,18 +30,18 @@ class Tokens:
 class DraftReview:
     """`against` is the release that `live` leads to, else the newest; the changes are against that one.
 
-    `is_new` is whether publishing would write something else than the newest release holds.
+    `is_new` is whether publishing would write something else than the newest release holds. `tokens` are of
+    the agent itself by format; by `size_change` all that it and its sub-agents show is longer.
     """
 
     draft: ReleaseDocument
     against: Release | None
     newest: Release | None
     is_new: bool
-    agent: list[diff.Member]
-    changes: list[diff.ToolChange]
-    procedures: list[diff.ProcedureChange]
+    changes: diff.TreeChange
     checks: list[Check]
     tokens: Mapping[str, Tokens]
+    size_change: int
 
     @property
     def digest(self) -> str:
@@ -55,29 +54,30 @@ class DraftReview:
 
 def of(agent: Agent, reader: User) -> DraftReview:
     """`reader` is who is told: of other agents' tools, as far as that user may see them."""
-    pins = list(pinned_signatures.pinned([agent]))
-    draft = publishing.draft(agent)
     newest = agent.releases.order_by("-number").first()
-    against = publishing.compared_with(agent)
+    tree = composition.trees([agent])[agent.pk]
+    draft = composition.document(tree, number=newest.number + 1 if newest else 1)
+    against = draft_checks.compared_with(agent)
     old = release_document.decode(against.document) if against else None
     last = release_document.decode(newest.document) if newest else None
+    fits = draft_checks.carried(draft)
+    checks = draft_checks.checks_of(tree, draft, reader, fits=fits, base=against)
     return DraftReview(
         draft=draft,
         against=against,
         newest=newest,
-        is_new=bool(draft.tools or draft.procedures) and not (last and publishing.is_same(draft, last)),
-        agent=diff.about_agent(old, draft) if old else [],
-        changes=diff.between(old, draft) if old else diff.all_new(draft),
-        procedures=diff.between_procedures(old or msgspec.structs.replace(draft, procedures=()), draft),
-        checks=publishing.checks_of(agent, pins, draft, reader) if draft.tools or draft.procedures else [],
-        tokens=_tokens(old, draft),
+        is_new=not draft.is_empty and not (last and composition.is_same(draft, last)),
+        changes=diff.between(old, draft),
+        checks=[] if draft.is_empty else checks,
+        tokens=_tokens(exports.carried_by_format(old) if old else [], fits[agent.slug]),
+        size_change=_size(draft) - (_size(old) if old else 0),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """How far an agent is from what `live` leads to, else from its newest release. `tokens` is by how many
-    its tools and procedures are longer."""
+    what it and its sub-agents show is longer."""
 
     changes: int
     tokens: int
@@ -85,33 +85,29 @@ class Summary:
 
 
 def summary(agent: Agent) -> Summary:
-    draft = publishing.draft(agent)
-    against = publishing.compared_with(agent)
+    draft = composition.draft(agent)
+    against = draft_checks.compared_with(agent)
     old = release_document.decode(against.document) if against else None
-    changes = diff.between(old, draft) if old else diff.all_new(draft)
-    procedures = diff.between_procedures(old or msgspec.structs.replace(draft, procedures=()), draft)
-    words = diff.about_agent(old, draft) if old else []
     return Summary(
-        changes=len(changes) + len(procedures) + len(words),
+        changes=diff.between(old, draft).count,
         tokens=_size(draft) - (_size(old) if old else 0),
         against=against,
     )
 
 
 def _size(document: ReleaseDocument) -> int:
-    """What a model reads of its tools and procedures, whatever the format."""
-    tools = sum(token_budget.tokens(tool.signature) for tool in document.tools)
-    return tools + sum(estimate_tokens(procedure.text) for procedure in document.procedures)
+    """What all agents of the tree show together, whatever the format."""
+    return sum(map(token_budget.tokens_of_agent, document.nodes))
 
 
-def _tokens(old: ReleaseDocument | None, new: ReleaseDocument) -> dict[str, Tokens]:
-    before = _sizes(old) if old else {}
+def _tokens(old: CarriedByFormat, new: CarriedByFormat) -> dict[str, Tokens]:
+    before = _sizes(old)
     return {name: Tokens(before.get(name), size) for name, size in _sizes(new).items()}
 
 
-def _sizes(document: ReleaseDocument) -> dict[str, int]:
+def _sizes(fits: CarriedByFormat) -> dict[str, int]:
     return {
         format_.name: estimate_tokens(format_.body(judged.fitting))
-        for format_, judged in publishing.carried_by_format(document)
+        for format_, judged in fits
         if format_.is_text
     }

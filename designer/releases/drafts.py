@@ -17,10 +17,11 @@ from django.db import connection
 from catalog.protocols import base, signature
 from core.compiled_queries import CompiledQuery
 from core.consistent_read import one_moment
+from designer import transfers
 from designer.exports import document as release_document
 from designer.models import Agent, Draft, Release
 from designer.procedures import references, rendering, vocabulary
-from designer.releases import publishing
+from designer.releases import composition
 from designer.signatures import effective, model_names, words
 from people.models import Role, User
 from people.permissions import any_user
@@ -36,7 +37,8 @@ _WRITERS = (
     references,
     rendering,
     vocabulary,
-    publishing,
+    transfers,
+    composition,
     release_document,
 )
 _CODE = hashlib.sha256("".join(map(inspect.getsource, _WRITERS)).encode()).hexdigest()
@@ -82,20 +84,20 @@ class _Known(NamedTuple):
     answer: bool | None
 
 
-# A version never changes, so its number stands for it. Of the rest, every column that
-# `releases.draft` writes into the document stands here.
+# A version never changes, so its number stands for it. Of the rest, every column that `composition` writes
+# into the document stands here, of the agent and of all that is below it.
 _MADE_OF = """
-SELECT now.agent, now.made_of, CASE
-    WHEN now.release IS NULL THEN now.pins IS NOT NULL OR procedures IS NOT NULL
-    WHEN kept.made_of = now.made_of THEN kept.is_changed END
-FROM (
-    SELECT a.id AS agent, release, pins,
-        procedures, md5(ROW(
-            %(code)s::text, a.slug, a.name, a.description, release, pins, procedures, named
-        )::text) AS made_of
+WITH RECURSIVE tree AS (
+    SELECT id AS root, id AS agent, archived_at FROM designer_agent WHERE id = ANY(%(agents)s)
+    UNION
+    SELECT tree.root, child.id, child.archived_at FROM designer_agent child
+    JOIN tree ON child.parent_id = tree.agent
+    WHERE child.removed_at IS NULL AND child.archived_at IS NOT DISTINCT FROM tree.archived_at
+), node AS (
+    SELECT a.id, pins IS NOT NULL OR procedures IS NOT NULL AS holds_something, ROW(
+        a.slug, a.name, a.description, a.parent_id, pins, procedures, removed, handed
+    )::text AS made_of
     FROM designer_agent a CROSS JOIN LATERAL (
-        SELECT max(number) AS release FROM designer_release WHERE agent_id = a.id
-    ) newest CROSS JOIN LATERAL (
         SELECT array_agg(ROW(t.id, t.tool_id, v.slug, e.url, e.protocol, p.version_id, p.name,
             everywhere.title, everywhere.description, everywhere.parameters, everywhere.outputs,
             everywhere.effects, here.title, here.description, here.parameters, here.outputs,
@@ -115,13 +117,25 @@ FROM (
         SELECT CASE WHEN procedures IS NOT NULL THEN ARRAY(
             SELECT ROW(id, name)::text FROM designer_pin
             WHERE agent_id = a.id AND removed_at IS NOT NULL ORDER BY id
-        ) || ARRAY(
-            SELECT ROW(t.child_id, t.name)::text FROM designer_transfer t
-            JOIN designer_agent c ON c.id = t.child_id AND c.archived_at IS NULL
-            WHERE t.agent_id = a.id ORDER BY t.id
-        ) END AS named
-    ) others WHERE a.id = ANY(%(agents)s)
-) now LEFT JOIN designer_draft kept ON kept.agent_id = now.agent
+        ) END AS removed
+    ) named CROSS JOIN LATERAL (
+        SELECT array_agg(ROW(t.child_id, t.name, t.description)::text ORDER BY t.id) AS handed
+        FROM designer_transfer t JOIN designer_agent child ON child.id = t.child_id
+            AND child.removed_at IS NULL AND child.archived_at IS NOT DISTINCT FROM a.archived_at
+        WHERE t.agent_id = a.id
+    ) transfers WHERE a.id IN (SELECT agent FROM tree)
+)
+SELECT now.root, now.made_of, CASE
+    WHEN now.release IS NULL THEN now.holds_something
+    WHEN kept.made_of = now.made_of THEN kept.is_changed END
+FROM (
+    SELECT tree.root, newest.release, bool_or(node.holds_something) AS holds_something, md5(ROW(
+        %(code)s::text, newest.release, array_agg(node.made_of ORDER BY node.id)
+    )::text) AS made_of
+    FROM tree JOIN node ON node.id = tree.agent CROSS JOIN LATERAL (
+        SELECT max(number) AS release FROM designer_release WHERE agent_id = tree.root
+    ) newest GROUP BY tree.root, newest.release
+) now LEFT JOIN designer_draft kept ON kept.agent_id = now.root
 """
 
 
@@ -135,10 +149,13 @@ def _compared(agents: Sequence[Agent]) -> dict[int, bool]:
     with one_moment():
         # What they are made of is read again, in the moment that the documents are of.
         made_of = {known.agent: known.made_of for known in _known(agents)}
-        drafts = publishing.drafts(agents)
+        trees = composition.trees(agents)
         newest = Release.objects.filter(agent__in=agents).order_by("agent_id", "-number").distinct("agent_id")
         published = {release.agent_id: release_document.decode(release.document) for release in newest}
-    answers = {pk: not publishing.is_same(drafts[pk], document) for pk, document in published.items()}
+    answers = {
+        pk: not composition.is_same(composition.document(trees[pk], number=0), document)
+        for pk, document in published.items()
+    }
     kept = [
         Draft(agent_id=pk, made_of=made_of[pk], is_changed=answer) for pk, answer in sorted(answers.items())
     ]

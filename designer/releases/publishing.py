@@ -1,38 +1,24 @@
-"""Publishing: an agent as it is now becomes a release with a number and a digest, in every format at once.
-
-A release holds the agent's own pins and procedures; a sub-agent is published by itself. Everything an export
-needs is inside the document, so it can be written when the vendor is long gone.
-"""
+"""Publishing: an agent and its sub-agents as they are now become a release with a number and a digest."""
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
 from django.http import Http404
-from django.urls import reverse
 from django.utils.http import parse_etags
 
-from catalog.models import Endpoint, Tool, ToolVersion
-from catalog.models.findings import FindingState, Severity
-from catalog.models.tools import ToolStatus
-from catalog.protocols.base import canonical
-from catalog.review import holds
-from catalog.rules import diff as signature_diff
+from catalog.models import ToolVersion
 from core.errors import DomainError
-from designer import agent_addresses, agent_budgets, agent_vendors, exports, pinned_signatures
-from designer.agents import locked
+from designer import agent_addresses, agents, exports, transfers
 from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
-from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
-from designer.models import AGENTS_OF_KEY, Agent, Export, Pin, Procedure, Release, Retirement
-from designer.procedures import checking, rendering
-from designer.releases import channels, proofs, signing
-from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks, not_accepted
-from designer.signatures.words import Words
+from designer.exports.document import ReleaseDocument
+from designer.models import AGENTS_OF_KEY, Agent, Export, Release, Retirement
+from designer.releases import channels, composition, draft_checks, proofs, signing
+from designer.releases.checks import Check, not_accepted
+from designer.releases.composition import Node
 from designer.texts import checked
 from people import audit
 from people.models import TEAMS_OF, ApiKey, User
@@ -43,8 +29,6 @@ MAX_NOTE_LENGTH = 2_000
 # What an export is called that goes without the tools that its format cannot carry.
 PARTIAL = ".partial"
 REASONS_SHOWN = 3
-# Remarks on procedures that the check of the pin itself makes, once and not at each mention.
-_TOLD_OF_PINS = frozenset(("version_held", "version_blocked", "tool_withdrawn"))
 _FIND = """
     SELECT release.id, release.digest, release.agent_id, release.number,
         retirement.retired_at, retirement.sunset_at, ARRAY(
@@ -78,99 +62,102 @@ def publish(
     accept: Collection[str] = (),
     reason: str = "",
 ) -> Release:
-    """Makes a release of the agent as it is now. Raises DomainError when there is nothing (new) to publish,
-    ChecksFailedError when a check fails whose code is not in `accept`. `reason` says why it was accepted.
+    """Makes a release of the agent and all that is below it, as they are now. Raises DomainError when there
+    is nothing (new) to publish, ChecksFailedError when a check fails whose code is not in `accept`. `reason`
+    says why it was accepted.
 
     `seen` is the digest of the draft that the user looked at; another draft by now is not published. No
     channel leads to the release unless `channel` names one that is to; `expected` is as for `channels.move`.
     """
     note = checked(note, field="note", limit=MAX_NOTE_LENGTH)
     reason = checked(reason, field="reason", limit=MAX_NOTE_LENGTH)
-    agent = locked(agent)
-    pins = list(pinned_signatures.pinned([agent]))
-    rows = rendering.rows_of([agent])[agent.pk]
-    if not pins and not rows.procedures:
-        message = f"“{agent}” has no tools. Pin one, then publish."
-        raise DomainError("nothing_to_publish", message, status=409)
-    last = agent.releases.order_by("-number").first()
-    document = _draft(agent, pins, rows, number=last.number + 1 if last else 1)
-    if last and is_same(document, release_document.decode(last.document)):
-        message = f"Nothing has changed since release {last.number}."
-        raise DomainError("nothing_changed", message, status=409)
-    found = checks_of(agent, pins, document, actor)
+    agent = _with_all_below_locked(agent)
+    tree = composition.trees([agent])[agent.pk]
+    document = _something_new(agent, tree)
+    fits = draft_checks.carried(document)
+    base = draft_checks.compared_with(agent)
+    found = draft_checks.checks_of(tree, document, actor, fits=fits, base=base)
     if failed := not_accepted(found, accept, is_admin=actor.can_administer):
         raise ChecksFailedError(_says_failed(agent, failed), found)
     accepted = [
         {"code": check.code, "message": check.message} for check in found if check.severity == "error"
     ]
-    text = release_document.encode(document)
-    digest, key = release_document.digest(text), proofs.key()
-    if seen not in ("", digest):
-        message = f"“{agent}” has changed since this page was opened. Look at what differs now, then publish."
-        raise DomainError("draft_changed", message, status=409)
-    release = Release.objects.create(
-        agent=agent,
-        number=document.number,
-        digest=digest,
-        proof=proofs.of_release(
-            key, agent=agent.pk, number=document.number, digest=digest, created_by=actor.pk
-        ),
-        document=text.decode(),
-        tool_count=len(pins),
-        note=note,
-        accepted=accepted,
-        reason=reason if accepted else "",
-        created_by=actor,
-    )
-    # One for each format that can carry any of the release; its page tells the designer what is left out.
-    Export.objects.bulk_create(
-        _written(release, format_, judged, key)
-        for format_, judged in carried_by_format(document)
-        if judged.is_any
-    )
+    reason = reason if accepted else ""
+    release = _written_down(agent, document, actor, seen=seen, note=note, accepted=accepted, reason=reason)
+    _write_exports(release, fits[agent.slug])
     signing.sign(release)
     agent_addresses.hold(agent)
     facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
+    if document.agents:
+        facts["sub_agents"] = [each.slug for each in document.agents]
     if accepted:
-        facts |= {"accepted": [each["message"] for each in accepted], "reason": release.reason}
-    why = release.reason or note
-    audit.record(actor, "publish", release, after=facts, why=why, agent=agent.pk)
+        facts |= {"accepted": [each["message"] for each in accepted], "reason": reason}
+    audit.record(actor, "publish", release, after=facts, why=reason or note, agent=agent.pk)
     if channel:
         channels.move(agent, channel, actor=actor, release=release, note=note, expected=expected)
     return release
 
 
-def draft(agent: Agent) -> ReleaseDocument:
-    """What `publish` would write now."""
+def _with_all_below_locked(agent: Agent) -> Agent:
+    """Until the transaction ends no agent of the tree is edited, moved, or gets other pins or procedures."""
+    transfers.lock_tree(is_shared=True)
+    below = agents.with_all_below([agent])[agent.pk]
+    # In one order, so that no two who publish parts of one tree wait for each other.
+    rows = Agent.objects.filter(pk__in=[each.pk for each in below]).order_by("pk")
+    list(rows.select_for_update(no_key=True).values_list("pk"))
+    return agents.locked(agent)
+
+
+def _something_new(agent: Agent, tree: Sequence[Node]) -> ReleaseDocument:
     last = agent.releases.order_by("-number").first()
-    rows = rendering.rows_of([agent])[agent.pk]
-    return _draft(agent, pinned_signatures.pinned([agent]), rows, number=last.number + 1 if last else 1)
+    document = composition.document(tree, number=last.number + 1 if last else 1)
+    if document.is_empty:
+        message = f"“{agent}” has no tools. Pin one, then publish."
+        raise DomainError("nothing_to_publish", message, status=409)
+    if last and composition.is_same(document, release_document.decode(last.document)):
+        message = f"Nothing has changed since release {last.number}."
+        raise DomainError("nothing_changed", message, status=409)
+    return document
 
 
-def drafts(agents: Sequence[Agent]) -> dict[int, ReleaseDocument]:
-    """The same for several agents in a few queries, by their primary keys. All are numbered 0."""
-    rows = rendering.rows_of(agents)
-    pins: defaultdict[int, list[Pin]] = defaultdict(list)
-    for pin in pinned_signatures.pinned(agents):
-        pins[pin.agent_id].append(pin)
-    return {agent.pk: _draft(agent, pins[agent.pk], rows[agent.pk], number=0) for agent in agents}
-
-
-def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> ReleaseDocument:
-    """The same without procedures. `tried` are words, by pin, that stand for those that are kept."""
-    released = [_released_tool(pin, (tried or {}).get(pin.pk)) for pin in pinned_signatures.pinned([agent])]
-    last = agent.releases.aggregate(last=Max("number"))["last"]
-    return ReleaseDocument(
-        schema=release_document.SCHEMA,
-        agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
-        number=(last or 0) + 1,
-        tools=tuple(sorted(released, key=lambda tool: tool.signature.name)),
+def _written_down(
+    agent: Agent,
+    document: ReleaseDocument,
+    actor: User,
+    *,
+    seen: str,
+    note: str,
+    accepted: list[dict[str, str]],
+    reason: str,
+) -> Release:
+    text = release_document.encode(document)
+    digest = release_document.digest(text)
+    if seen not in ("", digest):
+        message = f"“{agent}” has changed since this page was opened. Look at what differs now, then publish."
+        raise DomainError("draft_changed", message, status=409)
+    return Release.objects.create(
+        agent=agent,
+        number=document.number,
+        digest=digest,
+        proof=proofs.of_release(
+            proofs.key(), agent=agent.pk, number=document.number, digest=digest, created_by=actor.pk
+        ),
+        document=text.decode(),
+        tool_count=len(document.all_tools),
+        note=note,
+        accepted=accepted,
+        reason=reason,
+        created_by=actor,
     )
 
 
-def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
-    """What each format can carry of it, and what it remarks: what blocks, may be refused or gets lost."""
-    return [(format_, carried(release, format_.limits)) for format_ in exports.FORMATS]
+def _write_exports(release: Release, fits: Iterable[tuple[Format, Carried]]) -> None:
+    # One for each format that can carry any of the release; its page tells the designer what is left out.
+    # Those of sub-agents are written when they are first asked for.
+    key = proofs.key()
+    Export.objects.bulk_create(
+        _written(release, format_, judged, key) for format_, judged in fits if judged.is_any
+    )
 
 
 def release_conditions(text: str) -> dict[str, str | int] | None:
@@ -238,32 +225,46 @@ def previous_release(release: Release) -> Release | None:
     return earlier.order_by("-number").first()
 
 
-def export_names(name: str, *, is_partial: bool) -> list[str]:
-    """The names that an export may be kept under: the whole one's, and that of one without some tools."""
+def export_names(name: str, *, is_partial: bool, sub_agent: str = "") -> list[str]:
+    """The names that an export may be kept under: the whole one's, and that of one without some tools. Those
+    of a sub-agent begin with its slug."""
+    name = f"{sub_agent}/{name}" if sub_agent else name
     return [name, f"{name}{PARTIAL}"] if is_partial else [name]
 
 
-def export(release: Release, name: str, *, is_partial: bool = False) -> tuple[bytes, str]:
-    """The release in one format and the name it is kept under: the same bytes each time, written when it was
-    published. `is_partial`: without the tools that the format cannot carry, if there are any.
+def export(
+    release: Release, name: str, *, is_partial: bool = False, sub_agent: str = ""
+) -> tuple[bytes, str]:
+    """One agent of the release in one format, and the name it is kept under: the same bytes each time,
+    written when it was published or first asked for. `is_partial`: without the tools that the format cannot
+    carry, if there are any. `sub_agent` is a slug, "" for the agent that was published.
 
-    Raises DomainError for a format that is not there, or that cannot carry what is asked for.
+    Raises DomainError for a format that is not there, or that cannot carry what is asked for; Http404 for an
+    agent that is not in the release.
     """
     format_ = find_format(name)
-    names = export_names(name, is_partial=is_partial)
+    names = export_names(name, is_partial=is_partial, sub_agent=sub_agent)
     rows = dict(release.exports.filter(format__in=names).values_list("format", "body"))
     if found := next((each for each in names if each in rows), ""):
         return bytes(rows[found]), found
-    # The format was added after the release was published: it is written now and kept.
-    judged = carried(release_document.decode(release.document), format_.limits)
+    # A sub-agent's first, or the format was added after the release was published: it is written and kept.
+    judged = carried(part_of(release, sub_agent), format_.limits)
     if not judged.is_whole and not (is_partial and judged.is_any):
         raise DomainError("format_cannot_carry", _refusal(name, judged), status=409)
     # Two first requests write the same bytes; both answer the row of the first.
-    row = _written(release, format_, judged, proofs.key())
+    row = _written(release, format_, judged, proofs.key(), sub_agent)
     kept, _ = Export.objects.get_or_create(
         release=release, format=row.format, defaults={"body": row.body, "proof": row.proof}
     )
     return kept.as_bytes(), kept.format
+
+
+def part_of(release: Release, sub_agent: str) -> ReleaseDocument:
+    """One agent of the release; "" is the one that was published. Raises Http404."""
+    found = release_document.decode(release.document).at(sub_agent)
+    if found is None:
+        raise Http404
+    return found
 
 
 def _refusal(name: str, judged: Carried) -> str:
@@ -298,7 +299,7 @@ def verify(release: Release) -> list[str]:
     wrong = []
     if release_document.digest(document) != release.digest:
         wrong.append("The document does not match its digest.")
-    tools = release_document.decode(document).tools
+    tools = release_document.decode(document).all_tools
     rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in tools]).defer("signature", "raw")
     held = {(row.tool_id, row.ordinal): row for row in rows}
     for tool in tools:
@@ -318,131 +319,9 @@ def _says_failed(agent: Agent, failed: Sequence[Check]) -> str:
     return f"“{agent}” is not published: {said}{more} Mend that, or {who}."
 
 
-def compared_with(agent: Agent) -> Release | None:
-    """The release that a draft is judged against: the one that `live` leads to, else the newest."""
-    return channels.state(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
-
-
-def checks_of(agent: Agent, pins: Sequence[Pin], draft: ReleaseDocument, reader: User) -> list[Check]:
-    """What there is to say about publishing this draft, which is made of these pins."""
-    base = compared_with(agent)
-    broken = _broken(pins, release_document.decode(base.document)) if base else {}
-    kept, reviewed = pinned_signatures.kept_out(pins), holds.under_review(pin.version for pin in pins)
-    allowed = agent_vendors.of(agent)
-    tools = []
-    for pin in pins:
-        state, says = kept.get(pin.pk, (None, ""))
-        finding = reviewed.get(pin.version_id)
-        limit = allowed.against(pin.tool.endpoint.vendor)
-        tools.append(
-            ToolFacts(
-                name=pin.name,
-                where=reverse("pin", args=[agent.slug, pin.pk]),
-                blocked=says if state == FindingState.BLOCKED else "",
-                held=says if state and state != FindingState.BLOCKED else "",
-                under_review=finding.message if finding and finding.severity != Severity.LOW else "",
-                review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
-                gone=_says_gone(pin.tool),
-                outside=allowed.refusal(agent, pin.tool, is_pinned=True),
-                outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
-                misfits=tuple(
-                    (misfit.message, misfit.exposes) for misfit in pinned_signatures.misfits_of(pin)
-                ),
-                breaks=broken.get(pin.tool_id, ()),
-            )
-        )
-    by_label = tuple((format_.label, judged) for format_, judged in carried_by_format(draft))
-    more = tuple(_remarks_on_procedures(agent, reader)) if draft.procedures else ()
-    row, where = agent_budgets.limit_of(agent), f"{reverse('agent', args=[agent.slug])}#budget"
-    budget = Budget(row.tokens, row.stops, where) if row else None
-    return checks(Facts(draft=draft, tools=tuple(tools), carried=by_label, budget=budget, more=more))
-
-
-def _remarks_on_procedures(agent: Agent, actor: User) -> Iterator[Check]:
-    checked = checking.check_agent(agent, actor)
-    is_clean = True
-    for procedure in Procedure.objects.live().filter(agent=agent):
-        where = reverse("procedure", args=[agent.slug, procedure.slug])
-        for remark in checked.remarks[procedure.pk]:
-            if remark.code in _TOLD_OF_PINS:
-                continue
-            is_clean = False
-            is_error = remark.severity == "error"
-            yield Check(
-                code=remark.code,
-                severity=remark.severity,
-                message=f"“{procedure}”, line {remark.line}: {remark.message}",
-                where=where,
-                accepted_by="designer" if is_error else "",
-            )
-    where = reverse("procedure-list", args=[agent.slug])
-    for remark in checked.of_agent:
-        yield Check(code=remark.code, severity=remark.severity, message=remark.message, where=where)
-    if is_clean:
-        yield Check(code="procedures", severity="ok", message="The procedures name tools that are there.")
-
-
-def _says_gone(tool: Tool) -> str:
-    if tool.endpoint.removed_at or tool.endpoint.vendor.removed_at:
-        return "its vendor was removed from Pegboard."
-    return f"{tool.endpoint.vendor} does not list it any more." if tool.status == ToolStatus.WITHDRAWN else ""
-
-
-def _broken(pins: Iterable[Pin], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:
-    """By tool, what its pinned version takes away from the one in `base`, where it is another one."""
-    released = {tool.id: tool.version for tool in base.tools}
-    moved = {
-        pin.tool_id: pin.version
-        for pin in pins
-        if pin.tool_id in released and released[pin.tool_id].digest != pin.version.digest
-    }
-    found = {}
-    for old in ToolVersion.objects.filter(tool__in=moved):
-        if released[old.tool_id].ordinal == old.ordinal:
-            changes = signature_diff.compare(old.decoded(), moved[old.tool_id].decoded()).changes
-            found[old.tool_id] = tuple(each.sentence for each in changes if each.class_ == "breaking")
-    return found
-
-
-def _draft(agent: Agent, pins: Iterable[Pin], rows: rendering.Rows, *, number: int) -> ReleaseDocument:
-    released = [(pin, _released_tool(pin)) for pin in pins]
-    tools = sorted((tool for _, tool in released), key=lambda tool: tool.signature.name)
-    return ReleaseDocument(
-        schema=release_document.SCHEMA,
-        agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
-        number=number,
-        tools=tuple(tools),
-        procedures=rendering.rendered(rows, ((pin, tool.signature) for pin, tool in released)),
-    )
-
-
-def _released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
-    endpoint: Endpoint = pin.tool.endpoint
-    version = pin.version
-    return ReleasedTool(
-        id=pin.tool_id,
-        tool_id=pin.tool.tool_id,
-        vendor=endpoint.vendor.slug,
-        endpoint=endpoint.url,
-        protocol=endpoint.protocol,
-        version=ReleasedVersion(ordinal=version.ordinal, label=version.label, digest=version.digest),
-        signature=pinned_signatures.effective_of(pin, tried),
-        tuning={
-            "catalog": pinned_signatures.words_about(pin.tool),
-            "agent": pinned_signatures.words_about(pin) if tried is None else tried,
-        },
-    )
-
-
-def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
-    # The number is not compared: it differs between any two.
-    return canonical([one.agent, one.tools, one.procedures]) == canonical(
-        [other.agent, other.tools, other.procedures]
-    )
-
-
-def _written(release: Release, format_: Format, judged: Carried, key: bytes) -> Export:
-    name = format_.name if judged.is_whole else f"{format_.name}{PARTIAL}"
+def _written(release: Release, format_: Format, judged: Carried, key: bytes, sub_agent: str = "") -> Export:
+    whole, *partial = export_names(format_.name, is_partial=not judged.is_whole, sub_agent=sub_agent)
+    name = partial[0] if partial else whole
     body = format_.body(judged.fitting)
     proof = proofs.of_export(key, release=release.pk, format_=name, body=body)
     return Export(release=release, format=name, body=body, proof=proof)

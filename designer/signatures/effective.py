@@ -6,7 +6,7 @@ member. The vendor's own names stay beside the aliases, so that a call finds its
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -17,6 +17,9 @@ from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
 from designer.signatures import model_names
 from designer.signatures.words import NOTHING, OutputWords, ParameterWords, ValueWords, Words, merged
+
+# A transfer to a sub-agent is shown as a tool; no vendor offers it.
+ShownKind = ToolKind | Literal["transfer"]
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,7 +75,7 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hidden_outputs: tuple[Parameter, ...] = ()
     annotations: Annotations = Annotations()
     requirements: Requirements = Requirements()
-    kind: ToolKind = "tool"
+    kind: ShownKind = "tool"
     schema_rest: dict[str, Any] | None = None
     outputs_rest: dict[str, Any] | None = None
 

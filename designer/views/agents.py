@@ -12,7 +12,6 @@ from core.errors import DomainError
 from designer import (
     agent_budgets,
     agent_copies,
-    agent_trees,
     agent_vendors,
     agents,
     pending_work,
@@ -45,7 +44,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"“{row}” is there. Pin its first tool next.")
             return redirect("agent", row.slug)
     is_archived = request.GET.get("archived") == "1"
-    rows = agent_trees.ordered(drafts.agents_visible_to(actor, is_archived=is_archived))
+    rows = agents.ordered(drafts.agents_visible_to(actor, is_archived=is_archived))
     archived = Agent.objects.live().visible_to(actor).exclude(archived_at=None)
     context = {
         "agents": rows,

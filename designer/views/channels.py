@@ -92,8 +92,6 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         "chosen": chosen,
         "act": WORDS.get(action, ""),
         "is_back": action == "roll back",
-        "changes": diff.between(old, new) if old and new else [],
-        "changed_procedures": diff.between_procedures(old, new) if old and new else [],
-        "changed_agent": diff.about_agent(old, new) if old and new else [],
+        "changes": diff.between(old, new) if old and new else None,
     }
     return render(request, "designer/channel.html", context, status=409 if form.errors else 200)

@@ -9,7 +9,7 @@ from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
 from core.public_url import public_url
-from designer import agent_keys, agent_trees
+from designer import agent_keys, agents
 from designer.exports import FORMATS
 from designer.forms import KeyForm
 from designer.models import Agent
@@ -32,7 +32,7 @@ def key_list(request: HttpRequest) -> HttpResponse:
 @requires(write=Role.VIEWER)
 def key_new(request: HttpRequest) -> HttpResponse:
     owner = person(request)
-    rows = agent_trees.ordered(list(Agent.objects.active().visible_to(owner).order_by("name", "id")))
+    rows = agents.ordered(list(Agent.objects.active().visible_to(owner).order_by("name", "id")))
     start = {"agents": request.GET.getlist("agent")}
     form = KeyForm(request.POST or None, initial=start, agents=rows)
     if request.method == "POST" and form.is_valid():

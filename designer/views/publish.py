@@ -4,17 +4,19 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
+from catalog.rules.diff.sentences import joined
 from core.errors import DomainError
 from designer import exports, token_budget
 from designer.exports import document as release_document
-from designer.exports.document import ReleasedTool
+from designer.exports.document import ReleasedSubAgent, ReleasedTool
 from designer.forms import PublishForm
 from designer.models import Agent
 from designer.releases import channels, draft_review, publishing
 from designer.releases.checks import Check
-from designer.releases.diff import ToolChange
+from designer.releases.diff import AgentChange, ToolChange
 from designer.releases.draft_review import DraftReview
 from designer.views.channels import readers_of
+from designer.views.releases import released_tree
 from people.models import Role
 from people.permissions import person, requires
 
@@ -36,6 +38,12 @@ class ChangedTool:
         return sizes[1] - sizes[0]
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedAgent:
+    change: AgentChange
+    tools: list[ChangedTool]
+
+
 @requires(write=Role.DESIGNER)
 def publish(request: HttpRequest, slug: str) -> HttpResponse:
     """The draft as a review: what changes, what there is to say against it, and the decision."""
@@ -51,19 +59,20 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect("release", agent.slug, release.number)
     review = draft_review.of(agent, person(request))
     live = channels.state(agent, channels.LIVE)
-    rows = changed_tools(review)
     context = {
         "agent": agent,
         "form": form,
         "review": review,
         "live": live,
-        "tools": rows,
+        "nodes": changed_agents(review),
+        "says": _says_changes(review),
+        "tree": released_tree(review.draft),
         "opened": OPENED,
         "checks": [(TONES[check.severity], check) for check in review.checks],
         "tokens": [
             (format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS if format_.is_text
         ],
-        "tokens_change": draft_review.summary(agent).tokens,
+        "tokens_change": review.size_change,
         "codes": sorted({check.code for check in review.failed}),
         **readers_of(agent, channels.states(agent)),
         "for_admins": _for_admins(review.failed) if not person(request).can_administer else [],
@@ -79,10 +88,32 @@ def changes(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/_agent_changes.html", context)
 
 
-def changed_tools(review: DraftReview) -> list[ChangedTool]:
-    old = release_document.decode(review.against.document).tools if review.against else ()
-    before, after = {tool.id: tool for tool in old}, {tool.id: tool for tool in review.draft.tools}
-    return [ChangedTool(change, before.get(change.tool), after.get(change.tool)) for change in review.changes]
+def changed_agents(review: DraftReview) -> list[ChangedAgent]:
+    """The agent itself, changed or not, then those of its sub-agents that change."""
+    old = release_document.decode(review.against.document).nodes if review.against else ()
+    before, after = ({node.id: node for node in nodes} for nodes in (old, review.draft.nodes))
+    rows = [review.changes.own, *review.changes.agents]
+    return [_changed(each, before.get(each.id), after.get(each.id)) for each in rows]
+
+
+def _changed(change: AgentChange, old: ReleasedSubAgent | None, new: ReleasedSubAgent | None) -> ChangedAgent:
+    before, after = ({tool.id: tool for tool in node.tools} if node else {} for node in (old, new))
+    tools = [ChangedTool(each, before.get(each.tool), after.get(each.tool)) for each in change.tools]
+    return ChangedAgent(change, tools)
+
+
+def _says_changes(review: DraftReview) -> str:
+    """What is new or changed, counted over the whole tree."""
+    agents = [review.changes.own, *review.changes.agents]
+    new = "" if review.against is None else "changed "
+    counted = [
+        (sum(len(each.tools) for each in agents), f"{new}tool", "s"),
+        (sum(len(each.procedures) for each in agents), f"{new}procedure", "s"),
+        (sum(len(each.transfers) for each in agents), f"{new}transfer", "s"),
+        (len(review.changes.agents), f"{new}sub-agent", "s"),
+        (sum(len(each.agent) for each in agents), "other word", "s"),
+    ]
+    return joined(f"{count} {what}{end if count != 1 else ''}" for count, what, end in counted if count)
 
 
 def _for_admins(failed: list[Check]) -> list[Check]:

@@ -13,10 +13,10 @@ from catalog.tools import versions
 from catalog.views.asked import number as number_in
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import token_budget
+from designer import exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format
-from designer.exports.document import ReleaseDocument
+from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.forms import RetireForm, WhenForm
 from designer.models import Agent, Release, Retirement
 from designer.releases import channels, diff, drafts, provenance, publishing, receipts, retiring
@@ -30,6 +30,31 @@ PAGE_SIZE = 50
 SHOWN_CHARACTERS = 8_000
 OTHERS_OFFERED = 50
 RECEIPTS_SHOWN = 50
+
+
+@dataclass(frozen=True)
+class ReleasedNode:
+    """One agent of a release, how far below the root it is, and what it costs a model at once."""
+
+    released: ReleasedSubAgent
+    depth: int
+    tokens: int
+
+    @property
+    def transfers(self) -> list[tuple[ReleasedTransfer, int]]:
+        return [
+            (each, token_budget.tokens_of_transfer(each.name, each.description))
+            for each in self.released.transfers
+        ]
+
+
+def released_tree(document: ReleaseDocument) -> list[ReleasedNode]:
+    depths = {"": -1}
+    for node in document.nodes:
+        depths[node.slug] = depths[node.parent] + 1
+    return [
+        ReleasedNode(node, depths[node.slug], token_budget.tokens_of_agent(node)) for node in document.nodes
+    ]
 
 
 @requires(Role.VIEWER)
@@ -62,8 +87,8 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     document, states = release_document.decode(row.document), channels.states(agent)
     fetches = _fetches(document)
     old = release_document.decode(before.document) if before else None
-    names = versions.names([tool.id for tool in document.tools])
-    vendors = _vendors([tool.id for tool in document.tools])
+    names = versions.names([tool.id for tool in document.all_tools])
+    vendors = _vendors([tool.id for tool in document.all_tools])
     context = {
         "agent": agent,
         "release": row,
@@ -71,21 +96,25 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "leading_here": channels.by_release(states).get(number, []),
         "live": states[0],
         "is_intact": release_document.digest(row.document.encode()) == row.digest,
-        "tools": [
+        "tree": [
             (
-                tool,
-                vendors.get(tool.id, tool.vendor),
-                names.get((tool.id, tool.version.ordinal), tool.version.label),
-                token_budget.tokens(tool.signature),
-                any(words != NOTHING for words in tool.tuning.values()),
+                node,
+                [
+                    (
+                        tool,
+                        vendors.get(tool.id, tool.vendor),
+                        names.get((tool.id, tool.version.ordinal), tool.version.label),
+                        token_budget.tokens(tool.signature),
+                        any(words != NOTHING for words in tool.tuning.values()),
+                    )
+                    for tool in node.released.tools
+                ],
             )
-            for tool in document.tools
+            for node in released_tree(document)
         ],
         "before": before,
         "others": others,
-        "changes": diff.between(old, document) if old else [],
-        "changed_procedures": diff.between_procedures(old, document) if old else [],
-        "changed_agent": diff.about_agent(old, document) if old else [],
+        "changes": diff.between(old, document) if old else None,
         "fetches": fetches,
         **readers_of(agent, states),
         "receipts": receipts.of_agent(agent).filter(release=row)[:RECEIPTS_SHOWN],
@@ -156,8 +185,6 @@ def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
             "old": chosen[0],
             "new": chosen[1],
             "changes": diff.between(old, new),
-            "changed_procedures": diff.between_procedures(old, new),
-            "changed_agent": diff.about_agent(old, new),
         }
     return render(request, "designer/release_compare.html", context)
 
@@ -198,7 +225,7 @@ def _fetches(document: ReleaseDocument) -> list[Fetch]:
             judged,
             f"format={format_.name}{'' if judged.is_whole else '&partial=1'}" if judged.is_any else "",
         )
-        for format_, judged in publishing.carried_by_format(document)
+        for format_, judged in exports.carried_by_format(document)
     ]
 
 

@@ -13,7 +13,7 @@ from core.errors import DomainError
 from designer import agent_files, agents, pins, transfers, tunings
 from designer.models import Agent, Pin, Procedure, Release, Transfer
 from designer.procedures import editing
-from designer.releases import publishing
+from designer.releases import composition
 from people.models import AuditEntry, Role, Team
 from tests.clients import signed_in as api_of
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user
@@ -57,7 +57,7 @@ def file(api, desk):
 
 
 def test_a_file_makes_the_same_agents_again(api, actor, desk, file):
-    before = publishing.draft(desk)
+    before = composition.draft(desk)
 
     done = api.post(URL, {"file": file})
 
@@ -65,7 +65,7 @@ def test_a_file_makes_the_same_agents_again(api, actor, desk, file):
     assert (done.json()["pins"], done.json()["procedures"]) == (3, 2)
     slug, below = done.json()["agents"]
     made = Agent.objects.get(slug=slug)
-    after = publishing.draft(made)
+    after = composition.draft(made)
     assert [tool.signature for tool in after.tools] == [tool.signature for tool in before.tools]
     assert [each.text for each in after.procedures] == [each.text for each in before.procedures]
     assert [each.references for each in after.procedures] == [each.references for each in before.procedures]

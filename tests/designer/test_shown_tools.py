@@ -8,9 +8,10 @@ import pytest
 
 from catalog.protocols.signature import AllowedValue
 from designer import shown_tools, tunings
+from designer.exports.base import carried
 from designer.exports.parts import tools_in
 from designer.models import Tuning
-from designer.releases import publishing
+from designer.releases import composition, publishing
 from people.models import Role
 from tests.designer.exports import real
 from tests.designer.exports.formats import OF_TOOLS
@@ -76,7 +77,7 @@ def test_a_thousand_tools_are_shown_as_their_exports_hold_them():
                 tool.save()
             make_pin(agent, tool, name=f"t_{number}_{signature.name}"[:64].replace(" ", "_"))
         format_ = OF_TOOLS[start // EACH % len(OF_TOOLS)]
-        judged = publishing.carried(publishing.draft(agent), format_.limits)
+        judged = carried(composition.draft(agent), format_.limits)
         expected = dict(
             zip(
                 (tool.signature.name for tool in judged.fitting.tools),
@@ -222,4 +223,4 @@ def test_the_agents_budget_marks_the_limit(pin):
     assert (shown_tools.budget(pin.agent, format_).tools, format_.limits.advised_tools) == (1, 128)
     budget = shown_tools.Budget(format_, tokens=1, tools=160, left_out=[], advised=128)
     assert (budget.is_over, budget.filled, budget.mark) == (True, 100, 80)
-    assert tools_in(format_.write(publishing.tools_of(pin.agent)), format_.places)
+    assert tools_in(format_.write(composition.tools_of(pin.agent)), format_.places)

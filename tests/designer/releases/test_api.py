@@ -188,12 +188,6 @@ def test_nothing_to_publish_and_nothing_new_are_told(api, desk):
     assert (again.status_code, again.json()["code"]) == (409, "nothing_changed")
 
 
-def test_sub_agents_pins_are_not_in_their_parents_release(api, desk, pin):
-    make_pin(make_agent(parent=desk))
-
-    assert api.post(URL).json()["tools"] == 1
-
-
 def test_hidden_input_that_would_show_stops_publishing(api, desk):
     tool = make_tool(make_signature(inputs=(make_parameter("key", required=False),)))
     pin = make_pin(desk, tool)

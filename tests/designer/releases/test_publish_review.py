@@ -5,8 +5,9 @@ from django.test import Client
 
 from catalog.models import Finding
 from designer import pins, tunings
+from designer.exports import document as release_document
 from designer.models import Release
-from designer.releases import channels, publishing
+from designer.releases import channels, composition, publishing
 from people.models import AuditEntry, Role
 from tests.clients import client_of
 from tests.factories import (
@@ -69,9 +70,7 @@ def test_the_draft_is_compared_with_what_is_live_and_not_with_what_is_newest(api
     (change,) = told["changes"]
     (member,) = change["members"]
     assert (member["path"], member["after"]) == ("description", "Tells how the evening sky looks.")
-    assert told["digest"] == publishing.release_document.digest(
-        publishing.release_document.encode(publishing.draft(desk))
-    )
+    assert told["digest"] == release_document.digest(release_document.encode(composition.draft(desk)))
     sizes = told["tokens"]["mcp"]
     assert sizes["after"] > sizes["before"] > 20
 

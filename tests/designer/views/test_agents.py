@@ -227,7 +227,7 @@ def test_a_release_says_what_differs_from_the_one_before(designer, alice, desk):
 
     said = {
         (one.mark, one.name): one.sentences
-        for one in designer.get("/agents/desk/releases/2/").context["changes"]
+        for one in designer.get("/agents/desk/releases/2/").context["changes"].own.tools
     }
 
     assert said == {

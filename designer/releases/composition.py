@@ -1,0 +1,149 @@
+"""What agents are made of now, and the release that publishing would make of it: rows in, documents out.
+
+A release holds an agent with all that is below it. Everything an export needs is inside the document, so it
+can be written when the vendor is long gone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Max
+
+from catalog.models import Endpoint
+from catalog.protocols.base import canonical
+from designer import agents, pinned_signatures, transfers
+from designer.exports import document as release_document
+from designer.exports.document import (
+    ReleasedAgent,
+    ReleaseDocument,
+    ReleasedSubAgent,
+    ReleasedTool,
+    ReleasedTransfer,
+    ReleasedVersion,
+)
+from designer.models import Agent, Pin, Transfer
+from designer.procedures import rendering
+from designer.signatures.words import Words
+
+
+@dataclass(frozen=True)
+class Node:
+    """One agent of a tree: its pins, each as it would be released, and what its procedures are made of."""
+
+    agent: Agent
+    tools: Sequence[tuple[Pin, ReleasedTool]]
+    rows: rendering.Rows
+    released: ReleasedSubAgent
+
+    @property
+    def pins(self) -> list[Pin]:
+        return [pin for pin, _ in self.tools]
+
+
+def trees(roots: Sequence[Agent]) -> dict[int, list[Node]]:
+    """By primary key each with all that is below it, the agent first and each sub-agent after its parent, in
+    a number of queries that does not grow with them.
+    """
+    below = agents.with_all_below(roots)
+    rows = {agent.pk: agent for tree in below.values() for agent in tree}
+    written = rendering.rows_of(rows.values())
+    tools: defaultdict[int, list[tuple[Pin, ReleasedTool]]] = defaultdict(list)
+    for pin in pinned_signatures.pinned(list(rows.values())):
+        pin.agent = rows[pin.agent_id]
+        tools[pin.agent_id].append((pin, released_tool(pin)))
+    nodes = {pk: _node(agent, tools[pk], written[pk], rows) for pk, agent in rows.items()}
+    return {root: [nodes[agent.pk] for agent in tree] for root, tree in below.items()}
+
+
+def document(nodes: Sequence[Node], *, number: int) -> ReleaseDocument:
+    root, *below = (node.released for node in nodes)
+    return ReleaseDocument(
+        schema=release_document.SCHEMA,
+        agent=ReleasedAgent(slug=root.slug, name=root.name, description=root.description),
+        number=number,
+        tools=root.tools,
+        procedures=root.procedures,
+        transfers=root.transfers,
+        agents=tuple(below),
+    )
+
+
+def draft(agent: Agent) -> ReleaseDocument:
+    """What publishing would write now."""
+    return document(trees([agent])[agent.pk], number=next_number(agent))
+
+
+def next_number(agent: Agent) -> int:
+    return (agent.releases.aggregate(last=Max("number"))["last"] or 0) + 1
+
+
+def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> ReleaseDocument:
+    """The agent without procedures and sub-agents. `tried` are words, by pin, that stand for those kept."""
+    tools = (released_tool(pin, (tried or {}).get(pin.pk)) for pin in pinned_signatures.pinned([agent]))
+    return ReleaseDocument(
+        schema=release_document.SCHEMA,
+        agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
+        number=next_number(agent),
+        tools=_by_name(tools),
+        transfers=_released_transfers(transfers.of([agent])),
+    )
+
+
+def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
+    # The number is not compared: it differs between any two.
+    first, second = (
+        canonical([each.agent, each.tools, each.procedures, each.transfers, each.agents])
+        for each in (one, other)
+    )
+    return first == second
+
+
+def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
+    endpoint: Endpoint = pin.tool.endpoint
+    version = pin.version
+    return ReleasedTool(
+        id=pin.tool_id,
+        tool_id=pin.tool.tool_id,
+        vendor=endpoint.vendor.slug,
+        endpoint=endpoint.url,
+        protocol=endpoint.protocol,
+        version=ReleasedVersion(ordinal=version.ordinal, label=version.label, digest=version.digest),
+        signature=pinned_signatures.effective_of(pin, tried),
+        tuning={
+            "catalog": pinned_signatures.words_about(pin.tool),
+            "agent": pinned_signatures.words_about(pin) if tried is None else tried,
+        },
+    )
+
+
+def _node(
+    agent: Agent,
+    tools: Sequence[tuple[Pin, ReleasedTool]],
+    rows: rendering.Rows,
+    known: Mapping[int, Agent],
+) -> Node:
+    parent = known.get(agent.parent_id or 0)
+    released = ReleasedSubAgent(
+        id=agent.pk,
+        slug=agent.slug,
+        name=agent.name,
+        description=agent.description,
+        parent=parent.slug if parent else "",
+        tools=_by_name(tool for _, tool in tools),
+        procedures=rendering.rendered(rows, ((pin, tool.signature) for pin, tool in tools)),
+        transfers=_released_transfers(rows.transfers),
+    )
+    return Node(agent, tools, rows, released)
+
+
+def _by_name(tools: Iterable[ReleasedTool]) -> tuple[ReleasedTool, ...]:
+    return tuple(sorted(tools, key=lambda tool: tool.signature.name))
+
+
+def _released_transfers(rows: Iterable[Transfer]) -> tuple[ReleasedTransfer, ...]:
+    handed = (
+        ReleasedTransfer(agent=row.child.slug, name=row.name, description=transfers.description_of(row))
+        for row in rows
+    )
+    return tuple(sorted(handed, key=lambda transfer: transfer.name))

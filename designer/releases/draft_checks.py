@@ -1,0 +1,150 @@
+"""The facts that a draft is judged by before it is published, read for a whole tree at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from django.urls import reverse
+
+from catalog.models import Tool, ToolVersion
+from catalog.models.findings import FindingState, Severity
+from catalog.models.tools import ToolStatus
+from catalog.review import holds
+from catalog.rules import diff as signature_diff
+from designer import agent_budgets, agent_vendors, exports, pinned_signatures
+from designer.exports import document as release_document
+from designer.exports.base import Carried, Format
+from designer.exports.document import ReleaseDocument
+from designer.models import Agent, Release
+from designer.procedures import checking, vocabulary
+from designer.releases import channels
+from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks
+from designer.releases.composition import Node
+from people.models import User
+
+# By format what it makes of one agent of a tree.
+CarriedByFormat = list[tuple[Format, Carried]]
+# Remarks on procedures that the check of the pin itself makes, once and not at each mention.
+_TOLD_OF_PINS = frozenset(("version_held", "version_blocked", "tool_withdrawn"))
+
+
+def compared_with(agent: Agent) -> Release | None:
+    """The release that a draft is judged against: the one that `live` leads to, else the newest."""
+    return channels.state(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
+
+
+def carried(draft: ReleaseDocument) -> dict[str, CarriedByFormat]:
+    """By the slug of each agent of the tree."""
+    found = ((node.slug, draft.at(node.slug)) for node in draft.nodes)
+    return {slug: exports.carried_by_format(alone) for slug, alone in found if alone}
+
+
+def checks_of(
+    tree: Sequence[Node],
+    draft: ReleaseDocument,
+    reader: User,
+    *,
+    fits: Mapping[str, CarriedByFormat],
+    base: Release | None,
+) -> list[Check]:
+    """What there is to say about publishing this draft, which is made of this tree. `fits` is what formats
+    carry of it, `base` the release that it is compared with."""
+    broken = _broken(tree, release_document.decode(base.document)) if base else {}
+    pins = [pin for node in tree for pin in node.pins]
+    kept, reviewed = pinned_signatures.kept_out(pins), holds.under_review(pin.version for pin in pins)
+    rows = [node.agent for node in tree]
+    allowed, limits = agent_vendors.of_several(rows), agent_budgets.limits_of(rows)
+    found = []
+    for node in tree:
+        agent, usable, tools = node.agent, allowed[node.agent.pk], []
+        for pin in node.pins:
+            state, says = kept.get(pin.pk, (None, ""))
+            finding = reviewed.get(pin.version_id)
+            limit = usable.against(pin.tool.endpoint.vendor)
+            tools.append(
+                ToolFacts(
+                    name=pin.name,
+                    where=reverse("pin", args=[agent.slug, pin.pk]),
+                    blocked=says if state == FindingState.BLOCKED else "",
+                    held=says if state and state != FindingState.BLOCKED else "",
+                    under_review=finding.message if finding and finding.severity != Severity.LOW else "",
+                    review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
+                    gone=_says_gone(pin.tool),
+                    outside=usable.refusal(agent, pin.tool, is_pinned=True),
+                    outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
+                    misfits=tuple(
+                        (misfit.message, misfit.exposes) for misfit in pinned_signatures.misfits_of(pin)
+                    ),
+                    breaks=broken.get(pin.pk, ()),
+                )
+            )
+        row, where = limits.get(agent.pk), f"{reverse('agent', args=[agent.slug])}#budget"
+        found.append(
+            Facts(
+                draft=draft.at(agent.slug) or draft,
+                tools=tuple(tools),
+                carried=tuple((format_.label, judged) for format_, judged in fits[agent.slug]),
+                budget=Budget(row.tokens, row.stops, where) if row else None,
+                more=tuple(_remarks_on_procedures(node, kept, reader)) if node.rows.procedures else (),
+                sub_agent=agent.name if node != tree[0] else "",
+            )
+        )
+    return checks(*found)
+
+
+def _remarks_on_procedures(
+    node: Node, kept_out: Mapping[int, tuple[FindingState, str]], reader: User
+) -> Iterator[Check]:
+    known = vocabulary.of_rows(
+        ((pin, tool.signature) for pin, tool in node.tools),
+        removed=node.rows.removed,
+        handed=node.rows.transfers,
+        kept_out=kept_out,
+    )
+    texts = {procedure.pk: procedure.text for procedure in node.rows.procedures}
+    checked = checking.check_texts(node.agent, reader, texts, known)
+    is_clean = True
+    for procedure in node.rows.procedures:
+        where = reverse("procedure", args=[node.agent.slug, procedure.slug])
+        for remark in checked.remarks[procedure.pk]:
+            if remark.code in _TOLD_OF_PINS:
+                continue
+            is_clean = False
+            is_error = remark.severity == "error"
+            yield Check(
+                code=remark.code,
+                severity=remark.severity,
+                message=f"“{procedure}”, line {remark.line}: {remark.message}",
+                where=where,
+                accepted_by="designer" if is_error else "",
+            )
+    where = reverse("procedure-list", args=[node.agent.slug])
+    for remark in checked.of_agent:
+        yield Check(code=remark.code, severity=remark.severity, message=remark.message, where=where)
+    if is_clean:
+        yield Check(code="procedures", severity="ok", message="The procedures name tools that are there.")
+
+
+def _says_gone(tool: Tool) -> str:
+    if tool.endpoint.removed_at or tool.endpoint.vendor.removed_at:
+        return "its vendor was removed from Pegboard."
+    return f"{tool.endpoint.vendor} does not list it any more." if tool.status == ToolStatus.WITHDRAWN else ""
+
+
+def _broken(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:
+    """By pin, what its version takes away from the one in `base`, where it is another one."""
+    anywhere = {tool.id: tool.version for tool in base.all_tools}
+    here = {(node.slug, tool.id): tool.version for node in base.nodes for tool in node.tools}
+    moved = []
+    for node in tree:
+        for pin in node.pins:
+            # A tool that came from another agent of the tree is compared with what that one had.
+            old = here.get((node.agent.slug, pin.tool_id), anywhere.get(pin.tool_id))
+            if old and old.digest != pin.version.digest:
+                moved.append((pin, old.ordinal))
+    rows = ToolVersion.objects.filter(tool__in={pin.tool_id for pin, _ in moved})
+    known = {(row.tool_id, row.ordinal): row for row in rows} if moved else {}
+    found = {}
+    for pin, ordinal in moved:
+        if was := known.get((pin.tool_id, ordinal)):
+            changes = signature_diff.compare(was.decoded(), pin.version.decoded()).changes
+            found[pin.pk] = tuple(each.sentence for each in changes if each.class_ == "breaking")
+    return found
