@@ -26,7 +26,7 @@ from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import exports
 from designer.exports import document as release_document
-from designer.exports import wire
+from designer.exports import transfers, wire
 from designer.exports.document import ReleasedTool
 from designer.models import Release
 from designer.signatures.effective import Effective, Hidden, Input
@@ -39,15 +39,40 @@ REFUSAL_RECORDED_EVERY = timedelta(hours=1)
 MAX_REFUSALS_RECORDED = 50
 
 
-def find_tool(release: Release, name: str) -> ReleasedTool | None:
-    """The tool that a model knows by this name."""
-    return next((tool for tool in _tools(release) if tool.signature.name == name), None)
+def find_tool(release: Release, name: str, sub_agent: str = "") -> ReleasedTool | None:
+    """The tool or the transfer that a model knows by this name. `sub_agent` is the slug of the one that shows
+    it, "" for the agent itself."""
+    return next((tool for tool in _tools(release, sub_agent) if tool.signature.name == name), None)
+
+
+def hand_over(
+    release: Release,
+    transfer: ReleasedTool,
+    *,
+    actor: User,
+    key: ApiKey | None,
+    arguments: Mapping[str, Any],
+    sub_agent: str = "",
+    format_: str = "",
+) -> str:
+    """The slug of the agent that takes over. Nothing is sent anywhere; raises ArgumentsError."""
+    wires = exports.wires(transfer.signature, format_)
+    if given := wire.arguments_for_the_vendor(transfer.signature, wires, arguments):
+        fields = dict.fromkeys(given, wire.UNKNOWN)
+        said = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
+        raise ArgumentsError(Outcome("invalid_arguments", error=said))
+    facts = {"from": sub_agent or release.agent.slug, "to": transfer.tool_id, "as": transfer.signature.name}
+    with transaction.atomic():
+        why = _runtime(release, key).why
+        audit.record(actor, "hand over", release, after=facts, why=why, agent=release.agent_id)
+    return transfer.tool_id
 
 
 def call(
     release: Release,
     tool: ReleasedTool,
     *,
+    sub_agent: str = "",
     actor: User,
     key: ApiKey | None,
     arguments: Mapping[str, Any],
@@ -56,7 +81,7 @@ def call(
     call_id: uuid.UUID | None = None,
     format_: str = "",
 ) -> Call:
-    """A queued call, or the one that was made with this `call_id` before.
+    """A queued call, or the one that was made with this `call_id` before. `sub_agent` is as in `find_tool`.
 
     `arguments` go by the names of the export format, or of any where none is said. Raises ArgumentsError (by
     the same names), ConfirmationError, DomainError.
@@ -74,7 +99,7 @@ def call(
             deadline_seconds=deadline_seconds,
             is_confirmed=is_confirmed,
             key=call_id,
-            runtime=_runtime(release, key),
+            runtime=_runtime(release, key, sub_agent),
         )
     except ArgumentsError as error:
         told = for_the_caller(tool.signature, error.outcome.error, format_, arguments)
@@ -92,7 +117,9 @@ def continue_call(
 ) -> Call:
     """Another call with the answers to what `earlier` asked, through the same release."""
     _released_version(tool)
-    return queue.continue_call(earlier, actor=actor, answers=answers, runtime=_runtime(release, key))
+    return queue.continue_call(
+        earlier, actor=actor, answers=answers, runtime=_runtime(release, key, earlier.sub_agent)
+    )
 
 
 def for_the_vendor(
@@ -132,8 +159,8 @@ def for_the_caller(
     }
 
 
-def released_tool(release: Release, tool_pk: int) -> ReleasedTool | None:
-    return next((tool for tool in _tools(release) if tool.id == tool_pk), None)
+def released_tool(release: Release, call: Call) -> ReleasedTool | None:
+    return next((tool for tool in _tools(release, call.sub_agent) if tool.id == call.tool_id), None)
 
 
 def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
@@ -150,8 +177,9 @@ def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
             audit.record(actor, "refuse call", key, after=asked, why=why)
 
 
-def _tools(release: Release) -> tuple[ReleasedTool, ...]:
-    return release_document.decode(release.document).tools
+def _tools(release: Release, sub_agent: str) -> tuple[ReleasedTool, ...]:
+    shows = release_document.decode(release.document).at(sub_agent)
+    return transfers.shown(shows).tools if shows else ()
 
 
 def _released_version(tool: ReleasedTool) -> ToolVersion:
@@ -170,7 +198,7 @@ def _released_version(tool: ReleasedTool) -> ToolVersion:
     return version
 
 
-def _runtime(release: Release, key: ApiKey | None) -> Runtime:
+def _runtime(release: Release, key: ApiKey | None, sub_agent: str = "") -> Runtime:
     by = f"with the key “{key.name}”" if key else "from a browser"
     why = f"Release {release.number} of “{release.agent}”, {by}."
-    return Runtime(agent=release.agent_id, release=release.number, key=key, why=why)
+    return Runtime(agent=release.agent_id, release=release.number, key=key, why=why, sub_agent=sub_agent)

@@ -30,6 +30,7 @@ NOTHING = {
     "call": 2**40,
     "channel": "none",
     "child": "no-such-child",
+    "sub": "no-such-agent",
     "procedure": "no-such-procedure",
 }
 MARK = "zebra"
@@ -86,6 +87,7 @@ class World:
             "call": self.call.pk,
             "channel": "live",
             "child": f"{MARK}-helper",
+            "sub": self.agent.slug,
         }
         if name == "team-member-remove":
             known["pk"] = self.insider.pk

@@ -66,12 +66,13 @@ class TooManyCallsError(DomainError):
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """On whose behalf a program calls: an agent, as one of its releases says."""
+    """On whose behalf a program calls: an agent, or a sub-agent of it, as one of its releases says."""
 
     agent: int
     release: int
     key: ApiKey | None
     why: str
+    sub_agent: str = ""
 
     def called_by(self, actor: User) -> str:
         return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:MAX_NAME_LENGTH]
@@ -192,6 +193,7 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
     call.requested_by, call.requested_name = actor, str(actor)
     if runtime:
         call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
+        call.sub_agent = runtime.sub_agent
         call.requested_name = runtime.called_by(actor)
     if key:
         call.key = key
@@ -261,7 +263,9 @@ def _made_before(call: Call) -> Call | None:
 def _digest(call: Call) -> str:
     # Over what is asked, and by which user: calls with the same digest are one call.
     facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
-    return digest([getattr(call, fact) for fact in facts])
+    # Calls from before there were sub-agents keep their digests.
+    of_sub_agent = [call.sub_agent] if call.sub_agent else []
+    return digest([*(getattr(call, fact) for fact in facts), *of_sub_agent])
 
 
 def _forget_old(tool: Tool) -> int:

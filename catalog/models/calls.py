@@ -104,7 +104,8 @@ class Call(models.Model):
     ended, by the database's clock. `continues` is the call whose questions this one answers.
 
     `agent` and `release` (its number) are set for what a runtime asked for, with `api_key`; no foreign
-    keys, because agents lie above the catalog.
+    keys, because agents lie above the catalog. `sub_agent` is the slug of the one in the release whose tool
+    it is, empty for the agent's own.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
@@ -119,6 +120,7 @@ class Call(models.Model):
     )
     agent = models.BigIntegerField(null=True)
     release = models.PositiveIntegerField(null=True)
+    sub_agent = models.CharField(max_length=60, blank=True, default="", db_default="")
     arguments = models.JSONField(default=dict)
     continues = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="continued_by")
     answers = models.JSONField(default=dict)

@@ -25,7 +25,7 @@ from catalog.models.calls import OUTCOMES, CallStatus
 from designer import calls, exports
 from designer.api.agents import chosen_agent
 from designer.api.releases import NUMBER, chosen_release, tell_if_retired
-from designer.exports import wire
+from designer.exports import transfers, wire
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
 from designer.releases import publishing, receipts
@@ -51,6 +51,13 @@ class RuntimeCallInput(CallInput):
     )
 
 
+class NextOutput(serializers.Serializer[Any]):
+    """Addresses within the release that the transfer was made in."""
+
+    tools = serializers.URLField()
+    procedures = serializers.URLField()
+
+
 class RuntimeCallOutput(serializers.Serializer[Any]):
     """Nothing of the vendor's headers, cookies or addresses; names are those of the format."""
 
@@ -61,10 +68,14 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     version = serializers.CharField(
         help_text="The version in the release, as the vendor numbers it; empty where it numbers nothing."
     )
-    ordinal = serializers.IntegerField()
+    ordinal = serializers.IntegerField(allow_null=True, help_text="Null for a transfer.")
     outcome = serializers.ChoiceField(
-        choices=OUTCOMES, allow_null=True, help_text="Null until it is finished."
+        choices=[*OUTCOMES, transfers.KIND], allow_null=True, help_text="Null until it is finished."
     )
+    agent = serializers.SlugField(
+        allow_null=True, help_text="The sub-agent that takes over; null unless the outcome is `transfer`."
+    )
+    next = NextOutput(allow_null=True, help_text="What a model is shown from now on, after a transfer.")
     outputs = serializers.DictField()
     parsed = serializers.DictField(help_text="What those outputs say that are JSON in a text.")
     outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
@@ -96,6 +107,8 @@ def call_document(call: Call, tool: ReleasedTool, agent: Agent, request: Request
         "version": tool.version.label,
         "ordinal": tool.version.ordinal,
         "outcome": call.outcome or None,
+        "agent": None,
+        "next": None,
         "outputs": wire.outputs_for_the_caller(tool.signature, names, result.outputs),
         "parsed": wire.outputs_for_the_caller(tool.signature, names, result.parsed, is_parsed=True),
         "outputs_cut": bool(result.cut),
@@ -109,6 +122,23 @@ def call_document(call: Call, tool: ReleasedTool, agent: Agent, request: Request
 
 
 def refused_document(error: ArgumentsError, tool: ReleasedTool, release: int) -> dict[str, Any]:
+    refusal = {"outcome": error.outcome.outcome, "error": dict(error.outcome.error or {})}
+    return _without_call(tool, release) | refusal
+
+
+def transfer_document(release: Release, tool: ReleasedTool, to: str, request: Request) -> dict[str, Any]:
+    # By its number, so that the conversation stays within the release in which it was handed over.
+    at = {"slug": release.agent.slug, "number": release.number, "sub": to}
+    tools, procedures = (
+        reverse(f"api-release-agent-{what}", kwargs=at, request=request) for what in ("tools", "procedures")
+    )
+    if format_ := asked_format(request):
+        tools = replace_query_param(tools, "format", format_)
+    next_ = {"tools": tools, "procedures": procedures}
+    return _without_call(tool, release.number) | {"outcome": transfers.KIND, "agent": to, "next": next_}
+
+
+def _without_call(tool: ReleasedTool, release: int) -> dict[str, Any]:
     # Nothing was sent, so there is no call; the answer looks as it would after one.
     return {
         "call": None,
@@ -116,12 +146,13 @@ def refused_document(error: ArgumentsError, tool: ReleasedTool, release: int) ->
         "release": release,
         "tool": tool.signature.name,
         "version": tool.version.label,
-        "ordinal": tool.version.ordinal,
-        "outcome": error.outcome.outcome,
+        "ordinal": None if tool.signature.kind == transfers.KIND else tool.version.ordinal,
+        "agent": None,
+        "next": None,
         "outputs": {},
         "parsed": {},
         "outputs_cut": False,
-        "error": dict(error.outcome.error or {}),
+        "error": None,
         "retry": None,
         "notes": [],
         "asks": [],
@@ -159,13 +190,45 @@ class ReleaseInvoke(GenericAPIView[Release]):
         responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
     )
     def post(self, request: Request, slug: str, number: str, name: str) -> Response:
+        return self.invoked(request, slug, number, name)
+
+    def invoked(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
         given = RuntimeCallInput(data=request.data)
         given.is_valid(raise_exception=True)
-        asked, format_ = given.validated_data, asked_format(request)
+        asked, sub = given.validated_data, "" if sub == slug else sub
+        release, tool = self._found(request, slug, number, name, sub)
+        common: dict[str, Any] = {
+            "actor": person(request),
+            "key": key_of(request),
+            "arguments": asked.get("arguments", {}),
+            "sub_agent": sub,
+            "format_": asked_format(request),
+        }
+        try:
+            if tool.signature.kind == transfers.KIND:
+                to = calls.hand_over(release, tool, **common)
+                receipts.note(key_of(request), release, surface="invoke", name=number)
+                return Response(transfer_document(release, tool, to, request))
+            call = calls.call(
+                release,
+                tool,
+                **common,
+                deadline_seconds=asked.get("deadline_seconds", queue.DEADLINE),
+                is_confirmed=asked.get("confirm", False),
+                call_id=asked.get("id"),
+            )
+        except ArgumentsError as error:
+            return Response(refused_document(error, tool, release.number))
+        receipts.note(key_of(request), release, surface="invoke", name=number)
+        return _answered(call, tool, release.agent, request)
+
+    def _found(
+        self, request: Request, slug: str, number: str, name: str, sub: str
+    ) -> tuple[Release, ReleasedTool]:
         try:
             agent = chosen_agent(request, slug)
             release = chosen_release(agent.releases.select_related("agent", "retirement"), number)
-            tool = calls.find_tool(release, name)
+            tool = calls.find_tool(release, name, sub)
             if tool is None:
                 raise Http404
         except Http404:
@@ -174,22 +237,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
                 calls.note_refusal(key, actor=person(request), agent=slug, tool=name)
             raise
         tell_if_retired(request, release, hands_out=True)
-        try:
-            call = calls.call(
-                release,
-                tool,
-                actor=person(request),
-                key=key_of(request),
-                arguments=asked.get("arguments", {}),
-                deadline_seconds=asked.get("deadline_seconds", queue.DEADLINE),
-                is_confirmed=asked.get("confirm", False),
-                call_id=asked.get("id"),
-                format_=format_,
-            )
-        except ArgumentsError as error:
-            return Response(refused_document(error, tool, release.number))
-        receipts.note(key_of(request), release, surface="invoke", name=number)
-        return _answered(call, tool, agent, request)
+        return release, tool
 
 
 def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
@@ -200,7 +248,7 @@ def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, Rel
         rows = rows.filter(api_key=key)
     call = get_object_or_404(rows, pk=pk)
     release = get_object_or_404(agent.releases.select_related("agent"), number=call.release)
-    tool = calls.released_tool(release, call.tool_id)
+    tool = calls.released_tool(release, call)
     if tool is None:
         raise Http404
     return call, release, tool

@@ -12,6 +12,7 @@ from designer.api import (
     pins,
     procedures,
     provenance,
+    release_agents,
     releases,
     removals,
     retirements,
@@ -26,6 +27,7 @@ from designer.api import (
 
 AGENT = "agents/<slug:slug>/"
 PROCEDURE = f"{AGENT}procedures/<slug:procedure>/"
+PART = f"{AGENT}releases/<str:number>/agents/<slug:sub>/"
 
 urlpatterns = [
     path("agents/", agents.AgentList.as_view(), name="api-agent-list"),
@@ -104,6 +106,27 @@ urlpatterns = [
     ),
     path(
         f"{AGENT}releases/<str:number>/bundle/", releases.ReleaseBundle.as_view(), name="api-release-bundle"
+    ),
+    path(
+        f"{AGENT}releases/<str:number>/agents/",
+        release_agents.ReleaseAgents.as_view(),
+        name="api-release-agents",
+    ),
+    path(f"{PART}tools/", release_agents.ReleaseAgentTools.as_view(), name="api-release-agent-tools"),
+    path(
+        f"{PART}tools/<str:name>/invoke/",
+        release_agents.ReleaseAgentInvoke.as_view(),
+        name="api-release-agent-invoke",
+    ),
+    path(
+        f"{PART}procedures/",
+        release_agents.ReleaseAgentProcedures.as_view(),
+        name="api-release-agent-procedures",
+    ),
+    path(
+        f"{PART}procedures/<slug:procedure>/",
+        release_agents.ReleaseAgentProcedure.as_view(),
+        name="api-release-agent-procedure",
     ),
     path("keys/", keys.KeyList.as_view(), name="api-key-list"),
     path("keys/<int:pk>/", keys.KeyDetail.as_view(), name="api-key"),

@@ -1,0 +1,161 @@
+"""The agents of a release: the one that was published and its sub-agents, each with its own tools.
+
+The addresses take the slug of any of them, and answer as those of the release itself do.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from django.http import Http404
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer.api.calls import FORMAT_PARAMETER, NAME, ReleaseInvoke, RuntimeCallInput, RuntimeCallOutput
+from designer.api.releases import (
+    DOCUMENT_HEADERS,
+    EXPORT_PARAMETERS,
+    EXPORT_REPLIES,
+    GONE,
+    MARKDOWN,
+    NUMBER,
+    UNCHANGED,
+    ReleaseBytesView,
+    ReleasedProceduresOutput,
+    ReleaseTools,
+)
+from designer.exports import document as release_document
+from designer.exports.document import ReleasedProcedure
+from designer.releases import publishing, receipts
+from people.permissions import key_of
+
+SUB = OpenApiParameter(
+    "sub", str, OpenApiParameter.PATH, description="The slug of an agent of the release, as `agents/` has it."
+)
+
+
+class ReleasedTransferOutput(serializers.Serializer[Any]):
+    agent = serializers.SlugField(help_text="The sub-agent that takes over.")
+    name = serializers.CharField(help_text="What a model calls it.")
+    description = serializers.CharField(help_text="When to hand over.")
+
+
+class ReleasedAgentOutput(serializers.Serializer[Any]):
+    slug = serializers.SlugField()
+    name = serializers.CharField()
+    description = serializers.CharField(allow_blank=True)
+    parent = serializers.SlugField(  # type: ignore[assignment]
+        allow_null=True, help_text="Null for the agent that was published."
+    )
+    tools = serializers.IntegerField(help_text="How many.")
+    procedures = serializers.IntegerField(help_text="How many.")
+    transfers = ReleasedTransferOutput(many=True, help_text="To the agents right below it.")
+
+
+class ReleasedAgentsOutput(serializers.Serializer[Any]):
+    results = ReleasedAgentOutput(many=True, help_text="Each after its parent.")
+
+
+@extend_schema(tags=["releases"])
+class ReleaseAgents(ReleaseBytesView):
+    """The tree of a release: the agent that was published, and its sub-agents."""
+
+    @extend_schema(
+        operation_id="agents_releases_agents_list",
+        parameters=[NUMBER, *DOCUMENT_HEADERS],
+        responses={200: ReleasedAgentsOutput, 304: UNCHANGED, 410: GONE},
+    )
+    def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        release = self.found(request, slug, number)
+
+        def body() -> bytes:
+            rows = [
+                {
+                    "slug": node.slug,
+                    "name": node.name,
+                    "description": node.description,
+                    "parent": node.parent or None,
+                    "tools": len(node.tools),
+                    "procedures": len(node.procedures),
+                    "transfers": node.transfers,
+                }
+                for node in release_document.decode(release.document).nodes
+            ]
+            return msgspec.json.encode({"results": rows})
+
+        receipts.note(key_of(request), release, surface="agents", name=number)
+        return self.answer(request, release.digest, body)
+
+
+@extend_schema(tags=["releases"])
+class ReleaseAgentTools(ReleaseTools):
+    """What one agent of a release shows a model: its tools, and its transfers as tools without inputs."""
+
+    @extend_schema(
+        operation_id="agents_releases_agents_tools_retrieve",
+        parameters=[NUMBER, SUB, *EXPORT_PARAMETERS],
+        responses=EXPORT_REPLIES,
+    )
+    def get(self, request: Request, slug: str, number: str, sub: str = "") -> HttpResponseBase:
+        return self.exported(request, slug, number, "" if sub == slug else sub)
+
+
+@extend_schema(tags=["releases"])
+class ReleaseAgentProcedures(ReleaseBytesView):
+    """The operating procedures of one agent of a release, in their order."""
+
+    @extend_schema(
+        operation_id="agents_releases_agents_procedures_list",
+        parameters=[NUMBER, SUB, *DOCUMENT_HEADERS],
+        responses={200: ReleasedProceduresOutput, 304: UNCHANGED, 410: GONE},
+    )
+    def get(self, request: Request, slug: str, number: str, sub: str) -> HttpResponseBase:
+        release = self.found(request, slug, number)
+        procedures = publishing.part_of(release, sub).procedures
+        receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
+        return self.answer(request, release.digest, lambda: msgspec.json.encode({"results": procedures}))
+
+
+@extend_schema(tags=["releases"])
+class ReleaseAgentProcedure(ReleaseBytesView):
+    """One operating procedure of one agent of a release, as a model reads it."""
+
+    @extend_schema(
+        operation_id="agents_releases_agents_procedures_retrieve",
+        parameters=[NUMBER, SUB, *DOCUMENT_HEADERS],
+        responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED, 410: GONE},
+    )
+    def get(self, request: Request, slug: str, number: str, sub: str, procedure: str) -> HttpResponseBase:
+        release = self.found(request, slug, number)
+        found = _named(publishing.part_of(release, sub).procedures, procedure)
+        receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
+        return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)
+
+
+@extend_schema(tags=["runtimes"])
+class ReleaseAgentInvoke(ReleaseInvoke):
+    """Run a tool of one agent of a release, or hand over to a sub-agent of it."""
+
+    @extend_schema(
+        operation_id="agents_releases_agents_tools_invoke",
+        parameters=[NUMBER, SUB, NAME, FORMAT_PARAMETER],
+        request=RuntimeCallInput,
+        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
+    )
+    def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
+        return self.invoked(request, slug, number, name, sub)
+
+
+def _surface(slug: str, sub: str) -> str:
+    return "procedures" if sub == slug else f"{sub}/procedures"
+
+
+def _named(procedures: Iterable[ReleasedProcedure], slug: str) -> ReleasedProcedure:
+    found = next((each for each in procedures if each.slug == slug), None)
+    if found is None:
+        raise Http404
+    return found
