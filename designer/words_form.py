@@ -300,7 +300,7 @@ class WordsForm(OperationForm):
         return self._typed(path, self.inherited[path] if value is None else value)
 
     def late_rows(self) -> list[tuple[str, Difference]]:
-        # What the vendor said then goes with the words and is nobody's edit.
+        # What the vendor said then goes with the words; no user edits it.
         return [row for row in super().late_rows() if not row[1].path.startswith(("replaced", "against"))]
 
     def refuse(self, error: DomainError) -> None:

@@ -1,6 +1,6 @@
 from django.db import migrations
 
-# The trigger that freezes versions lets nobody fill a new column, so it rests for this one statement.
+# The trigger that freezes versions refuses to fill a new column too, so it is off for this one statement.
 COUNT = """
 ALTER TABLE catalog_toolversion DISABLE TRIGGER catalog_toolversion_frozen;
 UPDATE catalog_toolversion v SET rewrite = earlier.count

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -161,145 +162,78 @@ class TuningChange(serializers.ModelSerializer[AuditEntry]):
         read_only_fields = fields
 
 
+def target_of(view: GenericAPIView[Tuning] | ListAPIView[AuditEntry]) -> Pin | Tool:
+    """What the address names: a pin of an agent, or a tool wherever it is pinned."""
+    if "slug" in view.kwargs:
+        return chosen_pin(view.request, view.kwargs["slug"], view.kwargs["pk"])
+    return get_object_or_404(Tool, pk=view.kwargs["pk"])
+
+
 @extend_schema(tags=["tunings"])
-class PinTuning(GenericAPIView[Tuning]):
-    """Our words for one pin. They go before those for all agents."""
+class TuningDetail(GenericAPIView[Tuning]):
+    """Our words for one pin, or for a tool wherever it is pinned. Those of a pin go before its tool's."""
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
     pagination_class = None
 
-    def get(self, request: Request, slug: str, pk: int) -> Response:
-        pin = chosen_pin(request, slug, pk)
-        return _answer(tunings.of(pin), pin)
+    def get(self, request: Request, **named: Any) -> Response:
+        target = target_of(self)
+        return _answer(tunings.of(target), target)
 
     @extend_schema(parameters=[IF_MATCH], request=TuningInput)
-    def put(self, request: Request, slug: str, pk: int) -> Response:
-        return _tuned(chosen_pin(request, slug, pk), request)
+    def put(self, request: Request, **named: Any) -> Response:
+        return _changed(self, TuningInput, tunings.tune)
 
     @extend_schema(parameters=[IF_MATCH], responses={204: None})
-    def delete(self, request: Request, slug: str, pk: int) -> Response:
-        return _reverted(chosen_pin(request, slug, pk), request)
+    def delete(self, request: Request, **named: Any) -> Response:
+        tunings.revert(target_of(self), actor=person(request), expected=expected(request))
+        return Response(status=204)
 
 
 @extend_schema(tags=["tunings"])
-class ToolTuning(GenericAPIView[Tuning]):
-    """Our words for a tool wherever it is pinned. Those of an agent's own tuning go before them."""
-
-    write_role = Role.DESIGNER
-    serializer_class = TuningOutput
-    pagination_class = None
-
-    def get(self, request: Request, pk: int) -> Response:
-        tool = get_object_or_404(Tool, pk=pk)
-        return _answer(tunings.of(tool), tool)
-
-    @extend_schema(parameters=[IF_MATCH], request=TuningInput)
-    def put(self, request: Request, pk: int) -> Response:
-        return _tuned(get_object_or_404(Tool, pk=pk), request)
-
-    @extend_schema(parameters=[IF_MATCH], responses={204: None})
-    def delete(self, request: Request, pk: int) -> Response:
-        return _reverted(get_object_or_404(Tool, pk=pk), request)
-
-
-@extend_schema(tags=["tunings"])
-class PinTuningRestore(GenericAPIView[Tuning]):
-    """The words of one pin as they were after a change in their history."""
+class TuningRestore(GenericAPIView[Tuning]):
+    """The words as they were after a change in their history."""
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
     pagination_class = None
 
     @extend_schema(parameters=[IF_MATCH], request=TuningRestoreInput, responses=TuningOutput)
-    def post(self, request: Request, slug: str, pk: int) -> Response:
-        return _restored(chosen_pin(request, slug, pk), request)
+    def post(self, request: Request, **named: Any) -> Response:
+        return _changed(self, TuningRestoreInput, tunings.restore)
 
 
 @extend_schema(tags=["tunings"])
-class ToolTuningRestore(GenericAPIView[Tuning]):
-    """The words for all agents as they were after a change in their history."""
-
-    write_role = Role.DESIGNER
-    serializer_class = TuningOutput
-    pagination_class = None
-
-    @extend_schema(parameters=[IF_MATCH], request=TuningRestoreInput, responses=TuningOutput)
-    def post(self, request: Request, pk: int) -> Response:
-        return _restored(get_object_or_404(Tool, pk=pk), request)
-
-
-@extend_schema(tags=["tunings"])
-class PinTuningSettle(GenericAPIView[Tuning]):
-    """Decides about one stale text of a pin."""
+class TuningSettle(GenericAPIView[Tuning]):
+    """Decides about one stale text."""
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
     pagination_class = None
 
     @extend_schema(parameters=[IF_MATCH], request=TuningSettleInput, responses=TuningOutput)
-    def post(self, request: Request, slug: str, pk: int) -> Response:
-        return _settled(chosen_pin(request, slug, pk), request)
+    def post(self, request: Request, **named: Any) -> Response:
+        return _changed(self, TuningSettleInput, tunings.settle)
 
 
 @extend_schema(tags=["tunings"])
-class ToolTuningSettle(GenericAPIView[Tuning]):
-    """Decides about one stale text for all agents."""
-
-    write_role = Role.DESIGNER
-    serializer_class = TuningOutput
-    pagination_class = None
-
-    @extend_schema(parameters=[IF_MATCH], request=TuningSettleInput, responses=TuningOutput)
-    def post(self, request: Request, pk: int) -> Response:
-        return _settled(get_object_or_404(Tool, pk=pk), request)
-
-
-@extend_schema(tags=["tunings"])
-class PinTuningHistory(ListAPIView[AuditEntry]):
+class TuningHistory(ListAPIView[AuditEntry]):
     serializer_class = TuningChange
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[AuditEntry]:
-        return tunings.history(chosen_pin(self.request, self.kwargs["slug"], self.kwargs["pk"]))
+        return tunings.history(target_of(self))
 
 
-@extend_schema(tags=["tunings"])
-class ToolTuningHistory(ListAPIView[AuditEntry]):
-    serializer_class = TuningChange
-    ordering = ("-id",)
-
-    def get_queryset(self) -> QuerySet[AuditEntry]:
-        return tunings.history(get_object_or_404(Tool, pk=self.kwargs["pk"]))
-
-
-def _tuned(target: Pin | Tool, request: Request) -> Response:
-    given = TuningInput(data=request.data)
-    given.is_valid(raise_exception=True)
-    words = given.validated_data
-    tuning = tunings.tune(target, actor=person(request), expected=expected(request), **words)
-    return _answer(tuning, target)
-
-
-def _restored(target: Pin | Tool, request: Request) -> Response:
-    given = TuningRestoreInput(data=request.data)
+def _changed(
+    view: GenericAPIView[Tuning], body: type[Input], change: Callable[..., Tuning | None]
+) -> Response:
+    target, given = target_of(view), body(data=view.request.data)
     given.is_valid(raise_exception=True)
     wanted = given.validated_data
-    tuning = tunings.restore(target, actor=person(request), expected=expected(request), **wanted)
+    tuning = change(target, actor=person(view.request), expected=expected(view.request), **wanted)
     return _answer(tuning, target)
-
-
-def _settled(target: Pin | Tool, request: Request) -> Response:
-    given = TuningSettleInput(data=request.data)
-    given.is_valid(raise_exception=True)
-    wanted = given.validated_data
-    tuning = tunings.settle(target, actor=person(request), expected=expected(request), **wanted)
-    return _answer(tuning, target)
-
-
-def _reverted(target: Pin | Tool, request: Request) -> Response:
-    tunings.revert(target, actor=person(request), expected=expected(request))
-    return Response(status=204)
 
 
 def _answer(tuning: Tuning | None, target: Pin | Tool) -> Response:

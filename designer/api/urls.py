@@ -38,15 +38,15 @@ urlpatterns = [
     path(f"{AGENT}copy/", agents.AgentCopy.as_view(), name="api-agent-copy"),
     path(f"{AGENT}pins/", pins.PinList.as_view(), name="api-pin-list"),
     path(f"{AGENT}pins/<int:pk>/", pins.PinDetail.as_view(), name="api-pin"),
-    path(f"{AGENT}pins/<int:pk>/tuning/", tunings.PinTuning.as_view(), name="api-pin-tuning"),
+    path(f"{AGENT}pins/<int:pk>/tuning/", tunings.TuningDetail.as_view(), name="api-pin-tuning"),
     path(
         f"{AGENT}pins/<int:pk>/tuning/restore/",
-        tunings.PinTuningRestore.as_view(),
+        tunings.TuningRestore.as_view(),
         name="api-pin-tuning-restore",
     ),
     path(
         f"{AGENT}pins/<int:pk>/tuning/settle/",
-        tunings.PinTuningSettle.as_view(),
+        tunings.TuningSettle.as_view(),
         name="api-pin-tuning-settle",
     ),
     path(f"{AGENT}pins/<int:pk>/shown/", shown_tools.PinShown.as_view(), name="api-pin-shown"),
@@ -55,7 +55,7 @@ urlpatterns = [
     path(f"{AGENT}pins/several/", pins.PinSeveral.as_view(), name="api-pin-several"),
     path(
         f"{AGENT}pins/<int:pk>/tuning/history/",
-        tunings.PinTuningHistory.as_view(),
+        tunings.TuningHistory.as_view(),
         name="api-pin-tuning-history",
     ),
     path(f"{AGENT}procedures/", procedures.ProcedureList.as_view(), name="api-procedure-list"),
@@ -145,16 +145,16 @@ urlpatterns = [
     path("tools/", tools.ToolList.as_view(), name="api-tool-list"),
     path("tools/<int:pk>/", tools.ToolDetail.as_view(), name="api-tool"),
     path("tools/<int:pk>/impact/", upgrades.ToolImpact.as_view(), name="api-tool-impact"),
-    path("tools/<int:pk>/tuning/", tunings.ToolTuning.as_view(), name="api-tool-tuning"),
+    path("tools/<int:pk>/tuning/", tunings.TuningDetail.as_view(), name="api-tool-tuning"),
     path(
         "tools/<int:pk>/tuning/restore/",
-        tunings.ToolTuningRestore.as_view(),
+        tunings.TuningRestore.as_view(),
         name="api-tool-tuning-restore",
     ),
-    path("tools/<int:pk>/tuning/settle/", tunings.ToolTuningSettle.as_view(), name="api-tool-tuning-settle"),
+    path("tools/<int:pk>/tuning/settle/", tunings.TuningSettle.as_view(), name="api-tool-tuning-settle"),
     path(
         "tools/<int:pk>/tuning/history/",
-        tunings.ToolTuningHistory.as_view(),
+        tunings.TuningHistory.as_view(),
         name="api-tool-tuning-history",
     ),
 ]

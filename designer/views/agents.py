@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -217,37 +217,33 @@ def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def agent_archive(request: HttpRequest, slug: str) -> HttpResponse:
-    row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    try:
-        agents.archive_agent(row, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
-        messages.success(request, f"“{row}” is archived. Runtimes go on getting its releases.")
-    return redirect("agent", row.slug)
+    says = "“{}” is archived. Runtimes go on getting its releases."
+    return _decide(request, slug, agents.archive_agent, says)
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_restore(request: HttpRequest, slug: str) -> HttpResponse:
-    row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    try:
-        agents.restore_agent(row, actor=person(request))
-    except DomainError as error:
-        messages.error(request, error.message)
-    else:
-        messages.success(request, f"“{row}” is back.")
-    return redirect("agent", row.slug)
+    return _decide(request, slug, agents.restore_agent, "“{}” is back.")
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
+    says = "“{}” was removed. Its releases stay as they are."
+    return _decide(request, slug, agents.remove_agent, says, goes_away=True)
+
+
+def _decide(
+    request: HttpRequest, slug: str, act: Callable[..., object], says: str, *, goes_away: bool = False
+) -> HttpResponse:
     row = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     try:
-        agents.remove_agent(row, actor=person(request))
+        act(row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
-        return redirect("agent", row.slug)
-    messages.success(request, f"“{row}” was removed. Its releases stay as they are.")
-    return redirect("agent-list")
+    else:
+        messages.success(request, says.format(row))
+        if goes_away:
+            return redirect("agent-list")
+    return redirect("agent", row.slug)
