@@ -3,8 +3,8 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.text import get_text_list
 
-from catalog.rules.diff.sentences import joined
 from core.errors import DomainError
 from designer import exports, token_budget
 from designer.exports import document as release_document
@@ -103,17 +103,17 @@ def _changed(change: AgentChange, old: ReleasedSubAgent | None, new: ReleasedSub
 
 
 def _says_changes(review: DraftReview) -> str:
-    """What is new or changed, counted over the whole tree."""
+    """What is new, changed or gone, counted over the whole tree: “2 tools and 1 transfer”."""
     agents = [review.changes.own, *review.changes.agents]
-    new = "" if review.against is None else "changed "
-    counted = [
-        (sum(len(each.tools) for each in agents), f"{new}tool", "s"),
-        (sum(len(each.procedures) for each in agents), f"{new}procedure", "s"),
-        (sum(len(each.transfers) for each in agents), f"{new}transfer", "s"),
-        (len(review.changes.agents), f"{new}sub-agent", "s"),
-        (sum(len(each.agent) for each in agents), "other word", "s"),
-    ]
-    return joined(f"{count} {what}{end if count != 1 else ''}" for count, what, end in counted if count)
+    counted = {
+        "tool": sum(len(each.tools) for each in agents),
+        "procedure": sum(len(each.procedures) for each in agents),
+        "transfer": sum(len(each.transfers) for each in agents),
+        "sub-agent": len(review.changes.agents),
+        "other text": sum(len(each.agent) for each in agents),
+    }
+    said = [f"{count} {what}{'s' if count != 1 else ''}" for what, count in counted.items() if count]
+    return get_text_list(said, "and")
 
 
 def _for_admins(failed: list[Check]) -> list[Check]:

@@ -134,7 +134,7 @@ def test_the_page_marks_the_words_that_change(browser, alice, desk, sky):
     tunings.tune(sky, actor=alice, description="Tells how the evening sky looks.")
     page = browser.get(PAGE).content.decode()
     assert "Tells how the <ins>evening </ins>sky looks." in page
-    assert "1 changed tool against release 1 , which is live · +2 tokens" in text_of(browser.get(PAGE))
+    assert "1 tool changed since release 1 , which is live · +2 tokens" in text_of(browser.get(PAGE))
 
 
 def test_one_press_publishes_and_another_promotes_too(browser, api, alice, desk, sky):
