@@ -1,11 +1,28 @@
 from django.urls import path
 
-from catalog.views import compare, credentials, endpoints, previews, review, runs, second_looks, vendors
+from catalog.views import (
+    compare,
+    credentials,
+    endpoints,
+    previews,
+    review,
+    runs,
+    second_looks,
+    vendor_requests,
+    vendors,
+)
 
 urlpatterns = [
     path("tools/compare/", compare.tool_compare, name="tool-compare"),
     path("vendors/", vendors.vendor_list, name="vendor-list"),
     path("vendors/<slug:slug>/", vendors.vendor, name="vendor"),
+    path("vendor-requests/", vendor_requests.vendor_request_list, name="vendor-request-list"),
+    path("vendor-requests/new/", vendor_requests.vendor_request_new, name="vendor-request-new"),
+    path(
+        "vendor-requests/<int:pk>/decline/",
+        vendor_requests.vendor_request_decline,
+        name="vendor-request-decline",
+    ),
     path("endpoints/new/", endpoints.endpoint_new, name="endpoint-new"),
     path("endpoints/new/preview/", previews.endpoint_preview, name="endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.endpoint, name="endpoint"),

@@ -29,7 +29,7 @@ from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import webhooks
 from catalog.review import decisions, inspector
 from catalog.second_look import runs as second_look
-from catalog.vendors import onboarding
+from catalog.vendors import onboarding, vendor_requests
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
 from designer import (
@@ -216,6 +216,11 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     secret = credential_operations.create_credential(
         actor=ada, name="Key", kind="bearer", url=vendor.url, secret="a-first-secret"
     )
+    draft = vendor_operations.draft_endpoint(protocol="a2t", url=vendor.url)
+    asked = {"vendor_name": "Shop", "reason": "For the desk."}
+    unwanted = vendor_requests.ask(draft, actor=ada, **asked)
+    vendor_requests.decline(unwanted, actor=ada, answer="Not yet.")
+    vendor_requests.ask(draft, actor=ada, **asked)
     endpoint = vendor_operations.create_endpoint(
         actor=ada, vendor=row, protocol="a2t", url=vendor.url, credential=secret, policy={"new_tool": "hold"}
     )

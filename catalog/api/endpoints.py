@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from catalog import bounds, protocols, twins
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.enumeration import pace
-from catalog.models import Credential, Endpoint, Vendor
+from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.rules import policy as policies
@@ -113,6 +113,19 @@ class EndpointInput(EndpointChange):
     protocol = serializers.ChoiceField(choices=protocols.choices())
     url = Address(max_length=MAX_URL_LENGTH)
     is_paused = None  # type: ignore[assignment]
+    vendor_request = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text="The id of a vendor request that this answers, whose address had to be corrected."
+        " Requests for this very address are answered in any case.",
+    )
+
+    def validate_vendor_request(self, pk: int) -> VendorRequest:
+        row = VendorRequest.objects.filter(pk=pk).first()
+        if row is None:
+            raise serializers.ValidationError("There is no such request.")
+        return row
 
     def validate_vendor(self, slug: str) -> Vendor:
         return chosen_vendor(slug)

@@ -8,6 +8,7 @@ from catalog.api import (
     findings,
     runs,
     second_looks,
+    vendor_requests,
     vendors,
     versions,
 )
@@ -16,6 +17,20 @@ urlpatterns = [
     path("tools/compare/", compare.ToolCompare.as_view(), name="api-tool-compare"),
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
     path("vendors/<slug:slug>/", vendors.VendorDetail.as_view(), name="api-vendor"),
+    path("vendor-requests/", vendor_requests.VendorRequestList.as_view(), name="api-vendor-request-list"),
+    path(
+        "vendor-requests/preview/",
+        vendor_requests.VendorRequestPreview.as_view(),
+        name="api-vendor-request-preview",
+    ),
+    path(
+        "vendor-requests/<int:pk>/", vendor_requests.VendorRequestDetail.as_view(), name="api-vendor-request"
+    ),
+    path(
+        "vendor-requests/<int:pk>/decline/",
+        vendor_requests.VendorRequestDecline.as_view(),
+        name="api-vendor-request-decline",
+    ),
     path("endpoints/", endpoints.EndpointList.as_view(), name="api-endpoint-list"),
     path("endpoints/preview/", endpoints.EndpointPreview.as_view(), name="api-endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.EndpointDetail.as_view(), name="api-endpoint"),

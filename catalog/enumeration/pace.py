@@ -12,7 +12,7 @@ from catalog.models.runs import ACTIVE, Trigger
 from core.errors import DomainError
 from people.models import User
 
-MIN_PAUSE = timedelta(minutes=1)
+MIN_PAUSE = timedelta(seconds=15)
 # Runs that designers ask for take at most this part of the requests that the endpoint's settings allow.
 ONE_PART_OF = 10
 
@@ -24,7 +24,7 @@ class TooSoonError(DomainError):
 
 
 def pause_after(pages: int, *, requests_per_second: int, interval_minutes: int) -> timedelta:
-    """After a run of so many pages: at least a minute, and no longer than the schedule waits."""
+    """After a run of so many pages: a moment at least, and no longer than the schedule waits."""
     spread = timedelta(seconds=ONE_PART_OF * pages / requests_per_second)
     return min(max(MIN_PAUSE, spread), timedelta(minutes=interval_minutes))
 

@@ -14,7 +14,7 @@ from catalog.credentials.sessions import DEFAULT_LIFE_SECONDS, MAX_LIFE_SECONDS
 from catalog.forms.policy_fields import PREFIX
 from catalog.forms.reach_fields import ReachForm
 from catalog.forms.setting_fields import DocumentField, setting_field
-from catalog.models import Credential, Endpoint, Vendor
+from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.vendors import CredentialKind
 from catalog.protocols.base import Protocol
 from catalog.vendors import operations as vendor_operations
@@ -225,6 +225,9 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."
     )
     again = forms.BooleanField(required=False)
+    vendor_request = forms.ModelChoiceField(
+        queryset=VendorRequest.objects.all(), required=False, widget=forms.HiddenInput
+    )
     credential = forms.ChoiceField()
     kind = forms.ChoiceField(
         choices=CredentialKind.choices,

@@ -14,6 +14,7 @@ from catalog.models.search_index import (
 )
 from catalog.models.second_looks import OtherAnswer, SecondLook
 from catalog.models.tools import Tool, ToolVersion
+from catalog.models.vendor_requests import VendorRequest
 from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendor
 
 __all__ = [
@@ -45,5 +46,6 @@ __all__ = [
     "ToolCircuit",
     "ToolVersion",
     "Vendor",
+    "VendorRequest",
     "Withdrawal",
 ]

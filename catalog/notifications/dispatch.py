@@ -17,6 +17,7 @@ from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from catalog.models import VendorRequest
 from catalog.notifications import events
 from catalog.notifications.models import (
     Delivery,
@@ -114,14 +115,22 @@ def _settle(notice: Notice) -> None:
 def _readers(notice: Notice) -> QuerySet[User]:
     """The users who asked for it.
 
-    The owner of a key is told unasked, and apart from the owner only administrators.
+    The owner of a key and the designer who asked for a vendor are told unasked, and apart from them only
+    administrators; of a vendor that is asked for, administrators alone.
     """
     asked = Subscription.objects.filter(event=notice.event)
     active = User.objects.filter(is_active=True)
-    if notice.event != Event.KEY_REPORTED:
-        return active.filter(pk__in=asked.values("user"))
-    owner = ApiKey.objects.filter(pk=notice.subject)
-    return active.filter(Q(pk__in=owner.values("user")) | Q(role=Role.ADMIN, pk__in=asked.values("user")))
+    administrators = Q(role=Role.ADMIN, pk__in=asked.values("user"))
+    match notice.event:
+        case Event.KEY_REPORTED:
+            owner = ApiKey.objects.filter(pk=notice.subject)
+            return active.filter(Q(pk__in=owner.values("user")) | administrators)
+        case Event.VENDOR_ANSWERED:
+            answered = VendorRequest.objects.filter(pk=notice.subject)
+            return active.filter(Q(pk__in=answered.values("asked_by")) | administrators)
+        case Event.VENDOR_REQUESTED:
+            return active.filter(administrators)
+    return active.filter(pk__in=asked.values("user"))
 
 
 def open_mail(address: MailAddress) -> Mail:

@@ -1,11 +1,12 @@
 """In which words each event is told, from what is true when it is told."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from catalog.models import Credential, Endpoint, Finding
+from catalog.models import Credential, Endpoint, Finding, VendorRequest
 from catalog.models.findings import FindingState
+from catalog.models.vendor_requests import RequestState
 from catalog.notifications.models import TEST, Event, Notice, Webhook
 from core.outbound.errors import printable
 from people.models import ApiKey
@@ -95,6 +96,30 @@ def tell_key_reported(subject: str) -> Told | None:
     return Told(f"The API key “{name}” was reported as leaked", says, "/keys/", facts)
 
 
+def tell_vendor_requested(subject: str) -> Told | None:
+    row = VendorRequest.objects.select_related("asked_by").filter(pk=subject).first()
+    if row is None or not row.is_waiting:
+        return None
+    return _about_request(row, f"{printable(str(row.asked_by), 150)} asks for “{{}}”", row.reason)
+
+
+def tell_vendor_answered(subject: str) -> Told | None:
+    row = VendorRequest.objects.filter(pk=subject).first()
+    if row is None or row.is_waiting:
+        return None
+    if row.state == RequestState.DECLINED:
+        return _about_request(row, "“{}” was declined", row.answer)
+    told = _about_request(row, "“{}” is connected", "You asked for it. Its tools are in the catalog soon.")
+    return told if row.endpoint_id is None else replace(told, path=f"/endpoints/{row.endpoint_id}/")
+
+
+def _about_request(row: VendorRequest, title: str, says: str) -> Told:
+    name = printable(row.vendor_name, 120)
+    facts = {"request": {"id": row.pk, "vendor": name, "protocol": row.protocol, "state": row.state}}
+    path = f"/vendor-requests/#request-{row.pk}"
+    return Told(title.format(name), printable(says, MAX_SENTENCE_LENGTH), path, facts)
+
+
 def tell_test(subject: str) -> Told:
     says = "A user pressed “Send a test” in Pegboard. Nothing has happened."
     return Told("A test of this webhook", says, f"/notifications/webhooks/{subject}/")
@@ -108,6 +133,8 @@ _WORDS: dict[str, Callable[[str], Told | None]] = {
     Event.SIGN_IN: tell_sign_in,
     Event.WEBHOOK_PAUSED: tell_webhook_paused,
     Event.KEY_REPORTED: tell_key_reported,
+    Event.VENDOR_REQUESTED: tell_vendor_requested,
+    Event.VENDOR_ANSWERED: tell_vendor_answered,
     TEST: tell_test,
 }
 

@@ -16,6 +16,8 @@ EXPLAINED = {
     Event.SIGN_IN: "Until an administrator signs in, its endpoints cannot be read.",
     Event.WEBHOOK_PAUSED: "Its receiver failed again and again.",
     Event.KEY_REPORTED: "It was revoked at once. Of your own you hear in any case, administrators of all.",
+    Event.VENDOR_REQUESTED: "For administrators, who connect it or decline.",
+    Event.VENDOR_ANSWERED: "Of what you asked for you hear in any case, administrators of all.",
 }
 
 

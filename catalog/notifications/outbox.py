@@ -57,6 +57,14 @@ def key_reported(key_id: int) -> None:
     _put(Event.KEY_REPORTED, key_id, AT_ONCE)
 
 
+def vendor_requested(request_id: int) -> None:
+    _put(Event.VENDOR_REQUESTED, request_id, AT_ONCE)
+
+
+def vendor_answered(request_id: int) -> None:
+    _put(Event.VENDOR_ANSWERED, request_id, AT_ONCE)
+
+
 def _put(event: Event, subject: object, wait: timedelta) -> None:
     if not connection.in_atomic_block:
         raise RuntimeError("a notice belongs into the transaction of its change")

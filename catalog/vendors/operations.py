@@ -21,13 +21,13 @@ from catalog import bounds, protocols
 from catalog.credentials import circuit_breaker
 from catalog.credentials import operations as credential_operations
 from catalog.locking import check_name, locked, origin_of
-from catalog.models import Credential, Endpoint, Finding, Tool, Vendor
+from catalog.models import Credential, Endpoint, Finding, Tool, Vendor, VendorRequest
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.rules import policy as policies
 from catalog.twins import already_connected
-from catalog.vendors import setting_values
+from catalog.vendors import setting_values, vendor_requests
 from core import slugs, unique_violations
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
@@ -125,9 +125,12 @@ def create_endpoint(
     settings: Mapping[str, Any] | None = None,
     policy: Mapping[str, str] | None = None,
     again: bool = False,
+    vendor_request: VendorRequest | None = None,
     **reach: Any,
 ) -> Endpoint:
     """Checked, saved and due at once; the caller asks for the first run. `reach`: see REACH.
+
+    It answers the requests for its address, and `vendor_request`, whose address may have been corrected.
 
     An address that is connected already is refused, unless it is connected `again` on purpose, with another
     credential or other settings.
@@ -151,6 +154,7 @@ def create_endpoint(
     endpoint.save()
     _keep_documents(endpoint)
     audit.record(actor, "connect", endpoint, after=endpoint_facts(endpoint))
+    vendor_requests.approve(endpoint, actor=actor, chosen=vendor_request)
     return endpoint
 
 

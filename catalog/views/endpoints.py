@@ -27,9 +27,10 @@ from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.second_look import runs as second_look
 from catalog.twins import already_connected
-from catalog.vendors import onboarding
+from catalog.vendors import onboarding, vendor_requests
 from catalog.vendors import operations as vendor_operations
 from catalog.views import offers
+from catalog.views.asked import number
 from catalog.views.credentials import refuse
 from core.errors import DomainError
 from core.outbound.addresses import in_ascii
@@ -47,7 +48,8 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     """Ends at the first enumeration run, or with a sign-in at the vendor, which comes before it."""
     chosen = offers.taken(request)
     form, client = _filled_in(request, chosen)
-    context = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
+    asked = vendor_requests.waiting().filter(pk=number(str(form["vendor_request"].value() or ""))).first()
+    context = {"form": form, "client": client, "redirect_uri": redirect_uri(request), "asked": asked}
     if offers.LOOK in request.POST:
         template = "_discovery.html" if "HX-Request" in request.headers else "endpoint_new.html"
         return render(
@@ -87,7 +89,10 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
             data["vendor_name"] = _host_of(request.POST.get("url", ""))
         if offers.decides_kind(request, chosen):
             data["secret"] = ""  # the server makes one, or there is none
-    initial = {"vendor": request.GET.get("vendor", "")}
+    initial: dict[str, Any] = {"vendor": request.GET.get("vendor", "")}
+    if asked := vendor_requests.waiting().filter(pk=number(request.GET.get("request", ""))).first():
+        initial |= {"vendor_request": asked.pk, "vendor_name": asked.vendor_name}
+        initial |= {"protocol": asked.protocol, "url": asked.url}
     form = ConnectForm(data, request.FILES or None, initial=initial)
     client = ClientForm(data if form.is_oauth else None, prefix="client")
     if chosen and form.is_oauth:
@@ -139,6 +144,7 @@ def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Reg
         settings=form.settings(),
         policy=form.policy(),
         again=given["again"],
+        vendor_request=given["vendor_request"],
         **form.reach(),
     )
     onboarding.begin(endpoint, actor=actor)

@@ -6,8 +6,9 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog.models import Endpoint, Finding, Run
+from catalog.models import Endpoint, Finding, Run, VendorRequest
 from catalog.models.findings import FindingState
+from catalog.vendors import vendor_requests
 from core.compiled_queries import CompiledQuery
 from designer import pending_work
 from designer.context_processors import THEMES
@@ -30,6 +31,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "now": next((name for name, is_done in steps.items() if not is_done), ""),
         "endpoints": _needing_action().rows(),
         "findings": _waiting().rows(),
+        "vendor_requests": _asked_for().rows() if user.can_administer else [],
         "reviewed": _reviewed(user.role).rows(user=user.pk),
         "behind": _behind(user.role).rows(user=user.pk),
         "gone": _gone(user.role).rows(user=user.pk),
@@ -47,6 +49,12 @@ def home(request: HttpRequest) -> HttpResponse:
 def _needing_action() -> CompiledQuery[Endpoint]:
     needing = Endpoint.objects.needing_action().with_status().select_related("vendor")
     return CompiledQuery(needing[:SHOWN])
+
+
+@cache
+def _asked_for() -> CompiledQuery[VendorRequest]:
+    shown = ("vendor_name", "reason", "asked_at", "asked_by__username", "asked_by__name")
+    return CompiledQuery(vendor_requests.waiting().select_related("asked_by").only(*shown)[: SHOWN + 1])
 
 
 @cache

@@ -115,7 +115,7 @@ def test_the_first_page_costs_the_same_however_much_waits(admin, alice, django_a
         make_version(tool)
         make_endpoint(failures=1)
 
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         admin.get("/")
 
 

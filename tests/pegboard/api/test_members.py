@@ -9,6 +9,7 @@ import pytest
 from rest_framework import serializers
 from rest_framework.test import APIClient
 
+from catalog.models import VendorRequest
 from core.serializers import Input
 from designer.procedures import editing
 from pegboard.web import api_reference
@@ -113,10 +114,12 @@ def ask(db):
     make_agent(slug="helper", parent=desk)
     editing.create_procedure(desk, actor=admin, title="Calls", slug="calls")
     team = Team.objects.create(name="Sales", slug="sales")
+    asked = VendorRequest.objects.create(protocol="a2t", url="http://127.0.0.1:9/", vendor_name="Weather")
     filled = {
         "agents/{slug}": "agents/desk",
         "pins/{id}": f"pins/{pin.pk}",
         "vendors/{slug}": f"vendors/{tool.endpoint.vendor.slug}",
+        "vendor-requests/{id}": f"vendor-requests/{asked.pk}",
         "endpoints/{id}": f"endpoints/{tool.endpoint_id}",
         "tools/{id}": f"tools/{tool.pk}",
         "teams/{slug}": f"teams/{team.slug}",

@@ -1,0 +1,150 @@
+from dataclasses import asdict
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import protocols, twins
+from catalog.api.endpoints import PreviewOutput
+from catalog.api.vendors import Address
+from catalog.models import VendorRequest
+from catalog.models.vendor_requests import RequestState
+from catalog.vendors import operations as vendor_operations
+from catalog.vendors import vendor_requests
+from core.errors import invalid
+from core.outbound.addresses import MAX_URL_LENGTH
+from core.serializers import Input
+from people.api.generics import GenericAPIView, ListAPIView
+from people.models import Role
+from people.permissions import person
+
+
+class AddressInput(Input):
+    protocol = serializers.ChoiceField(choices=protocols.choices())
+    url = Address(max_length=MAX_URL_LENGTH)
+
+
+class VendorRequestInput(AddressInput):
+    vendor_name = serializers.CharField(max_length=120, help_text="Who offers these tools.")
+    reason = serializers.CharField(
+        max_length=vendor_requests.MAX_TEXT_LENGTH, help_text="What they are needed for."
+    )
+
+
+class DeclineInput(Input):
+    answer = serializers.CharField(
+        max_length=vendor_requests.MAX_TEXT_LENGTH, help_text="Why, for the one who asked."
+    )
+
+
+class VendorRequestOutput(serializers.ModelSerializer[VendorRequest]):
+    asked_by = serializers.CharField(source="asked_by.username", default=None, allow_null=True)
+    answered_by = serializers.CharField(source="answered_by.username", default=None, allow_null=True)
+    endpoint = serializers.IntegerField(
+        source="endpoint_id", allow_null=True, help_text="The one that was connected for it."
+    )
+
+    class Meta:
+        model = VendorRequest
+        fields = [
+            "id",
+            "protocol",
+            "url",
+            "vendor_name",
+            "reason",
+            "asked_by",
+            "asked_at",
+            "state",
+            "answer",
+            "answered_by",
+            "answered_at",
+            "endpoint",
+        ]
+        read_only_fields = fields
+
+
+def vendor_request_rows() -> QuerySet[VendorRequest]:
+    return VendorRequest.objects.select_related("asked_by", "answered_by")
+
+
+@extend_schema(tags=["vendors"])
+class VendorRequestList(ListAPIView[VendorRequest]):
+    """Vendors that designers asked for, the newest first. An administrator answers one by `POST endpoints/`
+    with its address, or by declining it.
+    """
+
+    write_role = Role.DESIGNER
+    serializer_class = VendorRequestOutput
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[VendorRequest]:
+        state = self.request.query_params.get("state")
+        if state is None:
+            return vendor_request_rows()
+        if state not in RequestState.values:
+            raise invalid(state=f"A request is one of: {', '.join(RequestState.values)}.")
+        return vendor_request_rows().filter(state=state)
+
+    @extend_schema(parameters=[OpenApiParameter("state", str, enum=RequestState.values)])
+    def get(self, request: Request) -> Response:
+        return super().get(request)
+
+    @extend_schema(request=VendorRequestInput, responses={201: VendorRequestOutput})
+    def post(self, request: Request) -> Response:
+        given = VendorRequestInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        asked = given.validated_data
+        draft = vendor_operations.draft_endpoint(protocol=asked["protocol"], url=asked["url"])
+        row = vendor_requests.ask(
+            draft, actor=person(request), vendor_name=asked["vendor_name"], reason=asked["reason"]
+        )
+        return Response(VendorRequestOutput(row).data, status=201)
+
+
+@extend_schema(tags=["vendors"])
+class VendorRequestPreview(GenericAPIView[VendorRequest]):
+    """What an address would bring without a credential, read now and not saved; ten in a minute."""
+
+    write_role = Role.DESIGNER
+    serializer_class = PreviewOutput
+    pagination_class = None
+    queryset = VendorRequest.objects.none()
+
+    @extend_schema(
+        operation_id="vendor_requests_preview", request=AddressInput, responses={200: PreviewOutput}
+    )
+    def post(self, request: Request) -> Response:
+        given = AddressInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        draft = vendor_operations.draft_endpoint(**given.validated_data)
+        found = asdict(vendor_requests.preview(draft, reader=person(request)))
+        return Response(PreviewOutput(found | {"already_connected": twins.already_connected(draft)}).data)
+
+
+@extend_schema(tags=["vendors"])
+class VendorRequestDetail(GenericAPIView[VendorRequest]):
+    serializer_class = VendorRequestOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(VendorRequestOutput(get_object_or_404(vendor_request_rows(), pk=pk)).data)
+
+
+@extend_schema(tags=["vendors"])
+class VendorRequestDecline(GenericAPIView[VendorRequest]):
+    write_role = Role.ADMIN
+    serializer_class = VendorRequestOutput
+    pagination_class = None
+
+    @extend_schema(
+        operation_id="vendor_requests_decline", request=DeclineInput, responses=VendorRequestOutput
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        row = get_object_or_404(vendor_request_rows(), pk=pk)
+        given = DeclineInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        vendor_requests.decline(row, actor=person(request), answer=given.validated_data["answer"])
+        return Response(VendorRequestOutput(vendor_request_rows().get(pk=pk)).data)

@@ -1,0 +1,52 @@
+"""Vendors that designers ask for. An administrator answers by connecting the address, or declines."""
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from catalog.models.vendors import Endpoint
+
+
+class RequestState(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    APPROVED = "approved", "Connected"
+    DECLINED = "declined", "Declined"
+
+
+class VendorRequest(models.Model):
+    """`address` is the one spelling of `url` by which requests and endpoints are told apart."""
+
+    protocol = models.CharField(max_length=20)
+    url = models.CharField(max_length=2048)
+    address = models.CharField(max_length=2048)
+    vendor_name = models.CharField(max_length=120)
+    reason = models.TextField()
+    asked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    asked_at = models.DateTimeField(default=timezone.now)
+    state = models.CharField(max_length=10, choices=RequestState.choices, default=RequestState.WAITING)
+    answer = models.TextField(blank=True)
+    answered_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    answered_at = models.DateTimeField(null=True)
+    endpoint = models.ForeignKey(Endpoint, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name = "vendor request"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["protocol", "address"],
+                condition=models.Q(state="waiting"),
+                name="one_waiting_request_per_address",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.vendor_name
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state == RequestState.WAITING

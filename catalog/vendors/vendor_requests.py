@@ -1,0 +1,142 @@
+"""Designers ask for vendors, and administrators answer. Endpoints are made by `operations` alone."""
+
+import time
+
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from catalog.locking import check_name
+from catalog.models import Endpoint, VendorRequest
+from catalog.models.vendor_requests import RequestState
+from catalog.notifications import outbox
+from catalog.twins import address_of, already_connected
+from catalog.vendors import previews
+from catalog.vendors.previews import Preview
+from core import rate_limits, unique_violations
+from core.errors import DomainError, invalid
+from people import audit
+from people.models import User
+
+MAX_TEXT_LENGTH = 2_000
+# So many may wait for one user, and so many previews are read for one in a minute.
+MAX_WAITING = 20
+MAX_PREVIEWS = 10
+
+
+class TooManyPreviewsError(DomainError):
+    def __init__(self, wait: int) -> None:
+        message = f"You have looked at {MAX_PREVIEWS} addresses in this minute. Look again in {wait} seconds."
+        super().__init__("too_many_previews", message, status=429)
+        self.retry_after = wait
+
+
+def preview(draft: Endpoint, *, reader: User) -> Preview:
+    """What the address would bring without a credential, under the rules that hold for administrators."""
+    now = time.time()
+    if not rate_limits.spend({f"preview:{reader.pk}": MAX_PREVIEWS}, now):
+        raise TooManyPreviewsError(rate_limits.seconds_left(now))
+    return previews.preview(draft)
+
+
+@transaction.atomic
+def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> VendorRequest:
+    """`draft` is checked as one that is to be connected. An address that is connected or asked for already is
+    refused, and `DomainError` says where it stands.
+    """
+    check_name(vendor_name.strip(), 120)
+    row = VendorRequest(
+        protocol=draft.protocol,
+        url=draft.url,
+        address=address_of(draft),
+        vendor_name=vendor_name.strip(),
+        reason=_checked(reason, "reason", "Say what the tools are needed for."),
+        asked_by=actor,
+    )
+    if found := already_connected(draft):
+        endpoint = found[0].endpoint
+        message = f"“{endpoint.vendor}” is connected at this address already. Look for its tools."
+        raise DomainError("already_connected", message, fields={"url": message}, status=409)
+    User.objects.select_for_update(no_key=True).get(pk=actor.pk)
+    if waiting().filter(asked_by=actor).count() >= MAX_WAITING:
+        message = (
+            f"{MAX_WAITING} vendors that you asked for are not answered yet. Ask an administrator first."
+        )
+        raise DomainError("too_many_requests", message, status=409)
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError as exc:
+        if not unique_violations.is_taken(exc):
+            raise
+        message = "This address was asked for already. An administrator answers it."
+        raise DomainError("already_asked", message, fields={"url": message}, status=409) from exc
+    audit.record(actor, "ask", row, after=facts(row))
+    outbox.vendor_requested(row.pk)
+    return row
+
+
+@transaction.atomic
+def decline(row: VendorRequest, *, actor: User, answer: str) -> VendorRequest:
+    row = _locked(row)
+    row.answer = _checked(answer, "answer", "Say why, for the one who asked.")
+    return _answered(row, RequestState.DECLINED, actor)
+
+
+@transaction.atomic
+def approve(endpoint: Endpoint, *, actor: User | None, chosen: VendorRequest | None = None) -> None:
+    """Answers the request that an endpoint was connected for, and all others for its address."""
+    rows = [_locked(chosen)] if chosen else []
+    same = waiting().filter(protocol=endpoint.protocol, address=address_of(endpoint))
+    rows += same.exclude(pk__in=[row.pk for row in rows]).select_for_update()
+    for row in rows:
+        row.endpoint = endpoint
+        _answered(row, RequestState.APPROVED, actor)
+
+
+def waiting() -> QuerySet[VendorRequest]:
+    return VendorRequest.objects.filter(state=RequestState.WAITING)
+
+
+def waiting_at(draft: Endpoint) -> VendorRequest | None:
+    """The request for this address that waits."""
+    return waiting().filter(protocol=draft.protocol, address=address_of(draft)).first()
+
+
+def facts(row: VendorRequest) -> dict[str, object]:
+    return {
+        "vendor_name": row.vendor_name,
+        "protocol": row.protocol,
+        "url": row.url,
+        "reason": row.reason,
+        "state": row.state,
+        "answer": row.answer,
+        "endpoint": row.endpoint_id,
+    }
+
+
+def _locked(row: VendorRequest) -> VendorRequest:
+    found = VendorRequest.objects.select_for_update(no_key=True).get(pk=row.pk)
+    if not found.is_waiting:
+        message = f"“{found}” was answered already: {found.get_state_display().lower()}."
+        raise DomainError("request_answered", message, status=409)
+    return found
+
+
+def _answered(row: VendorRequest, state: RequestState, actor: User | None) -> VendorRequest:
+    before = facts(row) | {"state": RequestState.WAITING.value, "answer": "", "endpoint": None}
+    row.state, row.answered_by, row.answered_at = state, actor, timezone.now()
+    row.save(update_fields=["state", "answer", "answered_by", "answered_at", "endpoint"])
+    verb = "approve" if state == RequestState.APPROVED else "decline"
+    audit.record(actor, verb, row, before=before, after=facts(row), why=row.answer)
+    outbox.vendor_answered(row.pk)
+    return row
+
+
+def _checked(text: str, field: str, missing: str) -> str:
+    text = text.strip()
+    if not text:
+        raise invalid(**{field: missing})
+    if len(text) > MAX_TEXT_LENGTH:
+        raise invalid(**{field: f"Use up to {MAX_TEXT_LENGTH:,} characters."})
+    return text

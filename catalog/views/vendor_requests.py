@@ -1,0 +1,74 @@
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from catalog import protocols
+from catalog.forms.vendor_request_fields import AskForm, DeclineForm
+from catalog.models import Endpoint, VendorRequest
+from catalog.twins import already_connected
+from catalog.vendors import operations as vendor_operations
+from catalog.vendors import vendor_requests
+from core.errors import DomainError
+from core.pagination import Keyset
+from people.models import Role
+from people.permissions import person, requires
+
+PAGE_SIZE = 50
+PREVIEW = "preview"
+
+
+@requires(Role.VIEWER)
+def vendor_request_list(request: HttpRequest) -> HttpResponse:
+    rows = VendorRequest.objects.select_related("asked_by", "answered_by", "endpoint__vendor")
+    page = Keyset(rows.exclude(state="waiting"), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
+    context = {"waiting": rows.filter(state="waiting"), "page": page, "labels": dict(protocols.choices())}
+    return render(request, "catalog/vendor_requests.html", context)
+
+
+@requires(Role.DESIGNER)
+def vendor_request_new(request: HttpRequest) -> HttpResponse:
+    """Two buttons: one looks at the address without a credential, the other one asks for it."""
+    is_preview = PREVIEW in request.POST
+    form = AskForm(request.POST or None, is_preview=is_preview)
+    context: dict[str, Any] = {"form": form}
+    if request.method == "POST" and form.is_valid():
+        given, actor = form.cleaned_data, person(request)
+        try:
+            draft = vendor_operations.draft_endpoint(protocol=given["protocol"], url=given["url"])
+            context |= _known(draft)
+            if is_preview:
+                context["preview"] = vendor_requests.preview(draft, reader=actor)
+            else:
+                row = vendor_requests.ask(
+                    draft, actor=actor, vendor_name=given["vendor_name"], reason=given["reason"]
+                )
+                messages.success(request, f"You asked for “{row}”. An administrator decides.")
+                return redirect("vendor-request-list")
+        except DomainError as error:
+            form.refuse(error)
+    return render(request, "catalog/vendor_request_new.html", context)
+
+
+def _known(draft: Endpoint) -> dict[str, Any]:
+    # Where this address stands already: connected, or asked for.
+    connected = [each.endpoint for each in already_connected(draft)]
+    return {"connected": connected, "asked": vendor_requests.waiting_at(draft)}
+
+
+@requires(Role.ADMIN)
+@require_POST
+def vendor_request_decline(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(VendorRequest, pk=pk)
+    form = DeclineForm(request.POST)
+    try:
+        answer = form.cleaned_data["answer"] if form.is_valid() else request.POST.get("answer", "")
+        vendor_requests.decline(row, actor=person(request), answer=answer)
+    except DomainError as error:
+        messages.error(request, next(iter(error.fields.values()), error.message))
+    else:
+        messages.success(request, f"“{row}” is declined, and the one who asked is told why.")
+    return redirect(f"{reverse('vendor-request-list')}#request-{row.pk}")

@@ -1,0 +1,242 @@
+"""Designers ask for vendors, administrators answer, and the one who asked is told."""
+
+import pytest
+import time_machine
+from django.urls import reverse
+
+from catalog.models import Endpoint, VendorRequest
+from catalog.models.vendor_requests import RequestState
+from catalog.notifications import dispatch, subscriptions
+from catalog.notifications.models import Event, Mail, MailAddress, Notice
+from catalog.vendors import vendor_requests
+from people.models import AuditEntry, Role
+from tests.clients import client_of, signed_in
+from tests.factories import make_endpoint, make_user, make_vendor
+
+URL = "/api/v1/vendor-requests/"
+ASKED = {"protocol": "a2t", "vendor_name": "Weather", "reason": "Tomorrow's rain for the front desk."}
+
+
+@pytest.fixture
+def bob(db):
+    return make_user(Role.DESIGNER, username="bob")
+
+
+@pytest.fixture
+def api(bob):
+    return client_of(bob)
+
+
+@pytest.fixture
+def page(client, bob):
+    client.force_login(bob)
+    return client
+
+
+def ask(api, url="http://127.0.0.1:9/", **more):
+    return api.post(URL, {**ASKED, "url": url} | more)
+
+
+def test_a_designer_asks_and_everyone_may_read_it(api):
+    made = ask(api)
+    assert made.status_code == 201
+    row = VendorRequest.objects.get()
+    assert made.json() == {
+        **ASKED,
+        "id": row.pk,
+        "url": "http://127.0.0.1:9/",
+        "asked_by": "bob",
+        "asked_at": made.json()["asked_at"],
+        "state": "waiting",
+        "answer": "",
+        "answered_by": None,
+        "answered_at": None,
+        "endpoint": None,
+    }
+    assert not Endpoint.objects.exists()
+    entry = AuditEntry.objects.get(kind="vendorrequest")
+    assert (entry.action, entry.actor_name, entry.after["reason"]) == ("ask", "bob", ASKED["reason"])
+    viewer = signed_in(Role.VIEWER)
+    assert [each["id"] for each in viewer.get(URL, {"state": "waiting"}).json()["results"]] == [row.pk]
+    assert viewer.get(f"{URL}{row.pk}/").json()["state"] == "waiting"
+    assert viewer.get(URL, {"state": "lost"}).status_code == 400
+    assert ask(viewer).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"url": "ftp://127.0.0.1/"}, "url"),
+        ({"url": "http://bob:secret@127.0.0.1:9/"}, "url"),
+        ({"reason": " "}, "reason"),
+        ({"reason": "x" * 2_001}, "reason"),
+        ({"vendor_name": "we\u202eather"}, "name"),
+    ],
+)
+def test_what_an_administrator_could_not_connect_is_refused(api, given, field):
+    reply = ask(api, **given)
+    assert reply.status_code == 400
+    assert field in reply.json()["fields"]
+    assert not VendorRequest.objects.exists()
+
+
+def test_a_preview_is_read_without_a_credential_and_nothing_is_kept(api, admin_api, vendor):
+    found = api.post(f"{URL}preview/", {"protocol": "a2t", "url": vendor.url}).json()
+    assert (found["tools"], found["error"]) == (25, None)
+    assert not any("authorization" in headers for headers in vendor.headers)
+    assert not Endpoint.objects.exists()
+    # As it is answered to an administrator: private addresses are never asked.
+    private = {"protocol": "a2t", "url": "http://10.1.2.3/"}
+    refused = api.post(f"{URL}preview/", private).json()
+    assert refused["error"]["code"] == "ADDRESS"
+    assert refused == admin_api.post("/api/v1/endpoints/preview/", private).json()
+
+
+def test_previews_are_limited(api, vendor, monkeypatch):
+    monkeypatch.setattr(vendor_requests, "MAX_PREVIEWS", 1)
+    with time_machine.travel("2026-11-22T12:00:10Z", tick=False):
+        replies = [api.post(f"{URL}preview/", {"protocol": "a2t", "url": vendor.url}) for _ in range(2)]
+    assert replies[0].status_code == 200
+    reply = replies[1]
+    assert (reply.status_code, reply.json()["code"]) == (429, "too_many_previews")
+    assert reply.headers["Retry-After"] == "50"
+
+
+def test_what_is_connected_or_asked_for_is_not_asked_for_again(api, page):
+    ask(api)
+    again = ask(api, url="http://127.0.0.1:9")
+    assert (again.status_code, again.json()["code"]) == (409, "already_asked")
+    assert VendorRequest.objects.count() == 1
+    form = {**ASKED, "url": "http://127.0.0.1:9/"}
+    shown = page.post(reverse("vendor-request-new"), form).content.decode()
+    assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in shown
+
+    endpoint = make_endpoint(vendor=make_vendor(name="Known"), url="http://127.0.0.1:8/")
+    known = ask(api, url="http://127.0.0.1:8/")
+    assert (known.status_code, known.json()["code"]) == (409, "already_connected")
+    shown = page.post(reverse("vendor-request-new"), {**ASKED, "url": "http://127.0.0.1:8/"}).content.decode()
+    assert reverse("endpoint", args=[endpoint.pk]) in shown
+    assert ASKED["reason"].replace("'", "&#x27;") in shown
+
+
+def test_one_user_does_not_fill_the_list(api, bob, monkeypatch):
+    monkeypatch.setattr(vendor_requests, "MAX_WAITING", 1)
+    ask(api)
+    assert ask(api, url="http://127.0.0.1:8/").json()["code"] == "too_many_requests"
+
+
+def test_connecting_the_address_answers_the_request(api, admin_api, bob):
+    request = ask(api).json()["id"]
+    other = ask(client_of(make_user(Role.DESIGNER)), protocol="mcp").json()["id"]
+    vendor = make_vendor(slug="weather")
+    made = admin_api.post(
+        "/api/v1/endpoints/", {"vendor": vendor.slug, "protocol": "a2t", "url": "http://127.0.0.1:9"}
+    )
+    assert made.status_code == 201
+    row = VendorRequest.objects.get(pk=request)
+    assert (row.state, row.endpoint_id) == (RequestState.APPROVED, made.json()["id"])
+    assert VendorRequest.objects.get(pk=other).is_waiting
+    entry = AuditEntry.objects.get(kind="vendorrequest", action="approve")
+    assert entry.before == {"endpoint": None, "state": "waiting"}
+    assert entry.after == {"endpoint": row.endpoint_id, "state": "approved"}
+
+
+def test_a_corrected_address_answers_the_request_that_is_named(api, admin_api):
+    request = ask(api).json()["id"]
+    body = {"vendor": make_vendor().slug, "protocol": "a2t", "url": "http://127.0.0.1:9/a2t/"}
+    assert admin_api.post("/api/v1/endpoints/", body | {"vendor_request": request}).status_code == 201
+    assert not VendorRequest.objects.get(pk=request).is_waiting
+    # A request is answered once.
+    body["url"] = "http://127.0.0.1:9/other/"
+    refused = admin_api.post("/api/v1/endpoints/", body | {"vendor_request": request})
+    assert (refused.status_code, refused.json()["code"]) == (409, "request_answered")
+    assert Endpoint.objects.count() == 1
+
+
+def test_an_administrator_connects_it_by_the_form_that_is_filled_in(client, api):
+    request = ask(api).json()["id"]
+    client.force_login(make_user(Role.ADMIN))
+    page = client.get(reverse("endpoint-new"), {"request": request})
+    form = page.context["form"]
+    assert (form["url"].value(), form["protocol"].value()) == ("http://127.0.0.1:9/", "a2t")
+    assert form["vendor_name"].value() == "Weather"
+    assert "Tomorrow&#x27;s rain" in page.content.decode()
+
+    sent = {name: form[name].value() for name in form.fields if form[name].value() not in (None, "", [])}
+    client.post(reverse("endpoint-new"), sent | {"url": "http://127.0.0.1:9/tools/"})
+    row = VendorRequest.objects.get()
+    assert (row.state, row.endpoint.vendor.name) == (RequestState.APPROVED, "Weather")
+
+
+def test_the_home_page_of_administrators_shows_what_waits(client, page, api):
+    ask(api)
+    assert "Vendors that designers ask for" not in page.get("/").content.decode()
+    client.force_login(make_user(Role.ADMIN))
+    shown = client.get("/").content.decode()
+    assert "Vendors that designers ask for" in shown
+    assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in shown
+
+
+def test_an_administrator_declines_with_a_reason(client, api, admin_api):
+    request = ask(api).json()["id"]
+    url = reverse("vendor-request-decline", args=[request])
+    client.force_login(make_user(Role.ADMIN))
+    told = client.post(url, {"answer": " "}, follow=True)
+    assert "Say why" in str(*told.context["messages"])
+    assert VendorRequest.objects.get().is_waiting
+
+    client.post(url, {"answer": "We have a contract with another one."})
+    shown = api.get(f"{URL}{request}/").json()
+    assert (shown["state"], shown["answer"]) == ("declined", "We have a contract with another one.")
+    twice = admin_api.post(f"{URL}{request}/decline/", {"answer": "No."})
+    assert (twice.status_code, twice.json()["code"]) == (409, "request_answered")
+    # It may be asked for again.
+    assert ask(api).status_code == 201
+    assert api.post(f"{URL}{request}/decline/", {"answer": "No."}).status_code == 403
+
+
+def test_administrators_are_told_and_then_the_one_who_asked(api, admin_api, bob, settings):
+    settings.MAIL_IS_SET_UP = True
+    ada, eve = make_user(Role.ADMIN, username="ada"), make_user(Role.DESIGNER, username="eve")
+    for user in (ada, eve, bob):
+        MailAddress.objects.create(user=user, address=f"{user}@example.com", confirmed_at="2026-01-01T00:00Z")
+    for user in (ada, eve):
+        subscriptions.choose(user, [Event.VENDOR_REQUESTED, Event.VENDOR_ANSWERED])
+
+    request = ask(api).json()["id"]
+    dispatch.settle_due()
+    notice = Notice.objects.get(event="vendor.requested")
+    assert (notice.title, notice.says) == ("bob asks for “Weather”", ASKED["reason"])
+    assert notice.path == f"/vendor-requests/#request-{request}"
+    assert [mail.user for mail in Mail.objects.all()] == [ada]
+
+    admin_api.post(f"{URL}{request}/decline/", {"answer": "Too dear."})
+    dispatch.settle_due()
+    answered = Notice.objects.get(event="vendor.answered")
+    assert (answered.title, answered.says) == ("“Weather” was declined", "Too dear.")
+    assert {mail.user for mail in Mail.objects.filter(notices=answered)} == {ada, bob}
+
+
+def test_the_page_previews_asks_and_shows_the_outcome(page, client, vendor, admin_api):
+    new, listed = reverse("vendor-request-new"), reverse("vendor-request-list")
+    given = {"protocol": "a2t", "url": vendor.url}
+    looked = page.post(new, given | {"preview": "1"}).content.decode()
+    assert "Nothing is saved yet." in looked
+    assert not VendorRequest.objects.exists()
+    assert "This field is required" in page.post(new, given).content.decode()
+
+    assert page.post(new, given | ASKED).url == listed
+    shown = page.get(listed).content.decode()
+    assert "Weather" in shown
+    assert "Decline" not in shown
+    row = VendorRequest.objects.get()
+    admin_api.post(f"{URL}{row.pk}/decline/", {"answer": "Too dear."})
+    assert "Too dear." in page.get(listed).content.decode()
+
+
+def test_a_vendor_that_wants_a_credential_may_be_asked_for_all_the_same(page, vendor):
+    vendor.script = lambda number, body: (401, b"{}")
+    looked = page.post(
+        reverse("vendor-request-new"), {"protocol": "a2t", "url": vendor.url, "preview": "1"}
+    ).content.decode()
+    assert "only with a credential, which an administrator adds" in looked
