@@ -23,6 +23,9 @@ from people import audit
 from people.audit import edit_conflicts
 from people.models import User
 
+# In one go, so that a transaction stays short.
+MAX_AT_ONCE = 100
+
 
 @transaction.atomic
 def pin_tool(
@@ -67,8 +70,12 @@ class PinRequest:
     alias: str = ""
 
 
+@transaction.atomic
 def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> list[Pin | DomainError]:
-    """One answer for each, in order. A tool that is refused does not hold up the others."""
+    """One answer for each, in order. A tool that is refused does not hold up the others, and what is not
+    refused is written in one transaction.
+    """
+    agent = locked(agent)
     answers: list[Pin | DomainError] = []
     for each in wanted:
         try:

@@ -1,6 +1,7 @@
 from django.urls import path
 
 from designer.views import (
+    add_tools,
     agent_files,
     agents,
     channels,
@@ -65,6 +66,7 @@ urlpatterns = [
     path("agents/", agents.agent_list, name="agent-list"),
     path("agents/import/", agent_files.agent_import, name="agent-import"),
     path("agents/<slug:slug>/", agents.agent, name="agent"),
+    path("agents/<slug:slug>/add-tools/", add_tools.add_tools, name="add-tools"),
     path("agents/<slug:slug>/edit/", agents.agent_edit, name="agent-edit"),
     path("agents/<slug:slug>/token-limit/", agents.agent_token_limit, name="agent-token-limit"),
     path("agents/<slug:slug>/archive/", agents.agent_archive, name="agent-archive"),

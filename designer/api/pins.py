@@ -24,8 +24,6 @@ from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
 from people.permissions import key_of, person
 
-MAX_PINS_AT_ONCE = 100
-
 
 # `pins` checks it, because its error proposes an alias that can be had.
 @extend_schema_field({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"})
@@ -50,7 +48,7 @@ class PinInput(PinChange):
 
 
 class PinsInput(Input):
-    pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=MAX_PINS_AT_ONCE)
+    pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=pins.MAX_AT_ONCE)
 
 
 class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):

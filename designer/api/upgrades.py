@@ -21,9 +21,9 @@ from catalog.models import Tool
 from catalog.rules import diff
 from core.errors import invalid
 from core.serializers import Input
-from designer import upgrades, vendor_usage
+from designer import pins, upgrades, vendor_usage
 from designer.api.agents import chosen_agent
-from designer.api.pins import MAX_PINS_AT_ONCE, NotPinnedOutput
+from designer.api.pins import NotPinnedOutput
 from designer.models import Pin
 from designer.pinned_signatures import pinned
 from people.api.generics import GenericAPIView, ListAPIView
@@ -84,7 +84,7 @@ class WantedMove(VersionChoice):
 
 
 class UpgradeMovesInput(Input):
-    moves = serializers.ListField(child=WantedMove(), required=False, max_length=MAX_PINS_AT_ONCE)
+    moves = serializers.ListField(child=WantedMove(), required=False, max_length=pins.MAX_AT_ONCE)
     all_safe = serializers.BooleanField(
         default=False, help_text="Every pin that is behind and whose move is safe, beside those in `moves`."
     )

@@ -106,7 +106,7 @@ def set_the_stage() -> list[str]:
             "/review/",
             "/review/?state=blocked",
         ),
-        *("/tools/", "/tools/?q=forcast+nonsensical", "/tools/?q=nonsensical", "/tools/?agent=desk"),
+        *("/tools/", "/tools/?q=forcast+nonsensical", "/tools/?q=nonsensical"),
         *(
             f"/tools/{tool.pk}/{part}"
             for part in (
@@ -126,6 +126,7 @@ def set_the_stage() -> list[str]:
             "/agents/desk/",
             "/agents/import/",
             "/agents/desk/edit/",
+            f"/agents/desk/add-tools/?tool={other.pk}",
             "/agents/desk/upgrades/",
             "/agents/desk/procedures/",
             "/agents/desk/procedures/plan-a-trip/",

@@ -5,11 +5,12 @@ from playwright.sync_api import expect
 
 from catalog import search
 from catalog.models import Finding
+from catalog.protocols.signature import Annotations
 from designer import agents
 from designer.models import Tuning
 from people.models import Role
-from tests.browser.conftest import PHONE
-from tests.factories import make_agent, make_pin, make_tool, make_user, make_version
+from tests.browser.conftest import DESKTOP, PHONE
+from tests.factories import make_agent, make_pin, make_signature, make_tool, make_user, make_version
 
 pytestmark = pytest.mark.browser
 
@@ -180,16 +181,89 @@ def test_what_is_ticked_is_pinned_in_one_go(page):
     expect(page.get_by_role("checkbox", name="send_fax")).not_to_be_checked()
 
 
-@pytest.mark.parametrize("role", [Role.DESIGNER])
-def test_a_tool_is_pinned_without_leaving_the_list(page):
-    make_agent(slug="desk", name="Desk")
-    make_tool(name="book_flight")
-    page.goto("/tools/?agent=desk")
-    page.get_by_role("button", name="Pin").click()
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desk", "phone"])
+def test_tools_are_chosen_over_two_searches_in_a_dialog_by_mouse_and_then_by_keyboard(
+    open_browser, complaints, viewport
+):
+    agent = make_agent(slug="desk", name="Desk")
+    for name in ("send_fax", "send_letter", "book_flight", "book_hotel"):
+        make_tool(make_signature(name, annotations=Annotations(read_only=name == "book_hotel")))
+    search.index_pending()
+    page = open_browser(Role.DESIGNER, viewport=viewport).new_page()
+    heard = complaints(page)
 
-    expect(page.get_by_role("link", name="Pinned")).to_be_visible()
-    page.get_by_role("link", name="Done").click()
-    expect(page.get_by_role("link", name="book_flight")).to_be_visible()
+    page.goto("/agents/desk/")
+    page.get_by_role("link", name="Add tools").click()
+    dialog, says = page.get_by_role("dialog", name="Add tools to Desk"), page.locator("#add-tray-says")
+    expect(dialog.get_by_role("searchbox")).to_be_focused()
+    dialog.get_by_role("searchbox").fill("fax")
+    expect(dialog.get_by_role("checkbox")).to_have_count(1)
+    dialog.get_by_role("checkbox", name="send_fax").check()
+    expect(says).to_have_text("1 ticked")
+    dialog.get_by_role("searchbox").fill("book")
+    expect(dialog.get_by_role("checkbox")).to_have_count(2)
+    dialog.get_by_role("button", name="Only reads").click()
+    expect(says).to_have_text("2 ticked")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    page.get_by_role("link", name="Add tools").click()
+    expect(says).to_have_text("2 ticked")
+    dialog.get_by_role("button", name="Pin what is ticked").click()
+
+    expect(page.get_by_text("2 tools are pinned to Desk.")).to_be_visible()
+    assert set(agent.pins.values_list("name", flat=True)) == {"send_fax", "book_hotel"}
+
+    page.get_by_role("link", name="Add tools").focus()
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("letter")
+    expect(dialog.get_by_role("checkbox")).to_have_count(1)
+    press_until(page, dialog.get_by_role("checkbox", name="send_letter"), "Tab")
+    page.keyboard.press("Space")
+    expect(says).to_have_text("1 ticked")
+    expect(dialog.get_by_role("checkbox", name="send_letter")).to_be_focused()
+    press_until(page, dialog.get_by_role("button", name="Leave out send_letter"), "Tab")
+    page.keyboard.press("Enter")
+    expect(says).to_have_text("Nothing ticked yet")
+    expect(page.locator("#add-panel")).to_be_focused()
+    press_until(page, dialog.get_by_role("checkbox", name="send_letter"), "Shift+Tab")
+    page.keyboard.press("Space")
+    expect(says).to_have_text("1 ticked")
+    press_until(page, dialog.get_by_role("button", name="Pin what is ticked"), "Tab")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text("1 tool is pinned to Desk.")).to_be_visible()
+    expect(page.get_by_role("link", name="send_letter")).to_be_visible()
+    assert heard == []
+
+
+def press_until(page, target, key):
+    for _ in range(30):
+        if target.evaluate("node => node === document.activeElement"):
+            return
+        page.keyboard.press(key)
+    pytest.fail(f"{key} does not lead there")
+
+
+def test_tools_are_chosen_over_two_searches_without_the_script(open_browser):
+    agent = make_agent(slug="desk", name="Desk")
+    for name in ("send_fax", "book_flight"):
+        make_tool(name=name)
+    search.index_pending()
+    page = open_browser(Role.DESIGNER, java_script_enabled=False).new_page()
+
+    page.goto("/agents/desk/")
+    page.get_by_role("link", name="Add tools").click()
+    for words, name in (("fax", "send_fax"), ("flight", "book_flight")):
+        page.get_by_label("Search all tools by words").fill(words)
+        page.keyboard.press("Enter")
+        page.get_by_role("checkbox", name=name).check()
+    page.get_by_role("button", name="Count again").click()
+    expect(page.get_by_role("heading", name="2 ticked")).to_be_visible()
+    page.get_by_role("button", name="Pin what is ticked").click()
+
+    expect(page.get_by_text("2 tools are pinned to Desk.")).to_be_visible()
+    assert set(agent.pins.values_list("name", flat=True)) == {"send_fax", "book_flight"}
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])

@@ -88,7 +88,7 @@ def of_the_longest_names() -> list[str]:
     publishing.publish(agent, actor=make_user(name="N" * 60), note="o" * 300, channel="live")
     pages = ("", "try/", "tuning/", "versions/", "used-by/", "findings/", "raw/")
     return [
-        *("/", "/tools/", f"/tools/?agent={agent.slug}", f"/tools/compare/?tool={tool.pk}", "/vendors/"),
+        *("/", "/tools/", f"/agents/{agent.slug}/add-tools/", f"/tools/compare/?tool={tool.pk}", "/vendors/"),
         *(f"/tools/{tool.pk}/{page}" for page in pages),
         *("/vendors/long/", f"/endpoints/{endpoint.pk}/", f"/runs/{endpoint.held_run_id}/", "/review/"),
         *("/agents/", "/agents/long/", f"/agents/long/pins/{pin.pk}/", "/agents/long/upgrades/"),

@@ -119,7 +119,7 @@ def test_a_search_from_within_an_agent_finds_what_it_may_use(alice, api, client,
     assert len(api.get("/api/v1/tools/").json()["results"]) == 2
 
     client.force_login(alice)
-    page = client.get(reverse("tool-list"), {"agent": "desk"}).content.decode()
+    page = client.get(reverse("add-tools", args=["desk"])).content.decode()
     assert "sky" in page
     assert ">mail<" not in page
     assert 'value="birch"' not in page

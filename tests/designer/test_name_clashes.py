@@ -123,9 +123,12 @@ def test_pinning_several_asks_for_the_names_that_are_taken(page, desk, tool, bra
     assert names_of(desk) == {"get_store_hours", "refill"}
     assert f'name="alias-{tool.pk}" value="{FREE}"' in asked.content.decode()
     assert "1 tool is pinned" in text_of(asked)
-    wrong = page.post("/tools/pin/", {"agent": "desk", "tool": tool.pk, f"alias-{tool.pk}": "no spaces"})
+    url, pressed = "/agents/desk/add-tools/", {"do": "pin", "tool": tool.pk}
+    assert asked.redirect_chain == [(f"{url}?tool={tool.pk}", 302)]
+    wrong = page.post(url, {**pressed, f"alias-{tool.pk}": "no spaces"})
     assert 'value="no spaces"' in wrong.content.decode()
-    done = page.post("/tools/pin/", {"agent": "desk", "tool": tool.pk, f"alias-{tool.pk}": FREE}, follow=True)
+    assert "A name starts with a letter" in text_of(wrong)
+    done = page.post(url, {**pressed, f"alias-{tool.pk}": FREE}, follow=True)
     assert done.redirect_chain
     assert names_of(desk) == {"get_store_hours", "refill", FREE}
 

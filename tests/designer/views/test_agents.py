@@ -190,7 +190,7 @@ def test_an_agent_without_tools_is_not_urged_to_publish(designer, desk):
     page = designer.get("/agents/desk/").content.decode()
 
     assert page.count("button is-primary") == 1
-    assert 'is-primary" href="/tools/?agent=desk"' in page
+    assert 'is-primary" href="/agents/desk/add-tools/"' in page
 
 
 def test_a_release_offers_nothing_that_would_be_refused(designer, alice, desk):

@@ -1,7 +1,6 @@
 import pytest
 
 from catalog import search
-from designer.models import Pin
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_signature, make_tool, make_vendor
 from tests.pages import signed_in, text_of
@@ -114,18 +113,6 @@ def test_no_match_and_no_tools_are_told_apart(designer):
     assert "No tool matches" in text_of(designer.get("/tools/?q=qqqqxyzzy"))
 
 
-def test_a_tool_is_pinned_from_the_list_by_one_press(designer):
-    tool = make_tool(name="forecast")
-    agent = make_agent(slug="desk", name="Desk")
-
-    page = designer.get("/tools/?agent=desk")
-    assert f'formaction="/tools/{tool.pk}/pin/"' in page.content.decode()
-    designer.post(f"/tools/{tool.pk}/pin/", {"agent": "desk", "ordinal": 1, "next": "/tools/?agent=desk"})
-
-    assert Pin.objects.get(agent=agent).tool == tool
-    assert "Active Pinned" in text_of(designer.get("/tools/?agent=desk"))
-
-
 def test_a_press_changes_only_its_own_button(designer):
     tool = make_tool(name="forecast")
     make_agent(slug="desk")
@@ -151,7 +138,7 @@ def test_an_unknown_agent_is_not_found(designer):
     assert designer.get("/tools/?agent=nobody").status_code == 404
 
 
-@pytest.mark.parametrize("query", ["", "q=what+it+does", "agent=desk"])
+@pytest.mark.parametrize("query", ["", "q=what+it+does"])
 def test_fifty_rows_make_a_small_and_cheap_page(designer, query, django_assert_max_num_queries):
     make_agent(slug="desk")
     endpoint = make_endpoint()

@@ -1,0 +1,309 @@
+"""Choosing tools for an agent: a search, what is ticked over several of them, and what that costs the agent.
+
+The whole state stands in the form and, without the script, in the address; nothing of it is kept here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+
+from catalog.models import Tool
+from catalog.models.tools import ToolStatus
+from catalog.protocols.signature import Signature
+from catalog.search import ResultPage
+from catalog.token_estimate import tokens_of
+from catalog.tools import effective_texts
+from catalog.views.asked import number
+from core.errors import DomainError
+from designer import agent_vendors, pinned_signatures, pins, shown_tools, token_budget, transfers
+from designer.agent_vendors import Allowed
+from designer.exports.base import Format
+from designer.models import Agent
+from designer.signatures import model_names
+from designer.views import tool_search
+from people.models import Role
+from people.permissions import person, requires
+
+TIGHTEST = min(
+    (format_ for format_ in shown_tools.TEXTS.values() if format_.limits.advised_tools),
+    key=lambda format_: format_.limits.advised_tools or 0,
+)
+SEARCH_PARAMETERS = ("q", "vendor", "tag", "protocol", "sort")
+
+
+@requires(Role.DESIGNER)
+def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
+    """A page, a dialog on the agent's page, and what either of them swaps."""
+    agents = Agent.objects.active().visible_to(person(request)).select_related("token_limit")
+    agent = get_object_or_404(agents, slug=slug)
+    is_partial = request.headers.get("HX-Request") == "true"
+    if request.method != "POST":
+        choice = Choice.of(agent, request.GET)
+        return _page(request, choice, "designer/_add_tools_dialog.html" if is_partial else "")
+    if request.POST.get("do") == "pin":
+        return _pin(request, agent, "designer/_add_choice.html" if is_partial else "")
+    choice = Choice.of(agent, request.POST)
+    return _page(request, choice, "designer/_add_choice.html") if is_partial else redirect(choice.address)
+
+
+def _page(request: HttpRequest, choice: "Choice", partial: str) -> HttpResponse:
+    filters = tool_search.filters(choice.asked, choice.allowed)
+    context = {
+        "choice": choice,
+        "agent": choice.agent,
+        "allowed": choice.allowed,
+        "asked": choice.asked,
+        "rows": choice.rows,
+        "filters": [each for each in filters if each[0] in SEARCH_PARAMETERS],
+    }
+    return render(request, partial or "designer/add_tools.html", context)
+
+
+def _pin(request: HttpRequest, agent: Agent, partial: str) -> HttpResponse:
+    """What is ticked, in the versions that were shown. What is refused stays ticked, with the reason."""
+    done, refused = pin_ticked(request, agent)
+    if refused or not done:
+        return _page(request, Choice.of(agent, request.POST, refused=refused, done=done), partial)
+    messages.success(request, says_pinned(done, agent))
+    address = reverse("agent", args=[agent.slug])
+    return HttpResponse(headers={"HX-Redirect": address}) if partial else redirect(address)
+
+
+def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, DomainError]]:
+    """How many were pinned, and by tool why the others were not."""
+    wanted = _wanted(request.POST)
+    answers = pins.pin_several(agent, actor=person(request), wanted=wanted)
+    refused = {
+        each.tool.pk: answer
+        for each, answer in zip(wanted, answers, strict=True)
+        if isinstance(answer, DomainError)
+    }
+    return len(wanted) - len(refused), refused
+
+
+def says_pinned(count: int, agent: Agent) -> str:
+    return f"{count} tool{' is' if count == 1 else 's are'} pinned to {agent}."
+
+
+def _wanted(asked: QueryDict) -> list[pins.PinRequest]:
+    """Each as it was ticked: `12` in its current version, `12:3` in its third. What is gone is left out."""
+    ordinals = dict(_ticks(asked)[: pins.MAX_AT_ONCE])
+    tools = Tool.objects.select_related("endpoint__vendor").in_bulk(ordinals)
+    return [
+        pins.PinRequest(tools[pk], ordinal=ordinal or None, alias=asked.get(f"alias-{pk}", "").strip())
+        for pk, ordinal in ordinals.items()
+        if pk in tools
+    ]
+
+
+def _ticks(asked: QueryDict) -> list[tuple[int, int]]:
+    # The last one counts, which is the one in the list that was searched last.
+    pairs = (each.partition(":") for each in asked.getlist("tool"))
+    found = {number(pk): number(ordinal) for pk, _, ordinal in pairs}
+    return [(pk, ordinal) for pk, ordinal in found.items() if pk]
+
+
+def address(agent: Agent, asked: Mapping[str, list[str]]) -> str:
+    query = urlencode({name: values for name, values in asked.items() if any(values)}, doseq=True)
+    return reverse("add-tools", args=[agent.slug]) + (f"?{query}" if query else "")
+
+
+@dataclass(frozen=True)
+class Ticked:
+    """A tool in the tray. `says` is why it was refused, or why it needs an alias; `alias` is typed or
+    proposed."""
+
+    tool: Tool
+    signature: Signature
+    alias: str = ""
+    says: str = ""
+    asks_name: bool = False
+
+    @property
+    def tokens(self) -> int:
+        return tokens_of(self.signature)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The agent's tokens and tools, with what is ticked added, against the least of the known limits."""
+
+    tokens: int
+    tools: int
+    more_tokens: int
+    more_tools: int
+    # What the agent's designer allows its tools and procedures together.
+    allows: int | None
+
+    tightest: ClassVar[Format] = TIGHTEST
+
+    @property
+    def advised(self) -> int:
+        return self.tightest.limits.advised_tools or 0
+
+    @property
+    def all_tokens(self) -> int:
+        return self.tokens + self.more_tokens
+
+    @property
+    def all_tools(self) -> int:
+        return self.tools + self.more_tools
+
+    @property
+    def is_too_long(self) -> bool:
+        return self.allows is not None and self.all_tokens > self.allows
+
+    @property
+    def is_over(self) -> bool:
+        return self.all_tools > self.advised
+
+    @property
+    def bar(self) -> dict[str, float]:
+        """In hundredths of a bar that ends at the limit, or beyond it."""
+        whole = max(self.all_tools, self.advised)
+        parts = {"now": self.tools, "more": self.more_tools, "mark": self.advised}
+        return {name: 100 * size / whole for name, size in parts.items()}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`cursor` is of the page of results that is shown. `done` is how many were pinned by the last press."""
+
+    agent: Agent
+    allowed: Allowed
+    asked: QueryDict
+    cursor: str
+    page: ResultPage
+    problem: str
+    rows: list[dict[str, Any]]
+    ticked: list[Ticked]
+    budget: Budget
+    done: int = 0
+    is_full: bool = False
+    refused: Mapping[int, DomainError] = field(default_factory=dict)
+    most: int = pins.MAX_AT_ONCE
+
+    @classmethod
+    def of(
+        cls,
+        agent: Agent,
+        asked: QueryDict,
+        *,
+        refused: Mapping[int, DomainError] | None = None,
+        done: int = 0,
+    ) -> Self:
+        allowed = agent_vendors.of(agent)
+        deed, _, what = asked.get("do", "").partition(":")
+        cursor = {"to": what, "search": ""}.get(deed, asked.get("at", ""))
+        query = replace(tool_search.query_of(asked, allowed), status=ToolStatus.ACTIVE.value, endpoint=None)
+        page, problem = tool_search.found(replace(query, cursor=cursor))
+        here = {pin.tool_id: pin for pin in pinned_signatures.pinned([agent])}
+        rows = [
+            row | {"pinned": (pin := here.get(row["id"])), "is_offered": not (pin or row["is_stopped"])}
+            for row in page.rows
+        ]
+        ticks = [pk for pk in _ticked(asked, rows) if pk not in here]
+        ticked = _tray(agent, ticks[: pins.MAX_AT_ONCE], asked, here.values(), allowed, refused or {})
+        chosen = {each.tool.pk for each in ticked}
+        return cls(
+            agent=agent,
+            allowed=allowed,
+            asked=asked,
+            cursor=cursor,
+            page=page,
+            problem=problem,
+            rows=[row | {"is_ticked": row["id"] in chosen} for row in rows],
+            ticked=ticked,
+            budget=Budget(
+                tokens=sum(token_budget.tokens(pinned_signatures.effective_of(pin)) for pin in here.values()),
+                tools=len(here),
+                more_tokens=sum(each.tokens for each in ticked),
+                more_tools=len(ticked),
+                allows=limit.tokens if (limit := getattr(agent, "token_limit", None)) else None,
+            ),
+            done=done,
+            is_full=len(ticks) > pins.MAX_AT_ONCE,
+            refused=refused or {},
+        )
+
+    @property
+    def elsewhere(self) -> list[Ticked]:
+        """What is ticked and not in the list now, so that it has no box there."""
+        boxes = {row["id"] for row in self.rows if row["is_offered"]}
+        return [each for each in self.ticked if each.tool.pk not in boxes]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        offered = [row for row in self.rows if row["is_offered"]]
+        return {"all": len(offered), "reads": sum(row["effect"] == "reads" for row in offered)}
+
+    @property
+    def says_count(self) -> str:
+        return tool_search.says_count(self.page)
+
+    @property
+    def is_empty_press(self) -> bool:
+        return self.asked.get("do") == "pin" and not self.ticked
+
+    @property
+    def is_searched(self) -> bool:
+        return any(self.asked.get(name) for name in SEARCH_PARAMETERS if name != "sort")
+
+    @property
+    def address(self) -> str:
+        """Where a browser without the script finds all of this again."""
+        asked = {name: self.asked.getlist(name) for name in SEARCH_PARAMETERS}
+        ticked = {"at": [self.cursor], "tool": [str(each.tool.pk) for each in self.ticked]}
+        typed = {
+            f"alias-{each.tool.pk}": [self.asked.get(f"alias-{each.tool.pk}", "")] for each in self.ticked
+        }
+        return address(self.agent, asked | ticked | typed)
+
+
+def _ticked(asked: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
+    """The tools that are ticked after the press of a button. `rows` are those that are shown."""
+    deed, _, what = asked.get("do", "").partition(":")
+    offered = {row["id"]: row["effect"] for row in rows if row["is_offered"]}
+    ticks = [pk for pk, _ in _ticks(asked)]
+    if deed == "drop":
+        return [pk for pk in ticks if pk != number(what)]
+    if deed == "all":
+        return list(dict.fromkeys([*ticks, *offered]))
+    if deed in ("none", "reads"):
+        ticks = [pk for pk in ticks if pk not in offered]
+        return ticks + [pk for pk, effect in offered.items() if deed == "reads" and effect == "reads"]
+    return ticks
+
+
+def _tray(
+    agent: Agent,
+    ticks: list[int],
+    asked: QueryDict,
+    here: Any,
+    allowed: Allowed,
+    refused: Mapping[int, DomainError],
+) -> list[Ticked]:
+    tools = Tool.objects.filter(current__isnull=False).select_related("current", "endpoint__vendor")
+    found = tools.in_bulk(ticks)
+    signatures = effective_texts.shown(found.values())
+    taken = [*(pin.name for pin in here), *transfers.names_of(agent)] if found else []
+    tray = []
+    for tool in (found[pk] for pk in ticks if pk in found):
+        typed = asked.get(f"alias-{tool.pk}", "").strip()
+        wanted = typed or model_names.derive(signatures[tool.pk].name)
+        free = model_names.propose(wanted, taken, vendor=tool.endpoint.vendor.slug)
+        error = refused.get(tool.pk)
+        says = error.message if error else allowed.refusal(agent, tool)
+        if not typed and free != wanted:
+            says = says or f"Another tool of “{agent}” is called “{wanted}”. The model can call this one:"
+        asks_name = bool(typed) or free != wanted or bool(error and "alias" in error.fields)
+        alias = (typed or free) if asks_name else ""
+        tray.append(Ticked(tool, signatures[tool.pk], alias, says, asks_name))
+        taken.append(alias or wanted)
+    return tray

@@ -1,0 +1,84 @@
+"""The search over all tools, as the pages ask for it and offer to narrow it."""
+
+from collections.abc import Iterable
+
+from django.http import QueryDict
+
+from catalog import search
+from catalog.models.tools import ToolStatus
+from catalog.search import Query, ResultPage
+from catalog.views.asked import number
+from core.errors import DomainError
+from designer.agent_vendors import Allowed
+
+EVERYTHING = Allowed()
+ANY_STATUS = "any"
+FILTER_PARAMETERS = ("q", "vendor", "tag", "protocol", "status", "endpoint")
+SORTS = {
+    "": "Best match",
+    "name": "Name",
+    "-changed": "Changed lately",
+    "vendor": "Vendor",
+    "tokens": "Fewest tokens",
+    "-tokens": "Most tokens",
+}
+LABELS = {
+    "vendor": ("Vendor", "All vendors"),
+    "tag": ("Tag", "All tags"),
+    "protocol": ("Protocol", "All protocols"),
+}
+
+
+def found(query: Query) -> tuple[ResultPage, str]:
+    try:
+        return search.search(query), ""
+    except DomainError as error:
+        # What an old address asks for may be gone; then nothing is found, and a sentence says why.
+        return ResultPage([], None, None, 0, False), next(iter(error.fields.values()), error.message)
+
+
+def query_of(asked: QueryDict, allowed: Allowed = EVERYTHING) -> Query:
+    status = asked.get("status") or ToolStatus.ACTIVE.value
+    return Query(
+        q=asked.get("q", ""),
+        vendor=tuple(filter(None, asked.getlist("vendor"))),
+        protocol=tuple(filter(None, asked.getlist("protocol"))),
+        tag=tuple(filter(None, asked.getlist("tag"))),
+        status="" if status == ANY_STATUS else status,
+        endpoint=number(asked.get("endpoint", "")) if asked.get("endpoint") else None,
+        sort=asked.get("sort", ""),
+        cursor=asked.get("cursor", ""),
+        within=allowed.keys,
+    )
+
+
+def says_count(page: ResultPage) -> str:
+    if page.is_more:
+        return f"More than {page.count:,} tools"
+    return f"{page.count:,} tool{'' if page.count == 1 else 's'}"
+
+
+def filters(
+    asked: QueryDict, allowed: Allowed = EVERYTHING
+) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
+    offered = search.choices()
+    if allowed.vendors is not None:
+        usable = {vendor.slug for vendor in allowed.vendors.values()}
+        offered["vendor"] = [choice for choice in offered["vendor"] if choice.value in usable]
+    fields = [
+        (name, label, _options([("", everything), *offered[name]], asked.get(name, "")))
+        for name, (label, everything) in LABELS.items()
+        if len(offered[name]) > 1 or asked.get(name)
+    ]
+    statuses = [("", "Active"), (ToolStatus.WITHDRAWN.value, "Withdrawn"), (ANY_STATUS, "Any status")]
+    fields.append(("status", "Status", _options(statuses, asked.get("status", ""))))
+    fields.append(("sort", "Sort by", _options(SORTS.items(), asked.get("sort", ""))))
+    return fields
+
+
+def _options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:
+    # What is chosen stays on offer, however rare it is.
+    offered = list(choices)
+    if chosen and chosen not in dict(offered):
+        offered.append((chosen, chosen))
+    return [(value, label, value == chosen) for value, label in offered]
