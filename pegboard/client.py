@@ -18,7 +18,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 FINE, REFUSED, NOT_ASKED = 0, 1, 2
 MAX_LOCK_FILE = 900_000  # a body of REST has at most 1 MB
@@ -79,7 +79,7 @@ class Server:
             with self.opener.open(request, timeout=TIMEOUT) as reply:
                 read: bytes = reply.read(MAX_REPLY + 1)
         except urllib.error.HTTPError as error:
-            raise _refusal(error) from None
+            raise _refusal_of(error) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = error.reason if isinstance(error, urllib.error.URLError) else error
             raise CommandError(f"{self.url} could not be asked: {why}.") from None
@@ -88,18 +88,26 @@ class Server:
         return read
 
 
-def _refusal(error: urllib.error.HTTPError) -> CommandError:
-    if location := error.headers.get("Location"):
+def _refusal_of(error: urllib.error.HTTPError) -> CommandError:
+    try:
+        body: bytes = error.read(MAX_REPLY)
+    except (OSError, http.client.HTTPException):
+        body = b""
+    return refusal(error.code, body, error.headers.get("Location", ""))
+
+
+def refusal(status: int, body: bytes, location: str = "") -> CommandError:
+    """For an answer that is an error."""
+    if location:
         return CommandError(f"Pegboard has another address: it leads to {location}. Name that one.")
     try:
-        answered = json.loads(error.read(MAX_REPLY))
+        answered = json.loads(body)
         says = " ".join(dict.fromkeys(map(str, [answered["message"], *answered.get("fields", {}).values()])))
         failed = [each for each in answered.get("checks", ()) if each["severity"] == "error"]
         says = "\n".join([says, *(f"{each['code']}: {each['message']}" for each in failed)])
-    except (OSError, http.client.HTTPException, *UNEXPECTED):
-        return CommandError(f"The address answers {error.code} and no reason. Is it Pegboard's?")
-    status = REFUSED if error.code in SAYS_NO else NOT_ASKED
-    return CommandError(says, status, answered)
+    except UNEXPECTED:
+        return CommandError(f"The address answers {status} and no reason. Is it Pegboard's?")
+    return CommandError(says, REFUSED if status in SAYS_NO else NOT_ASKED, answered)
 
 
 def pin(server: Server, given: argparse.Namespace) -> tuple[Any, str, int]:
@@ -211,6 +219,68 @@ def _quoted(part: str) -> str:
     return urllib.parse.quote(part, safe=":").replace(".", "%2E")
 
 
+def _agent(one: argparse.ArgumentParser) -> None:
+    one.add_argument("agent", help="its short name, as in its address")
+
+
+def _pin_options(one: argparse.ArgumentParser) -> None:
+    _agent(one)
+    one.add_argument("tool", help="its number in the catalog, the vendor's id, or its name")
+    one.add_argument("--vendor", default="", help="the short name of the vendor that has it")
+    one.add_argument("--version", help="as the vendor numbers it; the current one, unless told")
+    one.add_argument("--alias", help="what a model shall call it")
+
+
+def _publish_options(one: argparse.ArgumentParser) -> None:
+    _agent(one)
+    one.add_argument("--note", default="")
+    one.add_argument("--channel", default="", help="the channel that is to lead to it, such as live")
+    one.add_argument("--accept", action="append", default=[], metavar="CODE", help="a check that may fail")
+    one.add_argument("--reason", default="", help="why it may")
+    one.add_argument("--allow-unchanged", action="store_true", help="0 when there is nothing new to publish")
+
+
+def _promote_options(one: argparse.ArgumentParser) -> None:
+    _agent(one)
+    one.add_argument("channel")
+    one.add_argument("release", help="a number, sha256:DIGEST, or another channel")
+    one.add_argument("--note", default="")
+    one.add_argument("--expected", type=int, metavar="N", help="fail if it does not lead to release N now")
+
+
+def _export_options(one: argparse.ArgumentParser) -> None:
+    _agent(one)
+    one.add_argument("format", help="such as mcp or openai-chat; also: lock, bundle")
+    one.add_argument("--release", default="live", help="number, sha256:DIGEST or channel")
+    one.add_argument("--output", "-o", metavar="FILE", help="standard output, unless told")
+    one.add_argument("--partial", action="store_true", help="without the tools that the format cannot carry")
+
+
+def _check_options(one: argparse.ArgumentParser) -> None:
+    one.add_argument("lock_file", metavar="LOCKFILE")
+    one.add_argument("--strict", action="store_true", help="1 for any move, not for a breaking one alone")
+
+
+Run = Callable[[Server, argparse.Namespace], tuple[Any, str, int]]
+
+
+class Command(NamedTuple):
+    run: Run
+    says: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+
+
+COMMANDS = {
+    "pin": Command(pin, "Pins a tool, or moves a pin to --version.", _pin_options),
+    "publish": Command(publish, "Makes a release of the agent as it is now.", _publish_options),
+    "promote": Command(promote, "Leads a channel to a release, forwards or back.", _promote_options),
+    "export": Command(
+        export, "Writes a release in one format, its lock file or its bundle.", _export_options
+    ),
+    "check": Command(check, "Says what has moved since a lock file was written.", _check_options),
+}
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message[:1].upper()}{message[1:]}. “{self.prog} --help” tells what there is.")
@@ -222,54 +292,29 @@ def _parser() -> argparse.ArgumentParser:
     every.add_argument("--url", default=os.environ.get("PEGBOARD_URL", ""), help="or in PEGBOARD_URL")
     parser = _Parser(prog="pegboard", description="The API key is read from PEGBOARD_API_KEY.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-
-    def command(run: Any, says: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(run.__name__, help=says, description=says, parents=[every])
-        made.set_defaults(run=run)
-        if run is not check:
-            made.add_argument("agent", help="its short name, as in its address")
-        return made
-
-    one = command(pin, "Pins a tool, or moves a pin to --version.")
-    one.add_argument("tool", help="its number in the catalog, the vendor's id, or its name")
-    one.add_argument("--vendor", default="", help="the short name of the vendor that has it")
-    one.add_argument("--version", help="as the vendor numbers it; the current one, unless told")
-    one.add_argument("--alias", help="what a model shall call it")
-    one = command(publish, "Makes a release of the agent as it is now.")
-    one.add_argument("--note", default="")
-    one.add_argument("--channel", default="", help="the channel that is to lead to it, such as live")
-    one.add_argument("--accept", action="append", default=[], metavar="CODE", help="a check that may fail")
-    one.add_argument("--reason", default="", help="why it may")
-    one.add_argument("--allow-unchanged", action="store_true", help="0 when there is nothing new to publish")
-    one = command(promote, "Leads a channel to a release, forwards or back.")
-    one.add_argument("channel")
-    one.add_argument("release", help="a number, sha256:DIGEST, or another channel")
-    one.add_argument("--note", default="")
-    one.add_argument("--expected", type=int, metavar="N", help="fail if it does not lead to release N now")
-    one = command(export, "Writes a release in one format, its lock file or its bundle.")
-    one.add_argument("format", help="such as mcp or openai-chat; also: lock, bundle")
-    one.add_argument("--release", default="live", help="number, sha256:DIGEST or channel")
-    one.add_argument("--output", "-o", metavar="FILE", help="standard output, unless told")
-    one.add_argument("--partial", action="store_true", help="without the tools that the format cannot carry")
-    one = command(check, "Says what has moved since a lock file was written.")
-    one.add_argument("lock_file", metavar="LOCKFILE")
-    one.add_argument("--strict", action="store_true", help="1 for any move, not for a breaking one alone")
+    for name, command in COMMANDS.items():
+        one = commands.add_parser(name, help=command.says, description=command.says, parents=[every])
+        one.set_defaults(run=command.run)
+        command.add_options(one)
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given: argparse.Namespace | None = None
     try:
         given = _parser().parse_args(arguments)
-        server = Server(given.url, os.environ.get("PEGBOARD_API_KEY", "").strip())
-        run: Callable[..., tuple[Any, str, int]] = given.run
-        document, says, status = run(server, given)
     except CommandError as error:
-        if given and given.json:
-            document = error.document or {"code": "not_asked", "message": str(error)}
-            sys.stdout.write(json.dumps(document) + "\n")
-        sys.stderr.write(_for_a_terminal(str(error)) + "\n")
-        return error.status
+        return _tell_refusal(error, is_json=False)
+    return carry_out(
+        given.run, lambda: Server(given.url, os.environ.get("PEGBOARD_API_KEY", "").strip()), given
+    )
+
+
+def carry_out(run: Run, open_server: Callable[[], Server], given: argparse.Namespace) -> int:
+    """Prints what came of it, and returns the exit status."""
+    try:
+        document, says, status = run(open_server(), given)
+    except CommandError as error:
+        return _tell_refusal(error, is_json=given.json)
     except UNEXPECTED:
         sys.stderr.write("The address answers in a form that this command does not know. Is it Pegboard's?\n")
         return NOT_ASKED
@@ -280,6 +325,14 @@ def main(arguments: list[str] | None = None) -> int:
     elif says:
         sys.stdout.write(_for_a_terminal(says) + "\n")
     return status
+
+
+def _tell_refusal(error: CommandError, *, is_json: bool) -> int:
+    if is_json:
+        document = error.document or {"code": "not_asked", "message": str(error)}
+        sys.stdout.write(json.dumps(document) + "\n")
+    sys.stderr.write(_for_a_terminal(str(error)) + "\n")
+    return error.status
 
 
 def _for_a_terminal(text: str) -> str:

@@ -1,0 +1,5 @@
+from pegboard.management.agent_command import AgentCommand
+
+
+class Command(AgentCommand):
+    name = "export"
