@@ -31,10 +31,12 @@ from core.outbound.session import Session
 
 logger = logging.getLogger(__name__)
 
+# What comes after the deadline: the answer is read, judged and stored. Then the worker counts as dead.
 GRACE = timedelta(seconds=15)
 TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
 CANCEL_SECONDS = 5.0  # in which a call that runs too long is told to stop
 RETRY_PAUSES = (0.5, 2.0)  # seconds
+# A user waits. A vendor that asks for more time is told of at once, and the user decides.
 MAX_PAUSE_SECONDS = 10.0
 MAX_REPLY_BYTES = 5 * MIB
 MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream included

@@ -31,11 +31,14 @@ from people.models import CALLS_AT_ONCE, ApiKey, User
 
 TASK = "catalog.tasks.perform_call"
 DEADLINE, MAX_DEADLINE_SECONDS = 30, 120  # seconds
+# A user waits for the answer; a call that began much later would surprise.
 QUEUE_TIMEOUT = timedelta(seconds=30)
+# The message may be lost with the broker; a call that was begun does not match.
 RESEND_AFTER = timedelta(seconds=10)
 MAX_ARGUMENTS_BYTES = 256 * 1024
 MAX_NAME_LENGTH = 150
 KEPT_PER_TOOL = 500
+# Clients are promised a day (docs/exports.md); the hour more is for clocks that differ.
 IDS_KEPT = timedelta(hours=25)
 
 
@@ -244,6 +247,7 @@ def _made_before(call: Call) -> Call | None:
     made = CallId.objects.filter(key=call.key).first()
     existing = Call.objects.filter(key=call.key).first()
     if made:
+        # The call's row may be gone. Its id is kept longer, so that nothing runs twice.
         known = made.digest
     elif existing:
         known = _digest(existing)

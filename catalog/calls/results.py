@@ -23,6 +23,7 @@ WORKER_LOST = (
 )
 OUR_FAULT = "Pegboard itself failed here; its log says more. It is not known whether the tool ran."
 
+# Outputs are kept in a row and shown on a page; of longer ones, the beginning is.
 MAX_OUTPUTS_BYTES = 1024 * 1024
 MAX_STATE_BYTES = 256 * 1024
 MAX_CUT_BYTES = 16 * 1024

@@ -19,7 +19,9 @@ from catalog.protocols.base import Outcome
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.retry_after import DAY
 
+# A call that is repeated fails three times by itself; it takes another one to say that the vendor is down.
 OPENS_AFTER = 5
+# A Retry-After of years would close the endpoint for good.
 MAX_WAIT = timedelta(seconds=DAY)
 # Seconds, from and to: the first pause, the second, ...; the last one stays. Spread, so that endpoints which
 # failed together do not come back together.

@@ -25,8 +25,10 @@ logger = logging.getLogger(__name__)
 
 # A request leaves a moment after its turn has come; without the margin, a vendor could count one too many.
 WINDOW = 1.05
+# A session holds a worker while it waits.
 MAX_WAIT = 30.0
 RETRY_EVERY = (0.03, 0.1)
+# Each try may cost a timeout, which every turn would pay.
 TRY_SERVER_AGAIN_AFTER = 5.0
 
 # Milliseconds to wait for the turn that is taken with this; -1: too many at once; -2: it would take too long.

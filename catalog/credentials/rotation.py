@@ -21,6 +21,7 @@ from people import audit
 
 logger = logging.getLogger(__name__)
 
+# Few enough that no writer waits long for the rows.
 BATCH = 200
 LOCK_WAIT_SECONDS = 10.0  # seconds to wait for rows that other transactions lock
 FIRST = UUID(int=0)

@@ -35,6 +35,7 @@ from people import audit
 
 MAX_LIFE_SECONDS = 900  # seconds that a signed token may live
 DEFAULT_LIFE_SECONDS = 600  # longer than the longest conversation with a vendor
+# Not with each request: every call of a tool would be one more write.
 NOTE_USE_EVERY = timedelta(minutes=10)
 FIELD = "catalog.credential.sealed"
 # What an administrator enters beside the secret, for each kind.

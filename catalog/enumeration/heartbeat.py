@@ -14,6 +14,7 @@ from catalog.models import Run
 
 logger = logging.getLogger(__name__)
 
+# Far below the lease, so that a few beats that come late do not lose it.
 HEARTBEAT_SECONDS = 1.0
 # Of a long enumeration, this much is lost with its worker.
 STORE_SECONDS = 10.0

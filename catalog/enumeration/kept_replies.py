@@ -31,6 +31,7 @@ from core.outbound.request import Request
 
 logger = logging.getLogger(__name__)
 
+# Each row may hold a reply of megabytes, so a few go into one statement.
 AT_ONCE = 25
 # What a request says beside its address and its body, and what of a reply's headers is kept. None hands out
 # a session or a cookie.
@@ -149,8 +150,8 @@ def forget_old() -> None:
 
 
 def _kept(run: Run, reader: str) -> dict[str, KeptReply]:
-    """What is too old is read again. A run that goes on keeps all, or it would never come to its bound."""
     rows = KeptReply.objects.filter(endpoint=run.endpoint_id, reader=reader)
+    # What is too old is read again. A run that goes on keeps all, or it would never come to its bound.
     if not run.in_parts:
         rows = rows.filter(since__gt=Now() - timedelta(minutes=run.endpoint.max_minutes))
     return {row.request: row for row in rows}

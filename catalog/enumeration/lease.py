@@ -16,7 +16,9 @@ from catalog.models.runs import RunStatus
 
 logger = logging.getLogger(__name__)
 
+# A dead worker is noticed this late, and a live one must be able to miss some heartbeats.
 LEASE = timedelta(seconds=30)
+# What ends a worker this often, such as a list that takes all memory, would end the next one too.
 MAX_ATTEMPTS = 3
 # A run that is taken up again counts from the first page.
 _NOTHING_READ = {"pages": 0, "seen": 0, "rejected": 0}

@@ -34,7 +34,9 @@ from catalog.rules.version_names import version_name
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 
+# A list that changes while it is read gives no one moment. After so many tries it is left for later.
 MAX_PASSES = 3
+# Tools that are decoded and compared together: few enough that a long list never lies in memory as a whole.
 CHUNK = 250
 AT_ONCE = 25  # some 100 kB: less than a socket holds, so that no write waits for the database
 

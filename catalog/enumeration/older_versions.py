@@ -35,10 +35,13 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, printabl
 
 logger = logging.getLogger(__name__)
 
+# A batch ends before the task's own time limit; what is left goes into another message.
 BATCH = 100
 BATCH_SECONDS = 60.0
 BATCH_BYTES = 32 << 20
+# A vendor may number every build, and a designer chooses among the latest.
 MAX_VERSIONS = 200
+# So many in a row without an answer: the vendor does not offer older versions, whatever it says.
 SILENT_TOOLS = 5
 
 

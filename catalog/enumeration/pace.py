@@ -12,6 +12,7 @@ from catalog.models.runs import ACTIVE, Trigger
 from core.errors import DomainError
 from people.models import User
 
+# A list that was read a moment ago has hardly changed, and a button is pressed more than once.
 MIN_PAUSE = timedelta(seconds=15)
 # Runs that designers ask for take at most this part of the requests that the endpoint's settings allow.
 ONE_PART_OF = 10

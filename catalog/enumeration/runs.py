@@ -121,7 +121,7 @@ def queue(
 
 @transaction.atomic
 def _confirm_active(run: Run, actor: User | None, may_withdraw: int) -> bool:
-    """A run that is already under way takes the confirmation along. False when it has just ended."""
+    # A run that is under way takes the confirmation along. One that has just ended does not match.
     confirmed = Run.objects.filter(pk=run.pk, status__in=ACTIVE).update(may_withdraw=may_withdraw)
     if confirmed:
         _tell_audit(run, actor, may_withdraw)
@@ -136,10 +136,8 @@ def _tell_audit(run: Run, actor: User | None, may_withdraw: int | None) -> None:
 
 
 def _next_due(endpoint: Endpoint, is_late: bool) -> object:
-    """The endpoint's own interval, up to a tenth earlier or later so that vendors are not hit in step.
-
-    After a standstill, when all are late at once, they are spread over a whole interval again.
-    """
+    # Up to a tenth earlier or later, so that vendors are not asked in step. After a standstill, when all are
+    # late at once, they are spread over a whole interval again.
     share = random.uniform(0.1 if is_late else 0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
     return Now() + timedelta(minutes=endpoint.interval_minutes * share)
 
@@ -317,7 +315,7 @@ def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
 
 
 def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
-    """Empty after tools, or more than 30 % gone: that is more often a vendor's accident than a wish."""
+    # Empty after tools, or more than 30 % gone: that is more often a vendor's accident than a wish.
     missing, before = len(harvest.missing), harvest.was_active
     if missing * 100 <= before * MAY_LOSE_PERCENT:
         return

@@ -15,8 +15,10 @@ from catalog.enumeration.store import EndpointMovedError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 
+# A message may be lost with the broker, so a run that no worker has begun is told of once more.
 RESEND_AFTER = timedelta(seconds=20)
 RESEND_AT_LEAST_EVERY = timedelta(minutes=5)
+# After a standstill all are due at once. The rest has its turn at the next tick, five seconds later.
 STARTS_PER_TICK = 100
 
 

@@ -21,6 +21,7 @@ from core.errors import DomainError
 from core.failpoints import failpoint
 from core.metrics import Counter
 
+# As many as a person reads; a list in which all is wrong must not fill the table.
 REJECTIONS_KEPT = 1_000
 RUNS = Counter(
     "pegboard_runs_total",

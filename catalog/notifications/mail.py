@@ -21,8 +21,10 @@ from core.public_url import public_url
 
 logger = logging.getLogger(__name__)
 
+# Longer than a mail server has to answer, so that no mail is sent twice while one is under way.
 LEASE = timedelta(minutes=2)
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 120, 240))
+# A mail is read on a phone; the page lists the rest.
 MAX_SHOWN = 100
 SALT = "catalog.notifications.mail"
 SENT = Counter("pegboard_notifications_total", "Attempts to deliver a notification.", ("channel", "outcome"))

@@ -19,6 +19,7 @@ from catalog.notifications.models import Event, Notice, Webhook
 GRACE = timedelta(seconds=90)
 GATHER = timedelta(seconds=20)
 AT_ONCE = timedelta(0)
+# What goes on and off all day is told once an hour at most.
 PAUSE = timedelta(hours=1)
 
 

@@ -16,6 +16,7 @@ from people.models import User
 
 PAUSES = {5: "At once, at most every 5 minutes", 60: "Once an hour", 1_440: "Once a day"}
 # A user who types the address of another person must not fill that person's mailbox.
+# Counted in the hour before.
 MAX_QUESTIONS = 5
 WITHIN = timedelta(hours=1)
 

@@ -49,9 +49,11 @@ MAX_WEBHOOKS = 50
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=30.0, body=64 * 1024, backoff=())
 # One sender works on a webhook for so long, and another process that finds it dead waits as long.
 LEASE = timedelta(seconds=90)
+# Half of the lease: the last delivery may take as long as a session lasts.
 AT_WORK = 45.0
 BACK_OFF = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400))
 PAUSED_AFTER = len(BACK_OFF) + 1
+# As long as a weekend: news that is older helps no receiver.
 KEPT_WAITING = timedelta(days=3)
 TAKEN = tuple(range(200, 300))
 GONE = 410
@@ -297,10 +299,11 @@ def _in_order(chosen: Iterable[str]) -> list[str]:
 
 
 def _check(webhook: Webhook, url: str) -> None:
-    """`url` may be empty where there is an address already."""
+    """Raises DomainError for what cannot be kept."""
     fields = {}
     if why := display_names.why_not(webhook.name, 100):
         fields["name"] = why
+    # Without a new address the one that is there stays.
     if url or not (webhook.sealed_url or webhook.url):
         try:
             origin_of(url[: MAX_URL_LENGTH + 1])

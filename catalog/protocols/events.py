@@ -19,7 +19,9 @@ KIND = "text/event-stream"
 _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n)")
 _ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+# Of the ends above, the longest; one may be cut in two by a packet.
 _MAX_END_LENGTH = 4
+# By these bytes it is seen whether the body goes on, or came anew because the request was sent again.
 _TAIL = 64
 
 

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from catalog.protocols.base import Page
 from core.outbound.errors import ProtocolViolationError, printable
 
+# It goes into an address, which servers take up to 8 kB of.
 MAX_CURSOR_LENGTH = 2048
 MAX_TOOLS_PER_REPLY = 50_000
 _CURSOR = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{0,{MAX_CURSOR_LENGTH}}}")

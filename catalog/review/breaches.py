@@ -12,6 +12,7 @@ from catalog.models.tools import ToolStatus
 from catalog.rules import promises
 from catalog.rules.promises import Breach
 
+# A vendor that renumbers everything makes one mistake, not a hundred thousand.
 MAX_FINDINGS = 1_000
 
 SAME_NAME = """

@@ -35,6 +35,7 @@ from catalog.twins import twins_of
 from core.failpoints import failpoint
 from core.outbound.errors import printable
 
+# Signatures that are in memory at once.
 CHUNK = 500
 # An instruction that names another vendor's tool is more than a word that happens to be one.
 STEERING = {"CONCEAL", "OVERRIDE", "PSEUDO_TAG", "ROLE", "TOOL_ORDER", "SHADOW", "CONTEXT_LEAK", "COERCE"}

@@ -9,10 +9,13 @@ from catalog.search import spelling, words
 from catalog.search.vocabulary import Known, Spelling
 
 MAX_LENGTH = 1_000
+# More words than this are a text that was pasted, and each is looked up.
 _MAX_RUNS = 250
 _LONG = 5
+# Of a beginning that hundreds of words share, the most frequent are what was meant.
 _MAX_BEGINNINGS = 5
 _MIN_TYPED_LENGTH, _MIN_BEGINNING_LENGTH = 2, 4
+# A rare word may be meant as it is; it is taken for a mistake beside one so many times as frequent.
 _RARITY = 10
 # How much a word counts that only asks, that is another verb for one in the question, that only begins so
 # or that was put in for a misspelt one. In a long question, or if the mistake is an odd one, that is more

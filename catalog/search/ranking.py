@@ -14,6 +14,7 @@ NAME, TEXT, PARAMETER, DETAIL, OUTPUT_DETAIL = 5.0, 1.0, 0.5, 0.15, 0.05
 _K1, _B = 1.2, 0.75
 # The length that counts as ordinary: a constant, so that a tool's impacts never depend on its neighbours.
 _PIVOT = 30.0
+# An impact is one byte.
 _FULL = 255
 _NAME_BONUS = 0.4
 _HEADER = struct.Struct("<BH")

@@ -20,6 +20,7 @@ FAN, MAX_TOOLS = 8, 5_000
 _AT_ONCE = 4
 # What postings call home when documents of many endpoints share it.
 SHARED = 0
+# Any number, as long as no other advisory lock of the product has it: “pegb” in ASCII.
 _WRITING = 0x70656762
 # While a segment is in memory a posting is one number, impact above document: quick to sort.
 _IMPACT = 32

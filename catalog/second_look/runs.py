@@ -53,9 +53,12 @@ from people.models import User
 
 logger = logging.getLogger(__name__)
 
+# A vendor that tells callers apart does so for long, and a look costs as much as several enumerations.
 EVERY = timedelta(days=7)
 AGAIN = timedelta(days=1)
+# An enumeration of the same endpoint is under way, or about to be: it comes first.
 PUT_OFF = timedelta(minutes=1)
+# Longer than a worker that lives may be held up between two extensions.
 LEASE = timedelta(minutes=5)
 EXTEND_EVERY = 10.0
 MAX_TRIES = 3

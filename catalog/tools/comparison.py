@@ -8,6 +8,7 @@ from catalog.protocols.signature import Signature
 from catalog.tools import effective_texts
 from catalog.tools.effective_texts import ShownInput
 
+# As many columns as fit on a screen.
 MAX_TOOLS = 4
 
 

@@ -13,6 +13,7 @@ from catalog.token_estimate import tokens_of
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
 
+# An administrator looks at what is there before connecting; the enumeration itself has other limits.
 MAX_TOOLS = 5_000
 MAX_PAGES = 100
 SECONDS = 20.0

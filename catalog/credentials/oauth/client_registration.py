@@ -27,6 +27,7 @@ from core.outbound.reply import Reply
 
 STATUSES = (200, 201, 400, 401, 403)
 MAX_ID_LENGTH, MAX_SECRET_LENGTH = 500, 8_000
+# A client that is over sooner would be registered anew at each sign-in.
 MIN_LIFE = timedelta(minutes=1)
 # RFC 7591 section 3.2.2
 SENTENCES = {

@@ -32,6 +32,7 @@ from core.outbound.policy import outbound_policy
 from core.outbound.reply import Reply
 from core.outbound.session import Session
 
+# A user waits for it, and there are several addresses to try.
 SECONDS = 20.0
 ANY_STATUS = tuple(status for status in range(200, 600) if not 300 <= status < 400)
 

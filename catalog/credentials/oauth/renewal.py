@@ -43,8 +43,11 @@ LEASE = timedelta(seconds=40)  # longer than http.SECONDS
 QUICKLY, AGAIN_AFTER = 5.0, 1.0
 EARLY_SHARE, EARLY_SECONDS = 0.2, 60.0
 MIN_BACK_OFF_SECONDS, MAX_BACK_OFF_SECONDS = 30.0, 3_600.0
+# Whatever the server asks for: a year would end the sign-in without a word.
 MAX_WAIT_SECONDS = 86_400.0
+# Together within the lease, so that no other process renews meanwhile.
 STORE_AGAIN_AFTER = (0.5, 1.0, 2.0, 3.0)
+# A token that nothing uses is renewed when something asks for it, not all year round.
 USED_LATELY = timedelta(days=1)
 LOOK_EVERY = 35.0  # seconds; the scheduler looks a little more often
 MAX_AT_ONCE = 200

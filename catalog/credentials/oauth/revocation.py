@@ -57,13 +57,14 @@ class Revocation:
             audit.record(actor, "revoke", self.credential, after=told, why=self.message)
 
     def _told(self) -> str:
-        """Why the server was not told, or "". With the refresh token go the others; RFC 7009 section 2.1."""
+        """Why the server was not told, or ""."""
         ends = time.monotonic() + SECONDS
         first, *rest = self.forms
         try:
             http.post_form(self.address, first, accept=TOLD, seconds=SECONDS)
         except ProtocolError as error:
             return token_replies.without(error, self.sent).message
+        # With the refresh token go the others (RFC 7009, section 2.1), so that these may fail.
         for form in rest:
             with suppress(ProtocolError):
                 http.post_form(self.address, form, accept=TOLD, seconds=max(0.1, ends - time.monotonic()))

@@ -35,6 +35,7 @@ class SignInError(DomainError):
         self.credential = credential
 
 
+# As long as a user takes who has to find a second factor; codes themselves live as long (RFC 6749, 4.1.2).
 LIFE = timedelta(minutes=10)
 MAX_OPEN = 20  # for one person
 ANY_SESSION = ""

@@ -24,10 +24,12 @@ from core.outbound.errors import (
 from core.outbound.reply import Reply
 from core.outbound.secret_echo import STRUCK_OUT, SecretScanner
 
+# A header carries it; many servers take no more than 8 or 16 kB of one.
 MAX_TOKEN_LENGTH = 16_000
 MAX_SCOPE_LENGTH = 4_000
 MAX_CODE_LENGTH = 4_000
 MAX_LIFE_SECONDS = 10 * 366 * 86_400  # seconds; who grants more means for ever
+# Anything shorter stands in a text by chance.
 MIN_STRUCK_OUT_LENGTH = 6
 _TOKEN = re.compile(
     r"[\x21-\x7e]+"

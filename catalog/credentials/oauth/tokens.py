@@ -25,6 +25,7 @@ from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from people import audit
 
 MAX_WAIT = 35.0  # seconds that one waits for another's renewal
+# Not with each request: every call of a tool would be one more write.
 NOTE_USE_EVERY = timedelta(minutes=10)
 MAX_SCOPE_LENGTH = 2_000
 NOT_TAKEN_CODE = "TOKEN_NOT_TAKEN"

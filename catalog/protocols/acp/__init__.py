@@ -270,11 +270,12 @@ def _agent_id(entry: object) -> str:
 
 
 def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) -> Item:
-    """The agent by its descriptor. One that leaves out what the search said is taken together with it."""
+    """The agent by its descriptor."""
     path = f"/agents/{quote(agent_id, safe='')}"
     document = strict_json.require_json(session.get(f"{path}/descriptor"))
     if not isinstance(document, dict):
         raise members.wrong("descriptor", document, "an object")
+    # Some servers leave out of the descriptor what their search said; both together are the agent.
     if document.get("metadata") is None:
         entry = entry or strict_json.require_json(session.get(path))
         if isinstance(entry, dict):
@@ -354,13 +355,14 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    """What a designer may set for a run, as one more input. `rest` tells it from the agent's own."""
+    """What a designer may set for a run, as one more input."""
     if specs.get("config") is None:
         return ()
     schema = _clean(specs["config"], "specs.config")
     if not isinstance(schema, dict | bool):
         raise members.wrong("specs.config", schema, "a JSON Schema", code="BAD_SCHEMA")
     taken = {parameter.name for parameter in inputs}
+    # A name that no input of the agent has. `rest` tells it from these.
     names = ("config", "agent_config", *(f"agent_config_{n}" for n in range(2, len(taken) + 3)))
     name = next(name for name in names if name not in taken)
     said = schema.get("description") if isinstance(schema, dict) else None

@@ -11,6 +11,7 @@ from typing import Any
 from catalog.protocols.json import subschemas
 
 MAX_MEETING = 10_000
+# The count itself must end, also for a schema that refers to itself.
 MAX_STEPS = 200_000
 
 

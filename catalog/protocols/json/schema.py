@@ -27,9 +27,11 @@ from catalog.protocols.signature import AllowedValue, Parameter, ParameterType
 from core.outbound.errors import printable
 
 MAX_DEPTH = 64
+# A schema is walked many times: to be compared, drawn as a form and counted.
 MAX_NODES = 20_000
 MAX_PROPERTIES = 1_000
 MAX_VALUES = 10_000
+# References and single-branch unions that lead to each other may go round in a circle.
 MAX_STEPS = 8
 MAX_BYTES = 1024 * 1024  # bytes of canonical JSON
 

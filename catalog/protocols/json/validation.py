@@ -22,13 +22,17 @@ from core.outbound.errors import printable
 
 MAX_VALUE_DEPTH = 64
 MAX_VALUES = 20_000
+# Of values as they are sent; how costly a schema is depends on it.
 USUAL_DEPTH = 6
 # Of schemas that meet a part of a value. To say why one does not fit takes memory for each of them.
 MAX_JUDGED = 10_000_000
+# To say why takes time and memory for each of them; to say no does not.
 MAX_EXPLAINED = 30_000
 CHARACTERS_A_PART = 200
 MAX_FAULTS = 50
+# Each is compiled, and each is tried on each text.
 MAX_PATTERNS = 100
+# The library names one fault at a time.
 MAX_REPAIRS = 20
 
 Path = tuple[str | int, ...]

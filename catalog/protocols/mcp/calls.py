@@ -197,12 +197,13 @@ def _ask(name: str, asked: object) -> Ask:
 
 
 def _visits(data: object) -> list[Ask]:
-    """Addresses that a person has to visit before the call can work; nothing answers them but a new call."""
+    """Addresses that a person has to visit before the call can work."""
     listed = data.get("elicitations") if isinstance(data, dict) else None
     visits = (
         [each for each in listed[:MAX_ASKS] if isinstance(each, dict)] if isinstance(listed, list) else []
     )
     return [
+        # Without a schema: nothing answers them but a new call.
         Ask(f"visit-{number}", printable(str(each.get("message", "")), MAX_QUESTION_LENGTH), url=url)
         for number, each in enumerate(visits, start=1)
         if (url := _web_address(each.get("url")))

@@ -53,6 +53,7 @@ MAX_SAID_LENGTH = 500
 # How often, and after how long, a stream that broke off is asked for its rest.
 MAX_RETURNS = 5
 RETURN_AFTER_MS = 1000
+# A server may ask for an hour; a session does not wait so long.
 LATEST_RETURN_MS = 5000
 
 
@@ -383,6 +384,7 @@ def _is_last(event: events.Event, number: int) -> bool:
         return False
     try:
         document = strict_json.loads(event.data.encode(), allow_unstorable=True)
+    # What cannot be read is told where the whole reply is; waiting for more mends nothing.
     except ProtocolViolationError:
         return True
     messages = document if isinstance(document, list) else [document]

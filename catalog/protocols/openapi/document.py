@@ -28,8 +28,10 @@ NAME = "x-tool-name"  # what an operation is called, where its own words do not 
 LEFT_OUT = "x-left-out"
 _TOO_LARGE = {LEFT_OUT: True, "description": "Left out here, because the whole would be too large."}
 MAX_ITEM_BYTES = 1024 * 1024
+# What a model has to read matters more than what it gets back, so outputs have less.
 MAX_INPUTS_BYTES = 256 * 1024
 MAX_OUTPUTS_BYTES = 64 * 1024
+# References multiply: a document of kilobytes can unfold to gigabytes.
 MAX_PARTS = 50_000
 MAX_NAME_LENGTH = 64
 MAX_ID_LENGTH = 255
@@ -152,8 +154,9 @@ class Document:
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
     def _parameters(self, operation: Operation, part: _Part) -> list[Any]:
-        """Those of the path and those of the operation, which win."""
+        """Those of the path and those of the operation."""
         merged: dict[tuple[str, str], Any] = {}
+        # The operation's own come last, and win.
         for holder in (operation.shared, operation.operation):
             listed = holder.get("parameters") or []
             if not isinstance(listed, list):
@@ -161,6 +164,7 @@ class Document:
             for number, raw in enumerate(listed):
                 parameter = self._placed(raw, part)
                 key = _called(parameter, f"parameters[{number}]")
+                # Taken out first, so that it stands where the operation has it.
                 merged.pop(key, None)
                 merged[key] = parameter
         return list(merged.values())
@@ -191,8 +195,9 @@ class Document:
         return placed
 
     def _part(self, reference: str) -> _Part:
-        """What a reference leads to, worked out once. None marks those that are being worked out."""
+        """What a reference leads to, worked out once."""
         if reference not in self._parts:
+            # None marks what is being worked out, by which one that leads back to itself is noticed.
             self._parts[reference] = None
             try:
                 part = _Part()
@@ -254,6 +259,7 @@ class Document:
         for part, limit in ((asks, MAX_INPUTS_BYTES), (tells, MAX_OUTPUTS_BYTES)):
             size = 0
             for name, component in self._near(part.references, reached):
+                # One that is too large leaves its place to smaller ones after it.
                 fits = size + component.size <= limit
                 size += component.size if fits else 0
                 reached[name] = component.schema if fits else dict(_TOO_LARGE)
@@ -386,6 +392,7 @@ def _id_of(path: str, method: str) -> str:
     text = f"{method.upper()}:{plain.replace('{', '(').replace('}', ')')}"
     if len(text) <= MAX_ID_LENGTH:
         return text
+    # The mark of the whole keeps apart two long paths that begin alike.
     return f"{text[: MAX_ID_LENGTH - 17]}~{_mark(text, 16)}"
 
 

@@ -28,6 +28,7 @@ from catalog.rules.diff.normal import (
 from catalog.rules.diff.places import Path, Place
 
 MAX_DEPTH = 64
+# Branches are compared each with each, which grows with the square of their number.
 MAX_STEPS = 4_000
 MAX_CHANGES = 200
 

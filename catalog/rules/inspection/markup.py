@@ -150,4 +150,5 @@ def _decoded(blob: str) -> str:
     except (binascii.Error, ValueError):
         return ""
     readable = sum([character.isprintable() or character in "\n\t" for character in text])
+    # Letters and digits alone, without a blank, are noise that happens to decode.
     return text if readable > 0.9 * len(text) and (" " in text or not text.isalnum()) else ""

@@ -4,7 +4,9 @@ import re
 
 from catalog.protocols.signature import Signature
 
+# Shorter ones, such as “to-do”, are words of a sentence more often than names.
 MIN_NAME_LENGTH = 6
+# One question to the database asks for all of them.
 MAX_NAMES = 200
 # An identifier with a separator: single words are words before they are names.
 NAME = re.compile(r"(?<![\w./:@-])[A-Za-z][A-Za-z0-9]{0,40}(?:[_-][A-Za-z0-9]{1,40}){1,12}(?![\w/:@-])")

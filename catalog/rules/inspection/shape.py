@@ -11,6 +11,7 @@ from catalog.rules.inspection.characters import spelled
 MODEL_NAME, MAX_NAME_LENGTH = 64, 254
 MAX_DESCRIPTION_LENGTH, LONG_DESCRIPTION, HUGE_DESCRIPTION = 1_999, 4_000, 16_000
 MAX_PARAMETER_LENGTH = 64
+# A name has a few words; a text that steers a model has more.
 PROSE_WORDS = 6
 MAX_SCHEMA_DEPTH, MAX_SCHEMA_MEMBERS = 32, 2_000
 
