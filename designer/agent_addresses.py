@@ -21,6 +21,7 @@ class MovedAgent(NamedTuple):
 
 def hold(agent: Agent) -> None:
     """Called in the transaction that publishes. Safe to call again."""
+    # The signpost of another agent gives way: what is published here is what runtimes ask for.
     AgentAddress.objects.filter(slug=agent.slug, is_held=False).delete()
     AgentAddress.objects.bulk_create([AgentAddress(slug=agent.slug, agent=agent)], ignore_conflicts=True)
 

@@ -24,8 +24,10 @@ from designer.signatures.words import NOTHING, Words, merged
 from people.models import Team, User
 
 SCHEMA = "pegboard.agent/1"
+# Strings of the file are bounded one by one as well, or a single one could be all of it.
 MAX_BYTES = 900_000  # a body of REST has at most 1 MB
 MAX_AGENTS = 50
+# More than any real agent has; the import makes each with its audit row, in one transaction.
 MAX_PINS = 1_000
 MAX_VENDORS = 1_000
 MAX_ENDPOINTS = 100
@@ -126,6 +128,7 @@ def write(agent: Agent) -> dict[str, Any]:
 
 def _with_all_below(agent: Agent) -> Iterator[Agent]:
     yield agent
+    # In this order also the reader makes them: an agent after its parent.
     for child in agent.children.live().select_related("parent", "transfer").order_by("name", "pk"):
         yield from _with_all_below(child)
 
@@ -172,7 +175,9 @@ def _filed_pin(pin: Pin) -> FiledPin:
         protocol=endpoint.protocol,
         tool_id=pin.tool.tool_id,
         version=pin.version.label,
+        # By this it is found again; labels of two installations may mean different texts.
         digest=pin.version.digest,
+        # Both layers in one, because the words for all agents are another installation's own.
         tuning=merged(pinned_signatures.words_about(pin.tool), pinned_signatures.words_about(pin)),
     )
 
@@ -204,6 +209,7 @@ def checked(given: Any) -> AgentFile:
     if filed.schema != SCHEMA:
         message = f"“{printable(filed.schema, SHOWN)}” is another form of file; this Pegboard reads {SCHEMA}."
         raise _no_file("not_an_agent", message)
+    # Parents come before their children, so that one pass makes the tree.
     known: set[str | None] = {None}
     for number, each in enumerate(filed.agents):
         if each.parent not in known or (each.parent is None) != (number == 0) or each.slug in known:
@@ -232,10 +238,12 @@ def bring_in(
     done = Imported()
     with transaction.atomic():
         transfers.lock_tree()
+        # All agents before any content: transfers and procedures name agents that come later in the file.
         for each in filed.agents:
             done.agents[each.slug] = _made(each, done, actor, team)
         for each in filed.agents:
             _fill(done.agents[each.slug], each, done, actor)
+        # Nothing else tells what would be missing: each step depends on those before it.
         if is_dry_run:
             transaction.set_rollback(True)
         elif done.missing and not accept_missing:
@@ -275,7 +283,7 @@ def _vendors(filed: FiledAgent, named: Iterable[FiledVendor], done: Imported) ->
 
 
 def _fill(agent: Agent, filed: FiledAgent, done: Imported, actor: User) -> None:
-    """Words of transfers first: pins and procedures give way to their names, or refer to them."""
+    # Words of transfers first: pins and procedures give way to their names, or refer to them.
     words = filed.transfer
     if agent.parent and (words.name or words.description):
         transfer = Transfer.objects.get(child=agent)
@@ -308,6 +316,7 @@ def _pin(agent: Agent, filed: FiledPin, actor: User) -> Iterator[tuple[str, str]
     if tool is None:
         yield "tool_missing", f"The vendor at {address} has no tool “{printable(filed.tool_id, SHOWN)}”."
         return
+    # The same text is the same version, whatever it is numbered here.
     version = tool.versions.filter(digest=filed.digest).order_by("-ordinal").first()
     if version is None:
         version = versions.named(tool, version=filed.version) or tool.current
@@ -320,6 +329,7 @@ def _pin(agent: Agent, filed: FiledPin, actor: User) -> Iterator[tuple[str, str]
     except DomainError as error:
         yield "tool_refused", f"“{name}”: {error.message}"
         return
+    # After the pin: words that do not fit are left out, and the tool stays.
     if filed.tuning != NOTHING:
         try:
             tunings.tune(pin, actor=actor, **msgspec.to_builtins(filed.tuning))
@@ -339,4 +349,5 @@ def _pinned(agent: Agent, filed: FiledPin, tool: Tool, version: ToolVersion | No
 
 
 def _spellings(url: str) -> list[str]:
+    # With or without a slash at the end, it is one address to a vendor.
     return [url, f"{url}/", url.removesuffix("/")]

@@ -77,6 +77,8 @@ def update_agent(
     agent: Agent, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: Unpack[Changes]
 ) -> Agent:
     """A change of the team takes the sub-agents along. `expected`: people/audit/edit_conflicts.py."""
+    # The tree's lock comes before an agent's own everywhere; the other way round two changes could wait for
+    # each other.
     if changes.keys() & {"parent", "team", "slug"}:
         transfers.lock_tree()
     agent = locked(agent)
@@ -265,6 +267,7 @@ def _settle_team(agent: Agent, wanted: Team | None) -> None:
         if wanted is not None:
             agent.team = teams.locked(wanted)
         return
+    # It may have been read before the lock, and have changed hands since.
     agent.parent.refresh_from_db(fields=["team"])
     if wanted is not None and wanted != agent.parent.team:
         message = f"It belongs to the team of “{agent.parent}”. Move that one, or take it out from below it."
@@ -306,6 +309,7 @@ def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
     """Raises DomainError for a removed parent and for one that is the agent itself or below it."""
     if parent is None:
         return None
+    # All of it in one query: a path upwards would be one for each step.
     tree = dict(Agent.objects.live().values_list("pk", "parent_id"))
     if Agent.objects.filter(pk=parent.pk).exclude(archived_at=None).exists():
         raise _bad_parent(409, "parent_archived", f"“{parent}” is archived. Bring it back first.")
@@ -327,6 +331,7 @@ def _bad_parent(status: Literal[400, 409], code: str, message: str) -> DomainErr
 
 def _free_slug(name: str) -> str:
     wanted = slugs.from_name(name) or "agent"
+    # Room is left for a hyphen and a number.
     stem = wanted[: slugs.MAX_LENGTH - 5].strip("-")
     taken = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
     taken |= agent_addresses.held_like(stem) | RESERVED

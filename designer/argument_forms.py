@@ -21,8 +21,10 @@ from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from people.forms import OperationForm
 
+# A longer list is scrolled through; typing and the check after it are quicker.
 MAX_CHOICES = 200
 MAX_INPUT_LENGTH = 256 * 1024
+# A vendor's description may be a page; all of it stands on the tool's own page.
 MAX_HINT_LENGTH = 600
 MAX_LINE_LENGTH = 255  # characters that are typed on one line
 JSON_FIELD = "json"
@@ -91,6 +93,7 @@ class ArgumentsForm(OperationForm):
             return None
         rest = self.signature.schema_rest or {}
         refers = '"$ref"' in json.dumps(parameter.schema)
+        # Only where the schema refers to them: they may be larger than all the rest.
         named = {keyword: rest[keyword] for keyword in DEFINITIONS if refers and keyword in rest}
         return parameter.schema | named
 
@@ -111,6 +114,7 @@ class ArgumentsForm(OperationForm):
                 _value(parameter, typed.get(_field(n), ""))
             except ProtocolViolationError as error:
                 self.add_error(_field(n), f"This is not JSON that can be read: {_about_input(error)}")
+                # Its own error says enough; without the value the check does not complain a second time.
                 typed.pop(_field(n))
         return self._read(typed)
 
@@ -278,6 +282,7 @@ def _as_sent(field: forms.Field, initial: Any) -> Any:
     """What a browser makes of a value on its way through a field."""
     if initial is None or isinstance(initial, bool):
         return "" if initial is None else initial
+    # A one-line field drops line breaks, and a textarea sends them as CR LF.
     lines = re.split(r"\r\n|\r|\n", str(initial))
     if isinstance(field.widget, forms.TextInput):
         return "".join(lines)

@@ -152,6 +152,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     facts = {**which, "slug": slug, "key": ApiKey.digest_of(key), "format": chosen and chosen[1]}
     facts |= {"surface": chosen[1] if chosen else kind, "channel": receipts.channel_in(name)}
     row = _asked(text + (_IS_WRITTEN if is_export else ""), facts)
+    # Not a refusal: the view finds out why, and says it.
     if row is None:
         return None
     key, owner, digest = row

@@ -44,6 +44,7 @@ MEMBERS = ("title", "description", "parameters", "outputs", "effects")
 ACTIONS = ("tune", "revert", "restore", "settle")
 Take = Literal["ours", "theirs", "merged"]
 MAX_TITLE_LENGTH = 200
+# More than any format takes, so that a text can be written first and cut then.
 MAX_DESCRIPTION_LENGTH = 4_000
 MAX_PRESET_LENGTH = 4_000
 
@@ -124,6 +125,7 @@ def restore(
     target, version = _locked(target)
     old = of(target)
     then, change = facts(old), None
+    # Entries hold what a change replaced, so going back from now takes off one after another.
     for change in history(target).order_by("-pk"):
         if change.pk <= entry:
             break
@@ -135,6 +137,7 @@ def restore(
         raise DomainError("no_such_entry", message, status=404)
     tool = target.tool if isinstance(target, Pin) else target
     named = (each for each in tool.versions.all() if each.name == then["against"])
+    # An entry of before versions had names says none that is found; then the one of now counts.
     against = next(named, version)
     words = msgspec.convert({name: then[name] for name in MEMBERS if then[name] not in (None, {})}, Words)
     # Older entries know the version that was tuned, and not its texts.
@@ -161,6 +164,7 @@ def settle(
     said, replaced = members(words_of(old)), members(replaced_of(old))
     replaced.pop(found.path, None)
     if take == "theirs":
+        # “The vendor's” is what was chosen; words for all agents say something else, so it is kept here.
         below = members(_below(target)).get(found.path, vendors[found.path])
         del said[found.path]
         if below != found.now and found.now is not None:
@@ -232,6 +236,7 @@ def facts(tuning: Tuning | None) -> dict[str, Any]:
 
 def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
     """The target and the version whose text is tuned, locked until the transaction ends."""
+    # Words for all agents are searched as well.
     if isinstance(target, Tool):
         tool = (
             Tool.objects.select_for_update(of=("self",), no_key=True)
@@ -313,6 +318,7 @@ def _written(
         new.effects, new.replaced = said.get("effects", {}), msgspec.to_builtins(state.replaced)
         new.against, new.updated_by, new.updated_at = state.against, actor, timezone.now()
     edit_conflicts.check(target, expected, now=facts(old), wanted=facts(new))
+    # No row in the trail, and no new time, for a press on Save that changed nothing.
     if facts(old) == facts(new):
         return new and old
     if new:

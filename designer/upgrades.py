@@ -129,8 +129,10 @@ def move(
             raise DomainError("unknown_version", message, fields={"moves": message})
         moves.append((pin, version))
     chosen = compare(moves)
+    # Judged again here: what was safe when the page was opened may not be so now.
     if all_safe:
         chosen += [each for each in of(agent) if each.is_safe and each.pin.pk not in asked]
+    # By ordinal, not by label: a vendor may have used a label twice.
     requests = [pins.MoveRequest(each.pin, ordinal=each.version.ordinal) for each in chosen]
     answers = pins.move_several(agent, actor=actor, wanted=requests, is_dry=is_dry)
     return [
@@ -161,6 +163,7 @@ def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
     signatures: dict[int, Signature] = {}
     for pin, version in moves:
         for each in (pin.version, version):
+            # Decoding is the larger part of the work, and many pins share a version.
             if each.pk not in signatures:
                 signatures[each.pk] = each.decoded()
     comparisons = {
@@ -171,6 +174,7 @@ def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
         Upgrade(pin, version, comparisons[pin.version_id, version.pk], lost(pin, signatures[version.pk]))
         for pin, version in moves
     ]
+    # Texts are read for those alone that can break a line; most moves cannot.
     concerned = [upgrade for upgrade in found if impact.concerns_lines(upgrade.comparison.changes)]
     naming = _procedures_naming([upgrade.pin for upgrade in concerned])
     for upgrade in concerned:
@@ -214,6 +218,7 @@ def _lines(
     upgrade: Upgrade, before: Signature, after: Signature, procedures: Iterable[Procedure]
 ) -> Iterable[ProcedureImpact]:
     pin, catalogs, ours = upgrade.pin, words_about(upgrade.pin.tool), words_about(upgrade.pin)
+    # A pin without an alias goes by the vendor's name, which may be another one in the new version.
     follows = pin.alias or before.name == after.name
     name = pin.name if follows else model_names.derive(after.name)
     now = effective(before, name=pin.name, catalog_tuning=catalogs, agent_tuning=ours)

@@ -23,6 +23,7 @@ from people.forms import OperationForm
 # Django takes so many fields from one form, a few of which are not ours. Values come last: an input with
 # more of them than have room is tuned over REST.
 MAX_FIELDS = 900
+# Two fields each, out of those that one form may have.
 MAX_VALUES = 100
 EFFECT_WORDS = {
     "read_only": (EFFECTS["read_only"], "It reads and changes nothing", "It changes something"),
@@ -111,6 +112,7 @@ class WordsForm(OperationForm):
         for effect in EFFECTS:
             yield f"effect-{effect}", ("effects", effect)
         count = 2 + len(EFFECTS)
+        # Four fields for each input; what is left is shared by outputs and values.
         room = (MAX_FIELDS - count) // 4
         for index, parameter in enumerate(self.signature.inputs[:room]):
             for kind in ("description", "name", "hidden", "preset"):
@@ -245,6 +247,7 @@ class WordsForm(OperationForm):
 
     def clean_version(self) -> int:
         version: int = self.cleaned_data["version"]
+        # The words were typed beside the texts of another version.
         if version != self.ordinal:
             raise forms.ValidationError("Another user has moved this to another version. Look at it again.")
         return version
@@ -253,13 +256,17 @@ class WordsForm(OperationForm):
         """What `tunings.tune` takes: only what differs from the text below ours."""
         on_page = set(self.paths.values())
         ours = {
-            path: value for path, value in self.own.items() if path in self.vendor and path not in on_page
+            # Words without a field on the page stay as they are.
+            path: value
+            for path, value in self.own.items()
+            if path in self.vendor and path not in on_page
         }
         for name, path in self.paths.items():
             typed = self.cleaned_data[name]
             if name not in self.data and path[-1] != "hidden":
                 # A page that was opened before this field was there leaves it as it is.
                 ours |= {path: self.own[path]} if path in self.own else {}
+            # Emptied: the vendor's name counts again, which is no word of ours.
             elif path[-1] == "name" and not typed:
                 continue
             elif path[0] == "effects":

@@ -232,6 +232,8 @@ class ReleaseInvoke(GenericAPIView[Release]):
             if tool is None:
                 raise Http404
         except Http404:
+            # A key that asks for another agent's tools is noted, and hears what it would of one that is not
+            # there.
             key = key_of(request)
             if key and Scope.INVOKE in key.scopes:
                 calls.note_refusal(key, actor=person(request), agent=slug, tool=name)

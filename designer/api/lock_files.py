@@ -146,6 +146,7 @@ def _offers(locked: ReleaseDocument) -> dict[int, Offer]:
             found[tool.pk] = Offer(None, is_newer=False)
             continue
         was = old.get(tool.pk)
+        # By the vendor's own order: an older version that was read late is no news.
         is_newer = was is not None and _place(tool.current) > _place(was)
         found[tool.pk] = Offer(tool.current.name, is_newer=is_newer)
     return found

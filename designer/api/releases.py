@@ -235,6 +235,7 @@ class ReleaseDetailOutput(ReleaseOutput):
 
 def releases_at(request: Request, slug: str) -> QuerySet[Release]:
     return (
+        # First whether the caller may see the agent: of another team's, nothing but 404 is said.
         Release.objects.filter(agent=chosen_agent(request, slug))
         .select_related("agent", "created_by", "retirement__retired_by")
         .defer("document")

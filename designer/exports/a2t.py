@@ -46,9 +46,11 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 def write(release: ReleaseDocument) -> object:
+    # UUIDs are compared without regard to case (RFC 9562, section 4).
     seen = Counter(tool.tool_id.lower() for tool in release.tools)
     return {
         "items": [_signature(tool, is_shared=seen[tool.tool_id.lower()] > 1) for tool in release.tools],
+        # All on one page: a list that may change between two pages would not be one release.
         "paging": {"pageLimit": len(release.tools)},
     }
 
@@ -87,6 +89,7 @@ def _identity(tool: ReleasedTool, *, is_shared: bool) -> str:
     """The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address."""
     if _UUID.fullmatch(tool.tool_id) and not is_shared:
         return tool.tool_id
+    # Of the address, so that the id is the same in every release.
     address = f"{tool.endpoint.rstrip('/')}/tools/{tool.tool_id}"
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{address}#{tool.id}" if is_shared else address))
 

@@ -122,6 +122,7 @@ def remarks(release: ReleaseDocument, limits: Limits) -> list[Remark]:
     if limits.of == "procedures":
         return list(_about_procedures(release))
     found = [remark for tool in release.tools for remark in _about(tool, limits)]
+    # A target may take the last of two, or refuse the request; either way a call could mean the other tool.
     for name, times in Counter(tool.signature.name for tool in release.tools).items():
         if times > 1:
             message = f"{times} tools are called “{name}”. Give each a name of its own."
@@ -189,6 +190,7 @@ def _about(tool: ReleasedTool, limits: Limits) -> Iterator[Remark]:
     for member, (is_there, what) in MEMBERS.items():
         if member not in limits.carries and is_there(signature):
             yield Remark("loses", f"no_{member}", name, f"“{name}” goes without {what}.")
+    # A warning only: other users of the format take it as the vendor wrote it.
     if "schemas" in limits.carries and not validation.is_schema(schema.of_inputs(signature)):
         message = f"“{name}” has a schema that breaks the rules of JSON Schema; some models refuse it."
         yield Remark("warns", "schema_broken", name, message)

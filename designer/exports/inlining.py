@@ -31,6 +31,7 @@ def inlined(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
             for reference in found:
                 target: Any = {}
                 try:
+                    # A definition that contains itself has no end without references.
                     if reference in trail or parts > MAX_PARTS:
                         raise LookupError(reference)
                     target = subschemas.pointed(schema, str(reference))
@@ -47,6 +48,7 @@ def inlined(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
 
 def _joined(beside: dict[str, Any], target: Any) -> dict[str, Any]:
     if not isinstance(target, dict):
+        # A schema that is `false` takes nothing, and as an object it says so like this.
         target = {"not": {}} if target is False else {}
     differing = {keyword for keyword in beside.keys() & target.keys() if beside[keyword] != target[keyword]}
     return (

@@ -10,6 +10,7 @@ import yaml
 from designer.exports.base import MEMBERS, Format, Limits
 from designer.exports.document import ReleaseDocument, ReleasedProcedure, ReleasedTool
 
+# Both by the specification.
 MAX_NAME = 64
 MAX_DESCRIPTION = 1_024
 LIMITS = Limits(
@@ -20,6 +21,7 @@ LIMITS = Limits(
 )
 # The sections that say what a skill is for and when it is to be used, as a new procedure is headed.
 _GOAL, _WHEN = "goal", "when to follow this"
+# A zip holds a time for each file, and no earlier one; a real one would change the bytes.
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
@@ -34,6 +36,7 @@ def write(release: ReleaseDocument) -> bytes:
     with zipfile.ZipFile(packed, "w") as archive:
         for name, text in sorted(files.items()):
             entry = zipfile.ZipInfo(f"{name}/SKILL.md", date_time=_EARLIEST)
+            # As Unix writes it, on whatever machine: readable by all, or some programs unpack it unreadable.
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, text.encode())
     return packed.getvalue()
@@ -54,6 +57,7 @@ def _skill(name: str, procedure: ReleasedProcedure, tools: Mapping[str, Released
         {"name": name, "description": description(procedure)},
         allow_unicode=True,
         sort_keys=False,
+        # No line is folded: some readers of front matter take one line for each member.
         width=10 * MAX_DESCRIPTION,
     )
     text = f"---\n{matter}---\n\n# {_line(procedure.title)}\n\n{procedure.text.strip()}\n"

@@ -97,6 +97,7 @@ class _Writer:
         for each in types:
             kept |= {word: schema[word] for word in _KEPT.get(each, ()) if _is_known(word, schema.get(word))}
         self.rules |= {word for word in schema if word in _RULES and word not in kept}
+        # An input's own default is not lost: null says that it is not given, and then the default counts.
         if len(path) > 1 and "default" in schema:
             self.rules.add("default")
         return {"type": types[0] if len(types) == 1 else types, **words, **kept}
@@ -117,12 +118,14 @@ class _Writer:
             schema[word] for word in ("additionalProperties", "unevaluatedProperties") if word in schema
         ]
         # Any object at all, but for a tool's own: that one takes nothing.
+        # The strict form would close it, and then nothing at all would fit.
         if path and not properties and False not in closing:
             return None
         self.rules |= {"additionalProperties"} if any(each is not False for each in closing) else set()
         written: dict[str, Any] = {}
         for name in dict.fromkeys([*properties, *(each for each in required if isinstance(each, str))]):
             inside = self.write(properties.get(name), (*path, name))
+            # A model that cannot give it could make no call that the vendor takes.
             if inside is None and name in required:
                 if self.stuck[: len(path) + 1] != (*path, name):
                     self.stuck = (*path, name)
@@ -136,6 +139,7 @@ class _Writer:
 
     def _without_all_of(self, schema: dict[str, Any]) -> dict[str, Any]:
         parts = schema.get("allOf")
+        # The target refuses the keyword, so what all parts say is put into one.
         joined = {word: value for word, value in schema.items() if word != "allOf"}
         for part in parts if isinstance(parts, list) else ():
             both = _joined(joined, self._without_all_of(part)) if isinstance(part, dict) else None
@@ -146,6 +150,7 @@ class _Writer:
 
 
 def _listed(schema: dict[str, Any]) -> dict[str, Any] | None:
+    # A constant is a list of one value, which the target takes.
     values = [schema["const"]] if "const" in schema else schema["enum"]
     if not isinstance(values, list) or not values or any(type(each) not in _TYPES for each in values):
         return None
@@ -198,6 +203,7 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any] | None
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    # Null is one more choice: there is no type beside choices to add it to.
     if "anyOf" in schema:
         null = {"type": "null"}
         return schema if null in schema["anyOf"] else schema | {"anyOf": [*schema["anyOf"], null]}

@@ -91,6 +91,7 @@ def arguments_for_the_vendor(
     Raises UnfitError for an input that is not shown, and for one that is given by two names.
     """
     whole = whole_input(tool)
+    # Members of the format itself are no inputs, and the vendor is not sent them.
     if len(wires) == 1 and wires[0].beside:
         given = {name: value for name, value in given.items() if name not in wires[0].beside}
     if whole and _is_in_place(wires, given):
@@ -101,8 +102,10 @@ def arguments_for_the_vendor(
     named: dict[str, str] = {}
     for name in inside:
         theirs = shown.get(name, name)
+        # A hidden input is refused as one that is not there, so that a model learns nothing of it.
         if name not in shown and name in tool.taken:
             faults[name] = UNKNOWN
+        # Two formats call one input differently. Given by both names, it is open which value counts.
         elif theirs in named:
             faults[name] = f"is given a second time, as “{named[theirs]}” is the same input"
         named.setdefault(theirs, name)
@@ -120,6 +123,7 @@ def faults_for_the_caller(
     """What is wrong, by the names that the caller used or would use; of hidden inputs nothing is said."""
     given = given or {}
     whole, shown, place = whole_input(tool), _names(wires), ""
+    # Reversed, so that of several names the first format's is told.
     called = {theirs: name for name, theirs in reversed(shown.items())}
     if whole and _is_in_place(wires, given):
         called[whole.parameter.name] = TOGETHER
@@ -147,10 +151,12 @@ def outputs_for_the_caller(
     whole = output_of_all(tool)
     called = {theirs: name for name, theirs in wire.outputs.items()}
     renamed = {called.get(name, name): value for name, value in outputs.items()}
+    # The vendor answers one value, and the format shows its members.
     if whole and not wire.whole_output and not is_parsed:
         value = renamed.get(whole.parameter.name)
         if isinstance(value, dict):
             return {name: each for name, each in renamed.items() if name != whole.parameter.name} | value
+    # And the other way round: the format has one output for all that the vendor answers.
     if not whole and wire.whole_output and renamed:
         below = {name: value for name, value in renamed.items() if name in wire.outputs or not wire.outputs}
         return {name: value for name, value in renamed.items() if name not in below} | {

@@ -32,6 +32,7 @@ from people.models import User
 MAX_TITLE_LENGTH = 120
 # About 15,000 tokens; 500 lines of 120 characters.
 MAX_TEXT_LENGTH = 60_000
+# A model reads all of an agent's procedures.
 MAX_PROCEDURES = 100
 MAX_REASON_LENGTH = 500
 # Addresses below an agent's procedures that are no procedure.
@@ -73,6 +74,7 @@ def copy_procedures(
     """To an agent without any, in their order. `pins` and `agents` lead from originals to copies."""
     procedures = list(source.procedures.live())
     known = vocabulary.of_agent(source, texts=[procedure.text for procedure in procedures])
+    # Pointed to the copies first: what is parsed below is the text of the new agent.
     texts = [
         references.repointed(references.parse(procedure.text, known), pins=pins, agents=agents)
         for procedure in procedures
@@ -116,6 +118,7 @@ def save_procedure(
     pieces = references.parse(body, known)
     wanted = before | {"title": title, "text": references.stored(pieces)}
     edit_conflicts.check(procedure, expected, now=before, wanted=wanted)
+    # Before it is known whether anything differs: the actor is done with the draft either way.
     procedure.drafts.filter(user=actor).delete()
     if wanted == before:
         return procedure
@@ -153,6 +156,7 @@ def move_procedure(procedure: Procedure, *, actor: User, position: int) -> None:
     """To a place among its agent's procedures, counted from 1; beyond the last means last."""
     procedure = _locked(procedure)
     before = procedure.position
+    # Numbered anew from 1, so that gaps and doubles of earlier days do not stay.
     others = list(procedure.agent.procedures.live().exclude(pk=procedure.pk))
     others.insert(max(position - 1, 0), procedure)
     for place, each in enumerate(others, 1):
@@ -176,6 +180,7 @@ def remove_procedure(procedure: Procedure, *, actor: User) -> None:
     procedure = _locked(procedure)
     procedure.removed_at = timezone.now()
     procedure.save(update_fields=["removed_at"])
+    # A pin that only a removed procedure names counts as not named.
     procedure.references.all().delete()
     behind = procedure.agent.procedures.live().filter(position__gt=procedure.position)
     behind.update(position=F("position") - 1)
@@ -274,6 +279,7 @@ def _free_slug(agent: Agent, title: str, wanted: str) -> str:
             message = f"“{agent}” has a procedure at “{wanted}” already."
             raise DomainError("slug_taken", message, fields={"slug": message}, status=409)
         return wanted
+    # Room is left for a hyphen and a number.
     stem = (slugs.from_name(title) or "procedure")[: slugs.MAX_LENGTH - 5].strip("-")
     slug, number = stem, 1
     while slug in taken:

@@ -81,6 +81,7 @@ def impacts(text: str, move: Move) -> list[LineImpact]:
         *_of_calls(used, changed, move),
         *_of_values_in_prose(text, changed, move),
     ]
+    # Several references in one line may say the same.
     return sorted(dict.fromkeys(found), key=lambda each: (each.line, not each.breaks, each.message))
 
 
@@ -88,6 +89,7 @@ def uses(text: str, tool: KnownTool) -> list[Use]:
     """What a stored text refers to of this tool, and the items that it names."""
     vocabulary, found = Vocabulary(tools=(tool,)), []
     for number, line in enumerate(text.split("\n"), 1):
+        # Most lines name nothing of the tool, and parsing costs far more than this look.
         if f":{tool.pin}" not in line and "{item:" not in line:
             continue
         end = 0
@@ -128,6 +130,7 @@ def _sorted(move: Move) -> _Changes:
     for change in filter(_is_of_lines, move.changes):
         side, *rest = (part.replace("~1", "/").replace("~0", "~") for part in change.path.split("/"))
         if side in ids and rest:
+            # What is gone has its id in the old version only; everything else goes by the new one.
             is_gone = len(rest) == 1 and change.kind == "removed"
             member = ids[side]["removed" if is_gone else ""].get(rest[0], rest[0])
             if side == "inputs" and (rest[1:] == ["required"] or (len(rest) == 1 and change.kind == "added")):
@@ -224,6 +227,7 @@ def _of_values_in_prose(text: str, changed: _Changes, move: Move) -> Iterator[Li
         if ("inputs", known.id) not in changed.members or known.id not in after:
             continue
         for said in lint.values_said(known.name, text):
+            # Prose about a value goes with the tool that was named last before it.
             named = (set(_PIN_NAMED.findall(line)) for line in reversed(lines[: said.line]))
             is_of_this = str(move.now.pin) in next((pins for pins in named if pins), ())
             fitted = is_of_this and _fits(before[known.id], said.value, move.before)

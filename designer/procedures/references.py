@@ -27,6 +27,7 @@ Kind = Literal["tool", "input", "output", "agent", "item"]
 ToolState = Literal["", "withdrawn", "held", "blocked", "removed"]
 
 _NAME = r"[A-Za-z_][\w-]{0,127}"
+# Bounded everywhere, so that no text makes the expression try for long.
 _VALUE = r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|“[^”\n]{0,200}”|[\w.+-]{1,200}"
 _ARGUMENT = rf"{_NAME}(?:\s?[=:]\s?(?:{_VALUE}))?"
 _TOKEN = re.compile(
@@ -107,6 +108,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         vendors: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
         for tool in self.tools:
             name = tool.name if tool.state == "removed" else tool.wire_name
+            # A name that a model is shown means that tool alone, also where a vendor uses it for another.
             if name and name.lower() not in named:
                 vendors[name.lower()].append(tool)
         return {**vendors, **named}
@@ -159,6 +161,7 @@ def parse(text: str, vocabulary: Vocabulary) -> list[Piece]:
         pieces.append(Piece(shown=shown, stored=stored, line=line, column=column, reference=reference))
         breaks = shown.count("\n")
         line += breaks
+        # Positions are those of the shown text, which is what an editor has on the screen.
         column = len(shown) - shown.rfind("\n") - 1 if breaks else column + len(shown)
     return pieces
 
@@ -204,6 +207,7 @@ def repointed(pieces: Iterable[Piece], *, pins: Mapping[int, int], agents: Mappi
         reference, text = piece.reference, piece.stored
         if reference is not None and reference.target is not None:
             target = (agents if reference.kind == "agent" else pins).get(reference.target)
+            # By name, so that it is found again when the other agent gets such a tool.
             text = piece.shown if target is None else _stored(reference, target)
         texts.append(text)
     return "".join(texts)
@@ -258,8 +262,10 @@ def _typed(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
     name = match["name"] or match["mention"]
     meant = vocabulary.by_name.get(name.lower(), [])
     arguments, output = match["arguments"], match["output"]
+    # A call or a mention of what is not there is prose: “call me (today)”, an address, a handle.
     if not meant and (arguments or match["mention"]):
         return None
+    # Unless the tool really has an input of that name.
     if arguments and arguments in _PLURALS and arguments not in _names_of_inputs(meant):
         return None
     if len(meant) != 1:

@@ -27,6 +27,7 @@ NAME_RULE = (
     "30 characters at most: “canary”."
 )
 MAX_NOTE_LENGTH = 2_000
+# Each is a promise to some runtime; more than a user can keep an eye on is a mistake in a script.
 MAX_CHANNELS = 20
 
 Direction = Literal["promote", "roll back", "close", ""]
@@ -111,9 +112,11 @@ def move(
     name, note = checked_name(name), checked(note, field="note", limit=MAX_NOTE_LENGTH)
     agent = locked(agent)
     now = state(agent, name)
+    # Two designers may have the page open: the second sees what the first one did, and decides again.
     if expected not in (None, now.number):
         raise _moved_meanwhile(now)
     action = direction(now.release, release)
+    # Leading it where it leads already is no move, and leaves no row.
     if not action:
         return now
     if release is None and name == LIVE:

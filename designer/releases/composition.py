@@ -48,8 +48,10 @@ def trees(roots: Sequence[Agent]) -> dict[int, list[Node]]:
     below = agents.with_all_below(roots)
     rows = {agent.pk: agent for tree in below.values() for agent in tree}
     written = rendering.rows_of(rows.values())
+    # One query for all pins, and one for each kind of row that procedures are made of.
     tools: defaultdict[int, list[tuple[Pin, ReleasedTool]]] = defaultdict(list)
     for pin in pinned_signatures.pinned(list(rows.values())):
+        # The same object for all, so that nothing is read for each pin.
         pin.agent = rows[pin.agent_id]
         tools[pin.agent_id].append((pin, released_tool(pin)))
     nodes = {pk: _node(agent, tools[pk], written[pk], rows) for pk, agent in rows.items()}

@@ -111,6 +111,7 @@ def _retired(number: int, retired: Retired) -> Moved:
 
 
 def _between(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Moved]:
+    # What is left of these after the loop came later.
     new = {tool.id: tool for tool in now.tools}
     for tool in locked.tools:
         name, other = tool.signature.name, new.pop(tool.id, None)
@@ -126,6 +127,7 @@ def _between(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Moved]:
 
 def _changed(old: ReleasedTool, new: ReleasedTool, number: int) -> Moved:
     name = old.signature.name
+    # First, because a caller that uses the old name fails whatever else is the same.
     if new.signature.name != name:
         message = f"“{name}” is called “{new.signature.name}” in release {number}."
         return Moved("tool_renamed", "breaking", name, message)
@@ -143,6 +145,7 @@ def _changed(old: ReleasedTool, new: ReleasedTool, number: int) -> Moved:
 
 def _offered(tools: Iterable[ReleasedTool], offers: Mapping[int, Offer]) -> Iterator[Moved]:
     for tool in tools:
+        # Told beside what the release itself holds: its words stay, while calls go to the vendor of today.
         offer, name = offers.get(tool.id), tool.signature.name
         if offer is None or offer.version is None:
             message = f"The vendor does not offer “{name}” any more; calls of it may fail."

@@ -85,7 +85,9 @@ def publish(
     reason = reason if accepted else ""
     release = _written_down(agent, document, actor, seen=seen, note=note, accepted=accepted, reason=reason)
     _write_exports(release, fits[agent.slug])
+    # In the same transaction, so that no release is ever there without a signature.
     signing.sign(release)
+    # From now on a runtime may know the agent by this address.
     agent_addresses.hold(agent)
     facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
     if document.agents:
@@ -132,6 +134,7 @@ def _written_down(
 ) -> Release:
     text = release_document.encode(document)
     digest = release_document.digest(text)
+    # It is of the bytes that would be written, so whatever has changed meanwhile, it differs.
     if seen not in ("", digest):
         message = f"“{agent}” has changed since this page was opened. Look at what differs now, then publish."
         raise DomainError("draft_changed", message, status=409)
@@ -300,6 +303,7 @@ def verify(release: Release) -> list[str]:
     if release_document.digest(document) != release.digest:
         wrong.append("The document does not match its digest.")
     tools = release_document.decode(document).all_tools
+    # Without the texts: they are long, and the digest says whether they are the same.
     rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in tools]).defer("signature", "raw")
     held = {(row.tool_id, row.ordinal): row for row in rows}
     for tool in tools:

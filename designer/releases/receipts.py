@@ -63,6 +63,7 @@ def readers(agent: Agent) -> dict[str, list[Receipt]]:
     """
     since = timezone.now() - timedelta(days=settings.RELEASE_IN_USE_DAYS)
     rows = of_agent(agent).filter(last_at__gt=since, key__revoked_at=None)
+    # One row for each key and channel, though a key reads one in several forms.
     rows = rows.order_by("channel", "key_id", "-last_at", "-id").distinct("channel", "key_id")
     found: defaultdict[str, list[Receipt]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.last_at, reverse=True):

@@ -44,6 +44,7 @@ def retire(
         which, them = ("leads", "it") if len(leading) == 1 else ("lead", "them")
         message = f"{names} {which} to release {release.number}. Move {them} to another release first."
         raise DomainError("release_on_channel", message, status=409)
+    # Asked for each change of a retirement too: an earlier date hits the same runtimes.
     if name != str(release) and (in_use := list(receipts.lately(release))):
         says = f"{says_in_use(in_use)} Give its name, “{release}”, to retire it all the same."
         raise DomainError("release_in_use", says, fields={"name": says}, status=409)

@@ -15,6 +15,7 @@ from itertools import count
 MAX_LENGTH = 64
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+# Long enough that two names of one agent do not get the same one, short enough to be read.
 _TAIL = 8
 
 

@@ -16,6 +16,7 @@ from designer.models import Pin
 from people.models import Role
 from people.permissions import any_user, person, requires
 
+# One more than this is read, to know whether there are others.
 SHOWN = 5
 RUNS_SEARCHED = 500
 PIN_COLUMNS = ("name", "agent__slug", "agent__name")

@@ -33,6 +33,7 @@ from people.permissions import person, requires
 CALLS_SHOWN = 10
 ARGUMENTS_SHOWN = 160
 DEADLINES = {30: "30 seconds", 60: "One minute", 120: "Two minutes"}
+# A vendor that answers does so sooner; from here on the page says that it waits.
 LONG_WAIT = timedelta(seconds=5)
 
 
