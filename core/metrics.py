@@ -21,6 +21,7 @@ import redis
 from core import redis_client
 
 KEY = "pegboard:metrics"
+# Counts are gathered and sent together, so that no request waits for the server.
 FLUSH_SECONDS = 2.0
 # A label that grew without end would fill memory; what comes after these is not counted.
 MAX_SERIES = 20_000

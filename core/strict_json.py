@@ -19,6 +19,7 @@ import jiter
 from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
 
+# Far below where Python's own recursion ends, and far above what vendors send.
 MAX_DEPTH = 64
 MAX_VALUES = 500_000
 MAX_CONTAINERS = 400_000  # an object of one member takes 230 bytes

@@ -11,6 +11,7 @@ from core import redis_client
 from pegboard import periodic
 
 ALIVE = "pegboard:scheduler"
+# Many ticks long, so that one that is late does not look like a scheduler that is gone.
 ALIVE_SECONDS = 60
 
 

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple, NoReturn
 
 FINE, REFUSED, NOT_ASKED = 0, 1, 2
 MAX_LOCK_FILE = 900_000  # a body of REST has at most 1 MB
+# A release with all its schemas fits many times; the rest is not Pegboard's answer.
 MAX_REPLY = 100_000_000
+# Publishing an agent of hundreds of tools takes seconds.
 TIMEOUT = 60
 # What Pegboard says of how things stand, with these; everything else is about the request.
 SAYS_NO = frozenset((409, 410, 412))
@@ -127,11 +129,12 @@ def pin(server: Server, given: argparse.Namespace) -> tuple[Any, str, int]:
 
 
 def _tool_id(server: Server, given: argparse.Namespace) -> int:
-    """A number is the catalog's own; anything else the vendor's id, or its name, which one tool may have."""
+    # A number alone is the catalog's own; with a vendor beside it, it may be that vendor's.
     if given.tool.isascii() and given.tool.isdecimal() and not given.vendor:
         return int(given.tool)
     query = {"q": given.tool, "limit": 100} | ({"vendor": given.vendor} if given.vendor else {})
     rows = server.ask("GET", "tools/", **query)["results"]
+    # The vendor's own id first, because a name may be that of several tools.
     for member in ("tool_id", "name"):
         found = [row for row in rows if row[member] == given.tool]
         if len(found) == 1:

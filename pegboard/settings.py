@@ -222,6 +222,7 @@ if STATIC_ROOT:
         "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
     }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+# A tool's words make a form of hundreds of fields.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1_000
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
 MAX_BODY_BYTES = 12 * 1024**2  # where a document of 10 MB may be sent, which JSON makes longer
@@ -295,11 +296,15 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "max_retries": 1,
     "interval_start": 0.1,
 }
+# The message is a hint, which the scheduler repeats; a page must not wait for a broker that is away.
 CELERY_TASK_PUBLISH_RETRY = False
+# The truth is in the database; nothing waits for a result.
 CELERY_TASK_IGNORE_RESULT = True
+# Longer than an enumeration in one piece may take; what runs on is ended, not left to hold a worker.
 CELERY_TASK_SOFT_TIME_LIMIT = 360
 CELERY_TASK_TIME_LIMIT = 390
 CELERY_TASK_SERIALIZER = "json"
+# Nothing that could run code when it is read.
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "enumeration"
 # Calls of tools have workers of their own: a user waits for each, and an enumeration may take minutes.
@@ -311,7 +316,9 @@ CELERY_TASK_QUEUES = [
     for name in (CELERY_TASK_DEFAULT_QUEUE, CALLS_QUEUE, SLOW_QUEUE)
 ]
 CELERY_TASK_ROUTES = {"catalog.tasks.perform_call": {"queue": CALLS_QUEUE}}
+# Kilobytes. A process that once read a huge list gives its memory back by ending.
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300_000
+# Seconds in which a task under way may end when the worker is stopped.
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "pegboard.beat:InProcessScheduler"
@@ -336,6 +343,7 @@ CELERY_BEAT_SCHEDULE = {
     # The scheduler counts from its own start; a day would never pass on a machine that is off at night.
     "sessions": {"task": "people.tasks.forget_sessions", "schedule": 3600.0, "options": {"expires": 3600}},
 }
+# As often as the most frequent entry above.
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
 # Networks vendors may live in although they are private: a deployment setting, never an administrator's.

@@ -17,8 +17,10 @@ from people import audit
 from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiKey, Scope, User
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+# Public id and secret have fixed lengths, so that secret scanners can tell a key by its form.
 SHAPE = re.compile(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
 DEFAULT_LIFE = timedelta(days=90)
+# A year, and a day for leap years.
 MAX_LIFE = timedelta(days=366)
 
 
@@ -61,6 +63,7 @@ def issue(
         key = ApiKey.objects.create(
             user=user,
             name=name.strip(),
+            # Enough of the public part to tell keys apart in a list.
             prefix=plain[:12],
             digest=ApiKey.digest_of(plain),
             scopes=wanted,
@@ -97,6 +100,7 @@ def revoke(key: ApiKey, *, actor: User | None, why: str = "") -> None:
     """Safe to call twice; the second call changes nothing."""
     now = timezone.now()
     with transaction.atomic():
+        # One of two who revoke at once changes the row, and writes the entry.
         if ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
             before, after = {"state": key.state}, {"state": "revoked"}
             audit.record(actor, "revoke key", key, before=before, after=after, why=why)
@@ -122,6 +126,7 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
 def _facts(key: ApiKey) -> dict[str, object]:
     expires_at = key.expires_at.isoformat("T", "seconds") if key.expires_at else None
     facts: dict[str, object] = {"name": key.name, "scopes": key.scopes, "expires_at": expires_at}
+    # Left out where it is usual, as in entries from before there was a limit.
     if key.calls_at_once != CALLS_AT_ONCE:
         facts["calls_at_once"] = key.calls_at_once
     return {**facts, "only_named_agents": True} if key.is_narrowed else facts

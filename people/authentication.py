@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from people.api_keys import is_well_formed
 from people.models import ApiKey, User
 
+# A write with each call would cost more than the call.
 WRITE_LAST_USE_EVERY = timedelta(hours=1)
 _KEY = [field.attname for field in ApiKey._meta.concrete_fields]
 _USER = [field.attname for field in User._meta.concrete_fields]
@@ -29,11 +30,13 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
         if scheme.lower() != "bearer":
             return None
         given = given.strip()
+        # Before the database is asked: the checksum tells a key that was cut off from one that is unknown.
         if not is_well_formed(given):
             raise AuthenticationFailed("This is not an API key of Pegboard; was it cut off?", "malformed_key")
         key, now = _with_owner(ApiKey.digest_of(given)), timezone.now()
         if key is None:
             raise AuthenticationFailed("This API key is not known here.", "unknown_key")
+        # Revoking the keys of a user who leaves is another transaction; this holds from the first moment.
         if not key.user.is_active:
             raise AuthenticationFailed("The owner of this API key is not active any more.", "inactive_owner")
         if not key.is_usable(now):

@@ -20,12 +20,15 @@ from django.utils import timezone
 from core.client_ip import client_address
 from people.models import FailedSignIn, User
 
+# A user who has forgotten a password tries a few; one who guesses tries on.
 MAX_FAILURES = 10
+# An office behind one address has many users who mistype.
 MAX_PER_ADDRESS = 50
 MAX_PER_ACCOUNT = 50
 WINDOW = timedelta(minutes=15)
 WAIT = "Too many wrong passwords. Wait 15 minutes, then try again."
 KNOWN_BROWSER = "known_browser"
+# A browser that was not used for half a year is as good as a new one.
 KNOWN_FOR = timedelta(days=180)
 _SALT = "people.login_lockout.known_browser"
 
@@ -39,6 +42,7 @@ def must_wait(request: HttpRequest, username: str) -> bool:
         of_address=Count("pk", filter=address),
         on_account=Count("pk", filter=account),
     )
+    # For a known browser only its own failures count, or an attacker could lock its user out.
     if known or counts["both"] >= MAX_FAILURES:
         return counts["both"] >= MAX_FAILURES
     return counts["of_address"] >= MAX_PER_ADDRESS or counts["on_account"] >= MAX_PER_ACCOUNT
@@ -70,6 +74,7 @@ def remember_browser(response: HttpResponse, user: User) -> None:
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
         samesite="Lax",
+        # Nothing but the sign-in asks for it.
         path="/accounts/",
     )
 
@@ -86,6 +91,7 @@ def _known_browser(request: HttpRequest, username: str) -> str:
 
 def _who(request: HttpRequest, username: str) -> dict[str, str]:
     place = _known_browser(request, username) or client_address(request)
+    # As long as the longest IPv6 address in text, with an IPv4 address in it.
     return {"username": _name(username), "address": place[:45]}
 
 

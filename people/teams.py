@@ -56,6 +56,7 @@ def remove_team(team: Team, *, actor: User) -> None:
         raise DomainError("everyone_stays", f"“{team}” is the team of all users and stays.", status=409)
     team.removed_at = timezone.now()
     team.save(update_fields=["removed_at"])
+    # The trail is all that still tells who was in it.
     before = facts(team) | {"members": sorted(team.members.values_list("username", flat=True))}
     team.memberships.all().delete()
     audit.record(actor, "remove", team, before=before)
@@ -93,6 +94,7 @@ def locked(team: Team) -> Team:
 
 def first_of(user: User) -> Team:
     """The team that the user joined first, or else the team of all users."""
+    # Ordered by when the user joined, so that a new team changes no default.
     own = Membership.objects.filter(user=user).select_related("team").first()
     return own.team if own else everyone()
 

@@ -23,6 +23,7 @@ REPORTS_PER_MINUTE = 30  # from one address
 def is_within_limit(kind: Literal["read", "write"], user: int | None, key: int | None, now: float) -> bool:
     """Counts one more call of this user with this key."""
     most = settings.CALLS_PER_MINUTE if kind == "read" else settings.WRITES_PER_MINUTE
+    # By owner and by key: neither many keys nor one alone uses up what the others need.
     allowed = {f"{kind}:person:{user}": most * KEYS_OF_A_USER}
     if key is not None:
         allowed[f"{kind}:key:{key}"] = most

@@ -65,10 +65,12 @@ def update_user(
         if facts(user) == before:
             return
         if (before["role"], before["is_active"]) != (user.role, user.is_active):
+            # Sessions carry this number; with another one they are no sessions any more.
             user.sessions_ended += 1
         user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
         audit.record(actor, "change person", user, before=before, after=facts(user), why=why)
         if not user.is_active:
+            # For good, so that a user who comes back has to decide again which programs may act.
             for key in user.api_keys.filter(revoked_at=None).order_by("pk"):
                 api_keys.revoke(key, actor=actor, why=f"{user} was deactivated.")
 
@@ -92,6 +94,7 @@ def _check(user: User, password: str | None = None) -> None:
         user.full_clean(exclude=["password"])
     except ValidationError as error:
         fields = {name: " ".join(sentences) for name, sentences in error.message_dict.items()}
+    # After Django's own checks, because this sentence is the clearer one.
     if user.name and (why := display_names.why_not(user.name, 150)):
         fields["name"] = why
     if password is not None:

@@ -13,7 +13,9 @@ from core.outbound.request import Request
 from core.outbound.response import in_our_words, plain_headers, read_body
 from core.outbound.secret_echo import STRUCK_OUT, SecretScanner
 
+# A person reads it, in the record of a call.
 MAX_RECORDED_BYTES = 64 * 1024
+# The reply is refused already; why it was is worth a moment and no more.
 GLIMPSE_SECONDS = 2.0
 _MIN_CUT_LENGTH = 4  # of a secret's beginning, less may stand at an end by chance
 

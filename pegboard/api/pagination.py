@@ -13,6 +13,7 @@ from core.pagination import Keyset, Page
 from core.public_url import public_url
 
 DEFAULT_LIMIT = 50
+# A page is built in memory, and a caller that wants more follows `next`.
 MAX_LIMIT = 200
 
 

@@ -36,6 +36,7 @@ MAX_RUN_DIRECTORY_BYTES = 80
 SUPERUSER = "postgres"
 DATABASE = "pegboard"
 SOCKET = "valkey.sock"
+# PostgreSQL's own rules for sorting; before that, those of the machine's C library.
 BUILTIN_LOCALE_SINCE = 17
 # A query that is computing does not notice that the main process is gone, and would keep the next one out.
 LINGER = 3.0
@@ -49,7 +50,9 @@ POSTGRES_SETTINGS = {
     "maintenance_work_mem": "128MB",
     "effective_cache_size": "1GB",
     "max_wal_size": "2GB",
+    # For disks without moving parts, or the planner avoids indexes.
     "random_page_cost": "1.1",
+    # Compiling a query takes longer than these queries run.
     "jit": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
@@ -97,6 +100,7 @@ def run_directory(data: Path) -> Path:
         r"[\w./+-]+", str(beside), re.ASCII
     ):
         return beside
+    # A socket's path is limited, and PostgreSQL takes some characters for separators.
     return Path(tempfile.gettempdir()) / f"pegboard-{os.geteuid()}-{_tag(data)}"
 
 
@@ -114,7 +118,7 @@ def redis_url(run: Path) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would make the servers or their clients look elsewhere or speak another language."""
+    # Without what would make the servers or their clients look elsewhere, or speak another language.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
     return {**kept, "LC_ALL": "C"}
 
@@ -277,6 +281,7 @@ class Postgres:
         if directory.stat().st_uid == uid:
             return
         for path in (directory, *directory.rglob("*")):
+            # A link may lead out of the directory.
             os.chown(path, uid, gid, follow_symlinks=False)
 
     def _clear_away_predecessor(self, timeout: float = 60.0) -> None:
@@ -321,6 +326,7 @@ class Postgres:
             ) as connection:
                 known = connection.execute("select 1 from pg_database where datname = %s", [DATABASE])
                 if not known.fetchone():
+                    # A server that has just been made has none but its own.
                     connection.execute(f"create database {DATABASE}")
         except psycopg.OperationalError:
             return False
@@ -354,6 +360,7 @@ class Valkey:
                     "--appendonly",
                     "yes" if self.durable else "no",
                 ),
+                # It is a queue, not a cache: nothing may be dropped.
                 *("--maxmemory-policy", "noeviction"),
             ],
             log=self.log,

@@ -26,6 +26,7 @@ from pegboard.local.processes import Service, Supervisor, how_it_ended, spawn
 HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parent.parent.parent
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Migrations of a large database are part of it.
 START_TIMEOUT = 120.0
 # As files of earlier versions call them.
 OLD_NAMES = {"PEGBOARD_CREDENTIAL_KEYS": "PEGBOARD_KEYS"}
@@ -271,13 +272,13 @@ class LocalProduct:
         self.supervisor.add(Service(name, start))
 
     def _step(self, *command: str, env: dict[str, str] | None = None) -> None:
-        """A management command, once more if it lost a server that we started again meanwhile."""
         while True:
             servers = self._servers()
             code = self._run(*command, env=env)
             if not code:
                 return
             self._pause()
+            # It may have failed because a server was being started again; then it is run once more.
             if servers == self._servers():
                 raise LocalError(f"“manage.py {command[0]}” {how_it_ended(code)}.")
             self._wait_for("postgres", lambda: self.embedded is None or self.embedded.answers())

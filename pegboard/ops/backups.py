@@ -39,6 +39,7 @@ def back_up(target: Path) -> int:
     """Into a file that its owner alone may read; its size in bytes. One moment of the database."""
     if target.exists():
         raise BackupError(f"{target} exists already. Choose another name, or move it away.")
+    # Written beside and renamed, so that a copy that was interrupted is never taken for a whole one.
     fresh = target.with_name(target.name + ".new")
     left_out = [f"--exclude-table-data={table}" for table in LEFT_OUT]
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -54,6 +55,7 @@ def restore(source: Path) -> Restored:
     """Into an empty database, in one transaction; then newer migrations, and a look at what is there."""
     if not source.is_file():
         raise BackupError(f"There is no file {source}.")
+    # Restoring over what is there would mix two installations.
     if tables := connection.introspection.table_names():
         raise BackupError(
             f"The database holds {len(tables)} tables already. Restore into an empty one: make it with "
@@ -69,6 +71,7 @@ def restore(source: Path) -> Restored:
     )
     call_command("migrate", interactive=False, verbosity=0)
     with connection.cursor() as cursor:
+        # A restored database knows nothing of its tables, and plans badly until it does.
         cursor.execute("ANALYZE")
         cursor.execute("SELECT (SELECT count(*) FROM catalog_tool), (SELECT count(*) FROM designer_release)")
         tools, releases = cursor.fetchone()
@@ -77,6 +80,7 @@ def restore(source: Path) -> Restored:
 
 def _problems() -> Iterator[str]:
     with connection.cursor() as cursor:
+        # The limit is for pages; these look at every row.
         cursor.execute("SET statement_timeout = 0")
     try:
         ring = encryption.keyring()
@@ -85,6 +89,7 @@ def _problems() -> Iterator[str]:
     else:
         for key_id, count in sorted(encryption.missing_keys(ring).items()):
             yield f"{count:,} secrets need the key “{key_id}”. Put it back into PEGBOARD_KEYS."
+    # Told above already, with the keys by their names.
     wanted = [claim.name for claim in invariants.claims() if claim.name != "secret_keys"]
     yield from map(str, invariants.check(only=wanted))
     if broken := verify.verify().broken:
@@ -130,6 +135,7 @@ def _access() -> dict[str, str]:
         "PASSWORD": "PGPASSWORD",
         "NAME": "PGDATABASE",
     }
+    # In the environment and not as arguments, which every user of the machine can read.
     access = {variable: str(here[name]) for name, variable in names.items() if here[name]}
     stated = here["OPTIONS"].items()
     return access | {f"PG{name.upper()}": str(value) for name, value in stated if name.startswith("ssl")}

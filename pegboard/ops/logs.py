@@ -18,6 +18,7 @@ from core.invisible_characters import escaped
 
 OURS = ("pegboard", "people", "catalog", "designer", "django.request", "celery")
 HEADER = "pegboard_trace"
+# Collectors of logs cut longer lines in two.
 MAX_MESSAGE_LENGTH = 8_000
 MAX_EXCEPTION_LENGTH = 30_000
 _TRACES: dict[str, Any] = {}

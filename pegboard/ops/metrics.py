@@ -76,7 +76,7 @@ def _by(rows: QuerySet[Any], column: str) -> dict[str, float]:
 
 
 def _oldest_run() -> Figures:
-    """Slow runs wait for each other, and may wait for long."""
+    # Slow runs wait for each other, and may wait for long.
     queued = Run.objects.filter(status=RunStatus.QUEUED).exclude(slow_vendors.IS_SLOW)
     oldest = queued.aggregate(oldest=Min("queued_at"))["oldest"]
     return {"": round((timezone.now() - oldest).total_seconds(), 1) if oldest else 0}

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 MAX_ADDRESS_LENGTH = 8_000  # bytes of path and query; the web server itself takes 8,190
+# Browsers send about twenty, and proxies add some.
 MAX_HEADERS = 100
 
 
@@ -66,7 +67,7 @@ class BoundsMiddleware:
 
 
 def _declared_size(request: HttpRequest) -> int:
-    """Bytes; a body without a length is not read at all."""
+    # A body without a length is not read at all.
     length = request.META.get("CONTENT_LENGTH") or "0"
     return int(length) if length.isascii() and length.isdigit() else 0
 

@@ -58,9 +58,11 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
     The caller holds the lock on `target`; `wanted` is what the facts would be after saving.
     """
     state = etag(now)
+    # REST without If-Match means any state.
     if expected in (ANY_STATE, state):
         return
     rows = AuditEntry.objects.filter(kind=target._meta.model_name, object_id=str(target.pk)).order_by("-pk")
+    # Entries about other things, such as being removed, replace no member of these facts.
     changes = [row for row in islice(rows, MAX_CHANGES) if row.before and row.before.keys() <= now.keys()]
     before = _state_named(expected, now, changes)
     last = changes[0] if changes else None
@@ -88,6 +90,7 @@ def _differences(before: Facts | None, theirs: Facts, yours: Facts) -> Iterator[
     now, wanted = dict(_flat(theirs)), dict(_flat(yours))
     for path in sorted(now.keys() | wanted.keys() | seen.keys()):
         old, other, own = seen.get(path), now.get(path), wanted.get(path)
+        # What both wrote alike is shown as well, where it is known to be new.
         if other != own or (before is not None and other != old):
             yield Difference(path, old, other, own)
 

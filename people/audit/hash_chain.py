@@ -28,6 +28,7 @@ def digest_of(content: Mapping[str, Any]) -> str:
     at: datetime = content["at"]
     told = {name: _plain(content[name]) for name in CONTENT if name != "at"}
     told["at"] = at.astimezone(UTC).isoformat(timespec="microseconds")
+    # One text for one content, whatever wrote it: this is what is hashed for ever.
     written = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(written.encode()).hexdigest()
 

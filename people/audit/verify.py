@@ -10,6 +10,7 @@ from people.audit import content_of
 from people.audit.hash_chain import GENESIS, NOTED_IDS, digest_of, hash_of, with_id
 from people.models import AuditEntry, AuditHead
 
+# Entries in memory at once; the trail has millions.
 BATCH = 2_000
 
 
@@ -102,6 +103,7 @@ def _fault(entry: AuditEntry, expected: int, previous: str) -> str:
         return f"{name} was inserted: place {entry.position:,} is taken by another entry."
     if entry.position > expected:
         return f"{name} follows a gap: the entry at place {expected:,} was removed."
+    # Entries from before ids were hashed have the digest of their content alone.
     if entry.digest not in (content := digest_of(content_of(entry)), with_id(entry.pk, content)):
         return f"{name} was changed: its content, or its id, is not what was hashed."
     if entry.previous != previous:

@@ -16,8 +16,10 @@ KINDS = {"RS256": "RSA", "ES256": "EC"}
 CURVES = {"ES256": "P-256"}
 LEEWAY = 60  # seconds that two clocks may differ
 MAX_AGE_SECONDS = 600  # seconds since it was issued; it has just been asked for
+# RFC 7518, section 3.3.
 MIN_RSA_BITS = 2048
 MAX_TOKEN_LENGTH = 16_000
+# OpenID Connect Core, section 2.
 MAX_SUBJECT_LENGTH = 255
 NEEDED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 
@@ -40,6 +42,7 @@ def verified(
     """Its claims. Raises SignInError for whatever does not hold. `now` is in seconds since 1970."""
     header = _header(token)
     algorithm = header.get("alg")
+    # What `crit` names has to be understood (RFC 7515, 4.1.11), and we know none of it.
     if algorithm not in KINDS or "crit" in header:
         raise _refused("algorithm")
     try:
@@ -65,6 +68,7 @@ def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce:
     if claims["iss"] != issuer:
         raise _refused("issuer")
     audience = claims["aud"]
+    # Then the token has to name us as the one that it was made for.
     is_for_others_too = isinstance(audience, list) and len(audience) > 1
     if claims.get("azp", None if is_for_others_too else client_id) != client_id:
         raise _refused("authorized party")
@@ -103,9 +107,11 @@ def _key(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
         and key.get("use", "sig") == "sig"
         and key.get("alg", algorithm) == algorithm
         and key.get("crv") == CURVES.get(algorithm)
+        # A private key among the public ones is known to everyone who reads them.
         and "d" not in key
         and ("kid" not in header or key.get("kid") == header["kid"])
     ]
+    # Where several fit, the token has to say which one, or any of them would do.
     if len(fitting) != 1:
         raise _refused("key")
     try:

@@ -21,7 +21,9 @@ from people.models import Role
 from people.sso.errors import SignInError
 
 WELL_KNOWN = "/.well-known/openid-configuration"
+# A key that the provider takes back counts for so long.
 KEEP_SECONDS = 600.0
+# A sender of made-up key ids must not have us ask the provider each time.
 ASK_AGAIN_SECONDS = 30.0
 MAX_ADDRESS_LENGTH = 2_000
 OURS_TO_MEND = "Ask an administrator to look at the settings of single sign-on."
@@ -142,6 +144,7 @@ def _read_metadata(provider: Provider, said: Mapping[str, Any]) -> Metadata:
     if said.get("issuer") != provider.issuer:
         message = f"The identity provider calls itself by another name than the settings do. {OURS_TO_MEND}"
         raise SignInError("issuer_differs", message, status=502)
+    # The default where nothing is said: OpenID Connect Discovery, section 3.
     methods = said.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
     return Metadata(
         authorization=_address(said, "authorization_endpoint", provider),

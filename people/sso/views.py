@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 PENDING = "single_sign_on"
 SIGNED_IN_BY = "signed_in_by"
 LIFE = 600  # seconds that a person has at the provider
+# Several tabs may be at the provider at once; older ones give way, so that the session stays small.
 MAX_PENDING = 5
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 

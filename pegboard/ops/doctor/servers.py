@@ -13,6 +13,7 @@ from django.utils import timezone
 from core import encryption, redis_client
 from pegboard.ops.doctor.frame import Limits, Trouble, check
 
+# 15.0, as the server writes its version in one number.
 MIN_POSTGRES = 150_000
 EXTENSIONS = ("pg_trgm",)
 KEEPS_EVERYTHING = "noeviction"

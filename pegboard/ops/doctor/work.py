@@ -23,10 +23,14 @@ from pegboard.ops.doctor.frame import Limits, Trouble, check
 from people.audit import verify
 
 READY = ("database", "migrations")
+# Workers answer between two tasks of their pool, so a busy one is slow to.
 ANSWER_WITHIN = 3.0
+# Longer than a lease and two ticks: what is taken up again by itself is no finding.
 UNNOTICED = timedelta(minutes=1)
+# Several ticks of the scheduler.
 OVERDUE = timedelta(minutes=2)
 STUCK = timedelta(minutes=10)
+# A vendor may be away for an evening.
 LONG = timedelta(days=1)
 # Those have checks of their own here.
 ELSEWHERE = {"live_leases", "secret_keys"}
