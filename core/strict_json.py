@@ -128,7 +128,7 @@ def _children(part: object) -> list[object]:
 
 
 def _read_exactly(body: bytes, complaint: str) -> object:
-    """Names the fault; returns the document when half surrogate pairs were all that `complaint` was about."""
+    # Names the fault; returns the document when half surrogate pairs were all that `complaint` was about.
     try:
         text = body.decode()
     except UnicodeDecodeError as exc:

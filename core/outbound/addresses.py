@@ -254,7 +254,7 @@ def in_ascii(url: str) -> str:
 
 
 def _complaint(url: str, *, may_ask: bool) -> str:
-    """What a person most likely got wrong, in their words."""
+    # What a person most likely got wrong, in their words.
     authority = url.partition("://")[2].partition("/")[0]
     if len(url) > MAX_URL_LENGTH:
         return f"is longer than {MAX_URL_LENGTH:,} characters"
@@ -323,7 +323,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
-    """The IPv4 addresses that some gateway would read out of this one."""
+    # The IPv4 addresses that some gateway would read out of this one.
     if not isinstance(address, ipaddress.IPv6Address) or _within(address, LOOPBACK):
         return
     bits = int(address)
@@ -342,7 +342,7 @@ def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
 
 
 def _is_isatap(address: ipaddress.IPv6Address) -> bool:
-    """RFC 5214 6.1: the interface identifier is 0000:5efe or 0200:5efe and an IPv4 address."""
+    # RFC 5214 6.1: the interface identifier is 0000:5efe or 0200:5efe and an IPv4 address.
     return int(address) >> 32 & 0xFDFFFFFF == 0x00005EFE
 
 

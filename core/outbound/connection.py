@@ -132,7 +132,7 @@ class Connection(HTTPConnection):
             os.close(descriptor)
 
     def _dial(self, rows: Sequence[Row]) -> BoundedSocket:
-        """The first of the judged addresses that answers; the last one's failure when none does."""
+        # The first of the judged addresses that answers; the last one's failure when none does.
         *others, last = rows
         for row in others:
             with suppress(OSError):

@@ -60,7 +60,7 @@ def recorded(
 
 
 def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:
-    """How a body begins. No secret is in it, none that was escaped and none that a cut went through."""
+    # How a body begins. No secret is in it, none that was escaped and none that a cut went through.
     content = b""
     for part in parts:
         content += part[: MAX_RECORDED_BYTES + secrets.longest - len(content)]

@@ -106,13 +106,13 @@ def _entity(found: re.Match[bytes]) -> bytes:
 
 
 def _forms(secret: str) -> list[str]:
-    """Each secret as it may come back: plain, in base64 of a longer text, in hex, reversed."""
+    # Each secret as it may come back: plain, in base64 of a longer text, in hex, reversed.
     raw = secret.encode()
     return list(dict.fromkeys([secret, raw.hex(), raw.hex().upper(), secret[::-1], *_base64_cores(raw)]))
 
 
 def _base64_cores(raw: bytes) -> Iterator[str]:
-    """What base64 makes of `raw` wherever it stands in a text, without what neighbours have a share in."""
+    # What base64 makes of `raw` wherever it stands in a text, without what neighbours have a share in.
     for before in range(3):
         after = -(before + len(raw)) % 3
         written = b64encode(bytes(before) + raw + bytes(after))

@@ -268,7 +268,7 @@ class Session(RequestMethods):
     def _read(
         self, response: BaseHTTPResponse, budget: Budget, is_enough: IsEnough | None, parts: list[bytes]
     ) -> bool:
-        """Whether what came, which goes into `parts`, is all that the connection had to say."""
+        # Whether what came, which goes into `parts`, is all that the connection had to say.
         size = 0
         for part in read_body(response, budget):
             parts.append(part)
@@ -283,7 +283,7 @@ class Session(RequestMethods):
         return True
 
     def _wait_before_retry(self, error: UnavailableError, pause: float) -> float | None:
-        """Seconds, or None when trying again at once would not help."""
+        # Seconds, or None when trying again at once would not help.
         if error.code not in _PASSING and not error.code.startswith("HTTP_"):
             return None
         pause *= random.uniform(0.5, 1.5)  # noqa: S311 - spreads retries, protects nothing
