@@ -80,7 +80,7 @@ def remember_browser(response: HttpResponse, user: User) -> None:
 
 
 def _known_browser(request: HttpRequest, username: str) -> str:
-    """A name of the browser, if it has signed in to this account before; "" for any other."""
+    # A name of the browser, if it has signed in to this account before; "" for any other.
     given = request.COOKIES.get(KNOWN_BROWSER, "")
     try:
         name, browser = signing.loads(given, salt=_SALT, max_age=KNOWN_FOR)

@@ -95,7 +95,7 @@ def _name(entry: AuditEntry) -> str:
 
 
 def _fault(entry: AuditEntry, expected: int, previous: str) -> str:
-    """A sentence about what was done to this entry, or before it; "" when nothing was."""
+    # A sentence about what was done to this entry, or before it; "" when nothing was.
     name = _name(entry)
     if entry.position is None:
         return f"{name} was inserted past the chain: it has no place in it."

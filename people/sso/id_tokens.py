@@ -98,7 +98,7 @@ def _header(token: str) -> dict[str, Any]:
 
 
 def _key(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
-    """The one key that this token names, or the only one there is."""
+    # The one key that this token names, or the only one there is.
     algorithm = str(header["alg"])
     fitting = [
         key

@@ -115,7 +115,7 @@ def _configured() -> provider.Provider:
 
 
 def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, user: User | None = None) -> str:
-    """Of the provider's page, with everything that ties its answer to this browser."""
+    # Of the provider's page, with everything that ties its answer to this browser.
     state, nonce, verifier = new_secret(), new_secret(), new_secret()
     pending: dict[str, Any] = request.session.get(PENDING, {})
     newest = sorted(pending.items(), key=lambda each: each[1]["at"])[-(MAX_PENDING - 1) :]
@@ -145,7 +145,7 @@ def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, use
 
 
 def _taken(request: HttpRequest) -> dict[str, Any]:
-    """What this browser's sign-in began with. Works once."""
+    # What this browser's sign-in began with. Works once.
     pending: dict[str, Any] = request.session.get(PENDING, {})
     began = pending.pop(request.GET.get("state", ""), None)
     if began is None or time.time() - began["at"] > LIFE:
