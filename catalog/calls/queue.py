@@ -242,8 +242,8 @@ def _refuse_too_many(call: Call, actor: User) -> None:
 
 
 def _made_before(call: Call) -> Call | None:
-    """The call that was made with this key before. Raises DomainError if that was another one, and if it is
-    known only that there was one."""
+    # The call that was made with this key before. Raises DomainError if that was another one, and if it is
+    # known only that there was one.
     made = CallId.objects.filter(key=call.key).first()
     existing = Call.objects.filter(key=call.key).first()
     if made:

@@ -111,7 +111,7 @@ def _too_busy(limit: RateLimit, answer: float) -> str:
 
 
 def _take(limit: RateLimit, turn_id: str, patience: float, longest: float) -> float:
-    """Seconds to wait for the turn that was taken, or -1 or -2 as the script has them."""
+    # Seconds to wait for the turn that was taken, or -1 or -2 as the script has them.
     if not _local.is_server_away:
         try:
             wait = take(limit, turn_id, patience, longest)

@@ -68,7 +68,7 @@ def _encrypt_again(
 
 @transaction.atomic
 def _encrypt_batch(column: EncryptedColumn, key_id: str, after: UUID, progress: Progress) -> UUID | None:
-    """The id of the last row of the batch, or None when there was none."""
+    # The id of the last row of the batch, or None when there was none.
     table = column.model._default_manager
     rows = (
         table.select_for_update(skip_locked=True, no_key=True)

@@ -276,7 +276,7 @@ def _keeping_memory(
 
 
 def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":
-    """Its credential, opened. Raises DomainError when it was entered for another address."""
+    # Its credential, opened. Raises DomainError when it was entered for another address.
     credential = endpoint.credential
     if credential is None:
         return None

@@ -203,7 +203,7 @@ class _ResumedSession(base.Session):
 
 
 def _named(request: Request) -> str:
-    """What tells this request from the others of an enumeration."""
+    # What tells this request from the others of an enumeration.
     headers = {name.lower(): text for name, text in request.headers.items()}
     asked = [request.method, request.path, request.query, request.content]
     return base.digest([*asked, [headers.get(name) for name in ASKED_WITH]])

@@ -340,7 +340,7 @@ class _Pass:
         self._assess(changed)
 
     def _written_otherwise(self) -> set[str]:
-        """Of the tools that are waiting those that say what they said, in another form."""
+        # Of the tools that are waiting those that say what they said, in another form.
         held = {
             self.current[tool].version: (tool, item)
             for tool, item in self.waiting.items()
@@ -407,7 +407,7 @@ class _Pass:
                 self.harvest.assessed[pk] = Assessed(stop, named, assess.to_json(found.alarms))
 
     def _under_label(self, changed: Sequence[StagedTool]) -> dict[int, list[str]]:
-        """By tool: the signatures that we hold under the version label that it now comes with."""
+        # By tool: the signatures that we hold under the version label that it now comes with.
         labels = {each.tool_pk: each.label for each in changed if each.tool_pk and each.label}
         rows = ToolVersion.objects.filter(tool__in=labels, label__in=set(labels.values())).order_by()
         found: dict[int, list[str]] = defaultdict(list)

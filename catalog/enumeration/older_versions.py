@@ -152,7 +152,7 @@ class _Reader:
 
     @transaction.atomic
     def _add(self, stage: Stage, tool: Tool, items: list[Item], *, is_final: bool) -> None:
-        """Appends the versions that we do not hold, oldest first. Known labels with other bytes are drift."""
+        # Appends the versions that we do not hold, oldest first. Known labels with other bytes are drift.
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         held = set(tool.versions.values_list("label", "digest"))

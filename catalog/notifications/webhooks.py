@@ -193,7 +193,7 @@ def _next(webhook: Webhook) -> Delivery | None:
 
 
 def _post(delivery: Delivery) -> tuple[str, int, float | None]:
-    """Why it was not taken (empty: it was), the status of the answer, and how long it asks us to wait."""
+    # Why it was not taken (empty: it was), the status of the answer, and how long it asks us to wait.
     webhook = delivery.webhook
     exchanges: list[Exchange] = []
     path = ""
@@ -299,7 +299,7 @@ def _in_order(chosen: Iterable[str]) -> list[str]:
 
 
 def _check(webhook: Webhook, url: str) -> None:
-    """Raises DomainError for what cannot be kept."""
+    # Raises DomainError for what cannot be kept.
     fields = {}
     if why := display_names.why_not(webhook.name, 100):
         fields["name"] = why

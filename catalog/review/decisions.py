@@ -62,7 +62,7 @@ def _decide_others(finding: Finding, decision: Decision) -> None:
 
 
 def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
-    """How the decision moved the tool's current version; most decisions do not."""
+    # How the decision moved the tool's current version; most decisions do not.
     was = tool.current_id
     about = Q(digest=finding.subject) | Q(pk=finding.version_id)
     for version in ToolVersion.objects.filter(about, tool=tool):

@@ -213,7 +213,7 @@ def _hash(text: str) -> int:
 
 
 def _newly_named(listed: dict[int, _Inspected]) -> list[int]:
-    """Store what the names look like. Gives the tools that are new, or whose name looked otherwise before."""
+    # Store what the names look like. Gives the tools that are new, or whose name looked otherwise before.
     names = [row.signature.name for row in listed.values()]
     keys = [[_hash(spelling(name)) for name in names], [_hash(skeleton(name)) for name in names]]
     with connection.cursor() as cursor:
@@ -224,7 +224,7 @@ def _newly_named(listed: dict[int, _Inspected]) -> list[int]:
 def _look_alikes(
     endpoint: Endpoint, twins: list[int], listed: dict[int, _Inspected]
 ) -> Iterator[tuple[int, Alarm]]:
-    """Names that a person takes for the name of another vendor's tool."""
+    # Names that a person takes for the name of another vendor's tool.
     with connection.cursor() as cursor:
         cursor.execute(_FIND_LIKENESS, [endpoint.vendor_id, twins, list(listed)])
         found = cursor.fetchall()
@@ -245,7 +245,7 @@ def _look_alikes(
 def _collisions(
     endpoint: Endpoint, twins: list[int], named: dict[int, _Inspected]
 ) -> Iterator[tuple[int, Alarm]]:
-    """Names of tools of other vendors that agents use already."""
+    # Names of tools of other vendors that agents use already.
     used = _used() if named else []
     if not used:
         return
@@ -267,7 +267,7 @@ def _used() -> list[int]:
 def _near_misses(
     endpoint: Endpoint, twins: list[int], named: list[_Inspected]
 ) -> Iterator[tuple[int, Alarm]]:
-    """Names one letter away from that of another vendor's tool that agents use."""
+    # Names one letter away from that of another vendor's tool that agents use.
     others = Tool.objects.filter(pk__in=_used()).exclude(endpoint__vendor=endpoint.vendor_id)
     others = others.exclude(endpoint__in=twins)
     known = dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if named else {}
@@ -312,7 +312,7 @@ ORDER BY mine.tool_id, t.id
 
 
 def _mentions(endpoint: Endpoint, twins: list[int], rows: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
-    """Names of other vendors' tools in a description; a name that this vendor uses too is its own."""
+    # Names of other vendors' tools in a description; a name that this vendor uses too is its own.
     words = [(row.version, word) for row in rows for word in mentioned(row.signature)]
     if not words:
         return

@@ -84,7 +84,7 @@ def _reasons(update: Update, classes: Sequence[str]) -> str:
 
 
 def _new_ids(update: Update) -> Iterator[Breach]:
-    """One breach for all parameters that kept their name and got another id."""
+    # One breach for all parameters that kept their name and got another id.
     renumbered: list[tuple[Parameter, Parameter]] = []
     sides = ((update.old.inputs, update.new.inputs), (update.old.outputs, update.new.outputs))
     for before, after in sides:

@@ -105,7 +105,7 @@ def _read_postings(counts: dict[int, int], scope: Scope, extent: Extent, values:
 
 
 def _read(candidates: str, scope: Scope, values: dict[str, Any]) -> list[Row]:
-    """Candidates in the scope; those that are worth an exact score come with their vectors."""
+    # Candidates in the scope; those that are worth an exact score come with their vectors.
     with connection.cursor() as cursor:
         cursor.execute(_RANKED.format(candidates=candidates, scope=scope.condition()), values)
         rows: list[Row] = cursor.fetchall()

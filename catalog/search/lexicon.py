@@ -36,7 +36,7 @@ class Lexicon:
 
 
 def _assign(words: set[str]) -> tuple[dict[str, int], set[str]]:
-    """The lexeme of each word, and which of them are stop words."""
+    # The lexeme of each word, and which of them are stop words.
     with connection.cursor() as cursor:
         cursor.execute("SELECT word, lexeme_id FROM catalog_searchword WHERE word = ANY(%s)", [list(words)])
         known = dict(cursor.fetchall())
@@ -54,7 +54,7 @@ def _assign(words: set[str]) -> tuple[dict[str, int], set[str]]:
 
 
 def _stems(words: Collection[str]) -> dict[str, str]:
-    """The stem of each word, "" for a stop word. A tag (`#...`) is its own stem."""
+    # The stem of each word, "" for a stop word. A tag (`#...`) is its own stem.
     if not words:
         return {}
     with connection.cursor() as cursor:

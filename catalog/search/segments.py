@@ -92,7 +92,7 @@ def add(home: int | None, documents: Sequence[Document]) -> None:
 
 
 def _make_room(home: int | None, documents: Sequence[Document]) -> tuple[int, int]:
-    """The first of as many free document ids, and a new segment."""
+    # The first of as many free document ids, and a new segment.
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM catalog_searchdocument WHERE tool_id = ANY(%s)", [[each.tool for each in documents]]
@@ -135,7 +135,7 @@ def _post(home: int | None, segment: int, documents: Iterable[tuple[int, Mapping
 
 
 def _posting(found: list[int]) -> str:
-    """Columns of one row: the strongest impact, how many, the documents and their impacts."""
+    # Columns of one row: the strongest impact, how many, the documents and their impacts.
     found.sort(reverse=True)
     documents = str([each & _DOCUMENT for each in found])[1:-1]
     impacts = str([each >> _IMPACT for each in found])[1:-1]

@@ -124,7 +124,7 @@ def slip(typed: str, word: str) -> Slip:
 
 
 def _difference(typed: str, word: str) -> tuple[str, str, str, str]:
-    """The part of `typed` that differs, the part of `word` in its place, and the letters before and after."""
+    # The part of `typed` that differs, the part of `word` in its place, and the letters before and after.
     shortest = min(len(typed), len(word))
     start = next((at for at in range(shortest) if typed[at] != word[at]), shortest)
     rest = shortest - start

@@ -175,12 +175,12 @@ def _send(endpoint_id: int) -> bool:
 
 
 def _over() -> QuerySet[SecondLook]:
-    """Begun, and its worker has not been heard of for the time of its lease."""
+    # Begun, and its worker has not been heard of for the time of its lease.
     return SecondLook.objects.filter(lease_until__lt=Now())
 
 
 def _ready() -> QuerySet[SecondLook]:
-    """On, due, and no worker looks. Unasked only at endpoints whose runs succeed."""
+    # On, due, and no worker looks. Unasked only at endpoints whose runs succeed.
     active = Run.objects.filter(endpoint=OuterRef("pk"), status__in=ACTIVE)
     is_free = Q(lease_until=None) | Q(lease_until__lt=Now())
     is_well = Q(
@@ -217,7 +217,7 @@ def perform(endpoint_id: int) -> None:
 
 @transaction.atomic
 def _claim(endpoint_id: int) -> SecondLook | None:
-    """The lock first, then the question: an answer from before the wait may be wrong after it."""
+    # The lock first, then the question: an answer from before the wait may be wrong after it.
     rows = SecondLook.objects.filter(pk=endpoint_id)
     if not rows.select_for_update(skip_locked=True).values_list("pk") or not _ready().filter(pk=endpoint_id):
         return None
@@ -286,7 +286,7 @@ class _Look:
         return steady
 
     def _differs(self, tool: str, item: Item) -> bool:
-        """Other content under the same label. What has another label is another version, and honest."""
+        # Other content under the same label. What has another label is another version, and honest.
         held = self.ours.get(tool)
         return held is not None and item.label == held.label and item.digest != held.digest
 
@@ -295,7 +295,7 @@ class _Look:
         return held.pk, cloaking.subject(held.digest, item.digest)
 
     def _compared(self, client: OtherClient, fresh: Mapping[str, Item], sight: Sight) -> Iterator[Found]:
-        """Without what is written otherwise and says the same."""
+        # Without what is written otherwise and says the same.
         listed = [self.ours[tool] for tool in fresh]
         rows = ToolVersion.objects.filter(
             tool__in=[held.pk for held in listed], digest__in=[held.digest for held in listed]
@@ -316,7 +316,7 @@ class _Look:
                 yield Found(tool, client, version, item, read, *verdict)
 
     def _steady(self, client: OtherClient, suspects: Sequence[Found]) -> list[Found]:
-        """Those that both sides are shown again and again as before; a list that just changes is none."""
+        # Those that both sides are shown again and again as before; a list that just changes is none.
         steady = list(suspects)
         for number, is_other in enumerate(REPEATS):
             if not steady:
@@ -386,7 +386,7 @@ def _is_as_before(found: Found, again: Item | None, *, is_other: bool) -> bool:
 
 @transaction.atomic
 def _record(look: SecondLook, sights: Sequence[Sight], found: Sequence[Found]) -> None:
-    """The findings with what both sides are shown; nothing if another worker has taken the look up."""
+    # The findings with what both sides are shown; nothing if another worker has taken the look up.
     if not _mine(look).select_for_update(no_key=True).values_list("pk"):
         raise LostLeaseError
     _make_way(look.endpoint)  # it locks tools, too, in an order of its own
@@ -400,7 +400,7 @@ def _record(look: SecondLook, sights: Sequence[Sight], found: Sequence[Found]) -
 
 
 def _still_listed(found: Sequence[Found]) -> list[Found]:
-    """Without tools that a run, a person or a removal has moved on meanwhile."""
+    # Without tools that a run, a person or a removal has moved on meanwhile.
     tools = Tool.objects.filter(pk__in=[each.version.tool_id for each in found], endpoint__removed_at=None)
     rows = tools.order_by("pk").select_for_update(no_key=True, of=("self",))
     listed = {pk for each in rows.values_list("current_id", "stopped_id") for pk in each}
@@ -408,7 +408,7 @@ def _still_listed(found: Sequence[Found]) -> list[Found]:
 
 
 def _tell(endpoint: Endpoint, found: Sequence[Found]) -> int:
-    """How many findings are new. The same two documents are told once, whatever was decided about them."""
+    # How many findings are new. The same two documents are told once, whatever was decided about them.
     rows = [
         Finding(
             endpoint=endpoint,
@@ -463,7 +463,7 @@ def _conclude(look: SecondLook, result: LookResult, says: str, pause: timedelta)
 
 
 def _finish(look: SecondLook, result: LookResult, says: str, pause: timedelta) -> None:
-    """The last word on a look, if it is still ours."""
+    # The last word on a look, if it is still ours.
     share = random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
     _mine(look).update(
         due_at=Now() + pause * share,

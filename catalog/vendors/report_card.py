@@ -105,7 +105,7 @@ def of(vendor: Vendor) -> ReportCard:
 
 
 def _promises(vendor: Vendor) -> tuple[Kept, ...]:
-    """What any protocol that the vendor speaks promises, in the order in which people read it."""
+    # What any protocol that the vendor speaks promises, in the order in which people read it.
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None)
     spoken = endpoints.order_by().values_list("protocol", flat=True).distinct()
     promised = frozenset[str]().union(*(protocols.get(name).promises for name in spoken))

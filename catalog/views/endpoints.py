@@ -104,7 +104,7 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
 
 
 def _kind_for(request: HttpRequest, chosen: dict[str, Any]) -> str:
-    """The kind that was chosen before the settings were filled in, or else the usual one there."""
+    # The kind that was chosen before the settings were filled in, or else the usual one there.
     stated = request.POST.get("kind", "") if request.POST.get("credential") == NEW else ""
     if offers.FILL in request.POST and stated in clients.KINDS:
         return stated
@@ -112,7 +112,7 @@ def _kind_for(request: HttpRequest, chosen: dict[str, Any]) -> str:
 
 
 def _host_of(address: str) -> str:
-    """A first name for a vendor that was given none; "" for what is no address."""
+    # A first name for a vendor that was given none; "" for what is no address.
     try:
         return urlsplit(address).hostname or ""
     except ValueError:

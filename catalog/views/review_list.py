@@ -145,7 +145,7 @@ def _chosen(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | None, int 
 
 
 def _neighbours(asked: Question, page: Page, at: int | None) -> dict[str, Any]:
-    """Where the keys lead from here; `beside` is what is looked at once this one is decided."""
+    # Where the keys lead from here; `beside` is what is looked at once this one is decided.
     if at is None:
         return {}
     rows, here = page.rows, page.number

@@ -260,7 +260,7 @@ def _faulty_parameters(parameters: object) -> str:
 
 
 def _origin_or_none(address: str) -> str | None:
-    """None for what is no address, which `check` tells."""
+    # None for what is no address, which `check` tells.
     try:
         return origin_of(address.partition("?")[0])
     except RefusedError:

@@ -147,7 +147,7 @@ class _Search:
         return metadata.why_not_server(document, issuer)
 
     def _first(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
-        """The first of these documents that may be used."""
+        # The first of these documents that may be used.
         for address in addresses:
             reply = self._asked(address, (200,))
             if reply is None:

@@ -158,7 +158,7 @@ def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secr
 
 
 def _is_lost(grant: Grant, error: ProtocolError) -> bool:
-    """Whether a reply that did not come may have held a new refresh token."""
+    # Whether a reply that did not come may have held a new refresh token.
     return grant.credential.kind == CredentialKind.OAUTH_CODE and error.code in _LOST
 
 

@@ -57,7 +57,7 @@ class Revocation:
             audit.record(actor, "revoke", self.credential, after=told, why=self.message)
 
     def _told(self) -> str:
-        """Why the server was not told, or ""."""
+        # Why the server was not told, or "".
         ends = time.monotonic() + SECONDS
         first, *rest = self.forms
         try:

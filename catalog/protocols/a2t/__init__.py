@@ -195,7 +195,7 @@ def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
 
 
 def _listed(document: object) -> tuple[list[Any], object, list[Note]]:
-    """The items of a list, what follows it, and what was odd about its form."""
+    # The items of a list, what follows it, and what was odd about its form.
     if isinstance(document, list):
         return document, None, [Note("BARE_ARRAY", "The list is a bare array without “items”.")]
     if not isinstance(document, dict) or not isinstance(document.get("items"), list):
@@ -210,7 +210,7 @@ def _listed(document: object) -> tuple[list[Any], object, list[Note]]:
 
 
 def _of_one_tool(page: Page, tool_id: str) -> Page:
-    """Versions that a vendor lists under a tool, without those that are another tool's."""
+    # Versions that a vendor lists under a tool, without those that are another tool's.
     strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
     if not strays:
         return page
@@ -304,7 +304,7 @@ def _odd_parameter(parameter: Parameter, tool: str) -> Iterator[tuple[str, str]]
 
 
 def _outputs(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
-    """The values of a good reply by output name, and what was odd about its form."""
+    # The values of a good reply by output name, and what was odd about its form.
     if not reply.body.strip():
         return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")]
     document = strict_json.require_json(reply)

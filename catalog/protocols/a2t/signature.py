@@ -149,7 +149,7 @@ def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: b
 
 
 def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[ParameterType, str]:
-    """The type, and the vendor's word for it when it is not one that can be used here."""
+    # The type, and the vendor's word for it when it is not one that can be used here.
     word = raw.get("type")
     if word is None:
         return "string", ""

@@ -135,7 +135,7 @@ class ACP(Protocol):
             cursor, notes = after or "", ()
 
     def _search(self, session: Session, query: Mapping[str, str], offset: int) -> list[Any] | None:
-        """None when the server wants to know a name or a version first."""
+        # None when the server wants to know a name or a version first.
         body = {**query, "limit": self.values["page_size"], "offset": offset}
         reply = session.post("/agents/search", json=body, is_repeatable=True, accept=(200, 400, 422))
         if reply.status != 200:
@@ -270,7 +270,7 @@ def _agent_id(entry: object) -> str:
 
 
 def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) -> Item:
-    """The agent by its descriptor."""
+    # The agent by its descriptor.
     path = f"/agents/{quote(agent_id, safe='')}"
     document = strict_json.require_json(session.get(f"{path}/descriptor"))
     if not isinstance(document, dict):
@@ -355,7 +355,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    """What a designer may set for a run, as one more input."""
+    # What a designer may set for a run, as one more input.
     if specs.get("config") is None:
         return ()
     schema = _clean(specs["config"], "specs.config")
@@ -420,7 +420,7 @@ def _document(signature: Signature, label: str) -> dict[str, Any]:
 
 
 def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
-    """What `_document` would not write by itself: capabilities, interrupts, the state of threads, ..."""
+    # What `_document` would not write by itself: capabilities, interrupts, the state of threads, ...
     written = _document(read, _label(document))
     metadata = _beyond(document["metadata"], written["metadata"])
     if "ref" in metadata:

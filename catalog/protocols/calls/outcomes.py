@@ -113,7 +113,7 @@ def _is_gone(look_up: Callable[[], object]) -> bool:
 
 
 def _body(reply: Reply) -> dict[str, Any]:
-    """What the tool answered in place of its outputs: JSON, or text."""
+    # What the tool answered in place of its outputs: JSON, or text.
     with suppress(ProtocolViolationError):
         return {"body": strict_json.require_json(reply)}
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()

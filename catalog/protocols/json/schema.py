@@ -179,7 +179,7 @@ def check(schema: object, where: str) -> None:
 
 
 def _elsewhere(schema: object) -> str:
-    """A reference that leads out of the schema; "" when there is none."""
+    # A reference that leads out of the schema; "" when there is none.
     base = schema.get("$id") if isinstance(schema, dict) else None
     inside = {_absolute(base, "")}
     led: list[str] = []
@@ -272,7 +272,7 @@ def _referred(schema: dict[str, Any], root: object) -> dict[str, Any] | None:
 
 
 def _type(schema: Mapping[str, Any]) -> ParameterType:
-    """The one simple type that values have, null aside; `json` when there is no such type."""
+    # The one simple type that values have, null aside; `json` when there is no such type.
     kind = schema.get("type")
     if isinstance(kind, list):
         kinds = [each for each in kind if each != "null"]
@@ -281,7 +281,7 @@ def _type(schema: Mapping[str, Any]) -> ParameterType:
 
 
 def _allowed_values(schema: Mapping[str, Any]) -> tuple[AllowedValue, ...]:
-    """The values of a text that has a list of them; none for lists that hold anything but text."""
+    # The values of a text that has a list of them; none for lists that hold anything but text.
     if schema.get("type", "string") != "string" and _type(schema) != "string":
         return ()
     titled: dict[str, str] = {}

@@ -287,7 +287,7 @@ def _cut(schema: Any, path: list[str | int]) -> str:
 
 
 def _extent(value: Any) -> tuple[int, int]:
-    """How deep a value is nested, and how many parts it has; both no further than the limits."""
+    # How deep a value is nested, and how many parts it has; both no further than the limits.
     level, depth, size = [value], 0, 1
     while depth <= MAX_VALUE_DEPTH and size <= MAX_VALUES:
         level = [

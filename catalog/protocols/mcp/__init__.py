@@ -288,7 +288,7 @@ def _is_hint(claims: Mapping[str, Any], name: str) -> bool:
 
 
 def _rest(document: Mapping[str, Any], read: Signature) -> dict[str, Any]:
-    """What `_document` would not write without being told."""
+    # What `_document` would not write without being told.
     rest: dict[str, Any] = {}
     if "annotations" in document:
         claims = document["annotations"]

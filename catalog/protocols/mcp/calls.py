@@ -166,7 +166,7 @@ class _Call:
 
 
 def _asks(result: Mapping[str, Any]) -> list[Ask]:
-    """Raises RefusedError for what only a program with a model of its own could answer."""
+    # Raises RefusedError for what only a program with a model of its own could answer.
     asked = result.get("inputRequests") or {}
     if not isinstance(asked, dict) or len(asked) > MAX_ASKS:
         raise ProtocolViolationError(
@@ -197,7 +197,7 @@ def _ask(name: str, asked: object) -> Ask:
 
 
 def _visits(data: object) -> list[Ask]:
-    """Addresses that a person has to visit before the call can work."""
+    # Addresses that a person has to visit before the call can work.
     listed = data.get("elicitations") if isinstance(data, dict) else None
     visits = (
         [each for each in listed[:MAX_ASKS] if isinstance(each, dict)] if isinstance(listed, list) else []
@@ -245,7 +245,7 @@ def _is_copy(text: str, value: object) -> bool:
 
 
 def _structured(result: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
-    """The structured result by the names of the outputs; those of the vendor win over our own."""
+    # The structured result by the names of the outputs; those of the vendor win over our own.
     value = result.get("structuredContent")
     if "structuredContent" not in result or (value is None and not signature.outputs):
         return {}

@@ -68,7 +68,7 @@ def safe(value: str) -> str:
 
 
 def _marked(schema: Mapping[str, Any]) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
-    """Every marked schema, with the names that lead to its value; None where names alone do not."""
+    # Every marked schema, with the names that lead to its value; None where names alone do not.
     left: list[tuple[Path | None, object]] = [((), schema)]
     while left:
         path, each = left.pop()

@@ -312,7 +312,7 @@ class Transport:
         return _OtherEraError(said)
 
     def _find(self, reply: Reply, number: int) -> tuple[dict[str, Any], bytes] | None:
-        """The message that answers request `number`; others may come before it."""
+        # The message that answers request `number`; others may come before it.
         is_any = False
         for message, source in _messages(reply):
             if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
@@ -379,7 +379,7 @@ def _messages(reply: Reply) -> Iterator[tuple[object, bytes]]:
 
 
 def _is_last(event: events.Event, number: int) -> bool:
-    """Whether nothing that comes after `event` can matter."""
+    # Whether nothing that comes after `event` can matter.
     if event.name != "message" or not event.data:
         return False
     try:
@@ -416,7 +416,7 @@ def _supported(error: RpcError) -> list[Any]:
 
 
 def _mutual(error: RpcError, ours: Sequence[str]) -> str:
-    """The newest of our versions that the vendor names, or nothing."""
+    # The newest of our versions that the vendor names, or nothing.
     return next((version for version in ours if version in _supported(error)), "")
 
 

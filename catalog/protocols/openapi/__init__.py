@@ -245,7 +245,7 @@ def _parsed(session: Session, reply: Reply) -> Document:
 
 
 def _recalled(known: KnownPages, reply: Reply) -> list[Page]:
-    """All pages of last time when the document is the same; none of them when one is missing."""
+    # All pages of last time when the document is the same; none of them when one is missing.
     pages: list[Page] = []
     cursor: str | None = ""
     while cursor is not None and len(pages) < known.count:
@@ -264,7 +264,7 @@ def _item(document: Document, operation: Operation) -> Item:
 
 
 def _covers(line: str, path: str) -> bool:
-    """Whether a path is the one in a line, or lies below it; * stands for anything."""
+    # Whether a path is the one in a line, or lies below it; * stands for anything.
     pattern = line.rstrip("/").replace("[", "[[]").replace("?", "[?]")
     return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*")
 

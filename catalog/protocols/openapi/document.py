@@ -154,7 +154,7 @@ class Document:
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
     def _parameters(self, operation: Operation, part: _Part) -> list[Any]:
-        """Those of the path and those of the operation."""
+        # Those of the path and those of the operation.
         merged: dict[tuple[str, str], Any] = {}
         # The operation's own come last, and win.
         for holder in (operation.shared, operation.operation):
@@ -170,7 +170,7 @@ class Document:
         return list(merged.values())
 
     def _placed(self, value: Any, part: _Part) -> Any:
-        """`value` with every reference replaced by what it leads to, schemas aside: `part` notes those."""
+        # `value` with every reference replaced by what it leads to, schemas aside: `part` notes those.
         part.grow(1 + len(value) // 32 if isinstance(value, str) else 1)
         if isinstance(value, list):
             return [self._placed(each, part) for each in value]
@@ -195,7 +195,7 @@ class Document:
         return placed
 
     def _part(self, reference: str) -> _Part:
-        """What a reference leads to, worked out once."""
+        # What a reference leads to, worked out once.
         if reference not in self._parts:
             # None marks what is being worked out, by which one that leads back to itself is noticed.
             self._parts[reference] = None
@@ -223,7 +223,7 @@ class Document:
         return found
 
     def _schema(self, schema: Any, references: set[str]) -> Any:
-        """A schema of an operation. Its references are noted; those that lead elsewhere get a component."""
+        # A schema of an operation. Its references are noted; those that lead elsewhere get a component.
         found = set(openapi_schema.references(schema))
         if all(each.startswith(COMPONENT) for each in found):
             references |= {openapi_schema.named_in(each, COMPONENT) or "" for each in found}
@@ -254,7 +254,7 @@ class Document:
         return known
 
     def _schemas_for(self, asks: _Part, tells: _Part) -> dict[str, Any]:
-        """All that inputs and outputs reach, up to a limit for each, the nearest first."""
+        # All that inputs and outputs reach, up to a limit for each, the nearest first.
         reached: dict[str, Any] = {}
         for part, limit in ((asks, MAX_INPUTS_BYTES), (tells, MAX_OUTPUTS_BYTES)):
             size = 0
@@ -364,7 +364,7 @@ def _paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
 
 
 def _at(root: dict[str, Any], reference: str) -> Any:
-    """What a JSON Pointer into the document leads to; None where there is nothing."""
+    # What a JSON Pointer into the document leads to; None where there is nothing.
     start, *steps = reference.split("/")
     found: Any = root if start == "#" and steps else None
     for step in steps:
@@ -387,7 +387,7 @@ def _operation_id(raw: Any) -> str | None:
 
 
 def _id_of(path: str, method: str) -> str:
-    """The method and the path in a form that fits into an address; no two operations share one."""
+    # The method and the path in a form that fits into an address; no two operations share one.
     plain = quote(path.replace("(", "%28").replace(")", "%29"), safe="/%{}:~")
     text = f"{method.upper()}:{plain.replace('{', '(').replace('}', ')')}"
     if len(text) <= MAX_ID_LENGTH:

@@ -180,7 +180,7 @@ def _deep(name: str, value: Any) -> Pairs:
 
 
 def _flat(value: Any, delimiter: str, between: str, safe: str = "") -> str:
-    """One text: items behind each other, members as a name and its value."""
+    # One text: items behind each other, members as a name and its value.
     if isinstance(value, dict):
         return delimiter.join(f"{_escaped(m, safe)}{between}{_escaped(v, safe)}" for m, v in value.items())
     if isinstance(value, list):
@@ -218,7 +218,7 @@ def _content(
     given: Mapping[str, Any],
     headers: dict[str, str],
 ) -> bytes | None:
-    """The body; what is left in `given` belongs to it."""
+    # The body; what is left in `given` belongs to it.
     if body is None or not (given or body.get("is_required")):
         return None
     media = body["media"]

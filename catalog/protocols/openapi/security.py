@@ -19,7 +19,7 @@ def requirements(document: Mapping[str, Any], operation: Mapping[str, Any]) -> R
 
 
 def _first_way(operation: Mapping[str, Any]) -> dict[str, Any]:
-    """Scopes by scheme; nothing when the operation can be called without a credential."""
+    # Scopes by scheme; nothing when the operation can be called without a credential.
     ways = operation.get("security")
     # An empty way among them makes the credential optional.
     if not isinstance(ways, list) or any(way == {} for way in ways):

@@ -307,7 +307,7 @@ def _read_body(builder: _SignatureBuilder) -> None:
 
 
 def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:
-    """What a schema says that may be a mere reference to a component, and where it says that."""
+    # What a schema says that may be a mere reference to a component, and where it says that.
     seen = set()
     while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         reference = schema["$ref"]
@@ -320,7 +320,7 @@ def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:
 
 
 def _is_plain(schema: Any, *, is_required: bool) -> bool:
-    """Whether the members of a body mean the same when they stand beside the parameters."""
+    # Whether the members of a body mean the same when they stand beside the parameters.
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return False
@@ -343,7 +343,7 @@ def _is_answer(schema: Any) -> bool:
 
 
 def _read_answer(builder: _SignatureBuilder) -> Any:
-    """The schema of the first good answer, with definitions; None when nothing is said about one."""
+    # The schema of the first good answer, with definitions; None when nothing is said about one.
     responses = builder.cut.operation.get("responses")
     for code, answer in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
         if not code.startswith("2") or not isinstance(answer, dict):
@@ -416,7 +416,7 @@ def _definitions(schema: Any) -> dict[str, Any]:
 
 
 def _rest(builder: _SignatureBuilder, signature: Signature) -> dict[str, Any]:
-    """The document with a hole wherever the signature gives back what stands there."""
+    # The document with a hole wherever the signature gives back what stands there.
     document = builder.cut.document
     start = _start(document)
     carried = _Carried(signature, is_dialect=builder.cut.is_dialect)
@@ -455,7 +455,7 @@ def _whole(start: Path, path: Sequence[str | int]) -> Path:
 
 
 def _emptied(value: Any, path: Path) -> Any:
-    """A copy without the member at `path`; what is not on the way is shared."""
+    # A copy without the member at `path`; what is not on the way is shared.
     step, *below = path
     if not below:
         return {member: inner for member, inner in value.items() if member != step}

@@ -314,7 +314,7 @@ def _identified(document: object) -> Item:
 
 
 def _tool_id(document: Mapping[str, Any]) -> tuple[str, tuple[int, ...] | None]:
-    """Toolkit and tool, and the version that stands behind them, if one does: `@2` means 2.0.0."""
+    # Toolkit and tool, and the version that stands behind them, if one does: `@2` means 2.0.0.
     value = document.get("id")
     found = _TOOL_ID.fullmatch(value) if isinstance(value, str) else None
     if found is None or len(found[1]) > MAX_TOOL_ID_LENGTH:
@@ -351,8 +351,8 @@ def _unwrapped(schema: object) -> object:
 
 
 def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
-    """What `_document` would not write by itself. Under `input_schema`, {"parameters": {}} stands for
-    the early form, around whatever the inputs say."""
+    # What `_document` would not write by itself. Under `input_schema`, {"parameters": {}} stands for
+    # the early form, around whatever the inputs say.
     tool_id, _ = _tool_id(document)
     written = _document(read, tool_id, document["version"])
     rest = {
@@ -381,7 +381,7 @@ def _document(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
 
 
 def _requirements(value: object) -> Requirements:
-    """What a call needs beside its inputs. Which provider wants which scope stays in the rest."""
+    # What a call needs beside its inputs. Which provider wants which scope stays in the rest.
     if value is None:
         return Requirements()
     if not isinstance(value, dict):

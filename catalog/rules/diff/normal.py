@@ -143,7 +143,7 @@ class Document:
         return {**schema, "allOf": left} if left else schema
 
     def _united(self, schema: Schema) -> Schema:
-        """Unions of plain types as a list of types; `oneOf` as `anyOf` where no value fits two branches."""
+        # Unions of plain types as a list of types; `oneOf` as `anyOf` where no value fits two branches.
         for member in ("anyOf", "oneOf"):
             branches = schema.get(member)
             if not isinstance(branches, list) or not 0 < len(branches) <= MAX_BRANCHES:
@@ -185,7 +185,7 @@ def _standard_form(schema: Schema) -> Schema:
 
 
 def _without_defaults(schema: Schema) -> Schema:
-    """Without members that mean the same as when they are left out."""
+    # Without members that mean the same as when they are left out.
     _evaluate(schema)
     empty: tuple[object, ...] = ({}, [])
     for member in ("properties", "patternProperties", "dependentSchemas", "required", "prefixItems", "allOf"):
@@ -203,7 +203,7 @@ def _without_defaults(schema: Schema) -> Schema:
 
 
 def _merged(one: Schema, other: Schema) -> Schema | None:
-    """A schema that says what both say; None when that takes more than putting members side by side."""
+    # A schema that says what both say; None when that takes more than putting members side by side.
     merged = {**one}
     for member, value in other.items():
         if member in ANNOTATIONS or member not in CONSTRAINING:
@@ -230,7 +230,7 @@ def _evaluate(schema: Schema) -> None:
 
 
 def _reach_across(one: Schema, other: Schema) -> bool:
-    """Whether a rule of `one` about all other members would apply to other ones beside what `other` names."""
+    # Whether a rule of `one` about all other members would apply to other ones beside what `other` names.
     named = set(other.get("properties") or ()) - set(one.get("properties") or ())
     named |= set(other.get("patternProperties") or ()) - set(one.get("patternProperties") or ())
     if _UNEVALUATED & one.keys() or (named and "additionalProperties" in one):
@@ -275,7 +275,7 @@ def _are_disjoint(branches: list[Schema]) -> bool:
 
 
 def _is_apart(one: Schema, other: Schema) -> bool:
-    """Whether surely no value fits both."""
+    # Whether surely no value fits both.
     if types(one).isdisjoint(types(other)):
         return True
     listed, others = values(one), values(other)
@@ -288,7 +288,7 @@ def _is_apart(one: Schema, other: Schema) -> bool:
 
 
 def _differs_in(name: str, one: Schema, other: Schema) -> bool:
-    """Whether the member `name`, such as a kind, tells values of the two schemas apart."""
+    # Whether the member `name`, such as a kind, tells values of the two schemas apart.
     read = [_standard_form(dict(_member(each, name))) for each in (one, other)]
     listed, others = values(read[0]), values(read[1])
     if listed is None or others is None:

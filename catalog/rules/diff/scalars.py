@@ -69,7 +69,7 @@ def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], *, is_whole: bool) -
 
 
 def _bound(schema: Mapping[str, Any], member: str, sign: int, is_whole: bool) -> Bound | None:
-    """The tighter of the inclusive and the exclusive limit, and whether the limit itself is excluded."""
+    # The tighter of the inclusive and the exclusive limit, and whether the limit itself is excluded.
     exclusive = "exclusiveMinimum" if sign > 0 else "exclusiveMaximum"
     found: list[Bound] = []
     for value, is_out in ((schema.get(member), False), (schema.get(exclusive), True)):

@@ -139,7 +139,7 @@ class Comparer:
     def _few(
         self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: Place
     ) -> list[Change] | None:
-        """Tries each value when one side lists its values. None when that decides nothing."""
+        # Tries each value when one side lists its values. None when that decides nothing.
         is_input = self.side == "inputs"
         listed, other = (old, new) if is_input else (new, old)
         few = values(listed)
@@ -246,7 +246,7 @@ class Comparer:
             yield from self.between(one, other, at.to("prefixItems", str(number)))
 
     def _conjuncts(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
-        """Compares the rules that hold independently of each other."""
+        # Compares the rules that hold independently of each other.
         if "object" in common:
             yield from self._patterns(old, new, at)
             before, after = _schemas(old.get("dependentSchemas")), _schemas(new.get("dependentSchemas"))

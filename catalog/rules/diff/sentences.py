@@ -137,7 +137,7 @@ def sentence(path: str, kind: str, effect: str, before: object, after: object) -
 
 
 def _subject(parts: list[str], kind: str) -> _Subject:
-    """What a path is about, and which member of it."""
+    # What a path is about, and which member of it.
     side = _TOGETHER.get(parts[0], parts[0])
     if parts[0] in _TOGETHER:
         inside, rest = _place(parts[1:])
@@ -157,7 +157,7 @@ def _subject(parts: list[str], kind: str) -> _Subject:
 
 
 def _place(parts: list[str]) -> tuple[str, list[str]]:
-    """Splits a path into its place in a schema, as in `lines[].price`, and the parts behind that."""
+    # Splits a path into its place in a schema, as in `lines[].price`, and the parts behind that.
     place, left = "", list(parts)
     while left and left[0] in _INTO:
         names = _INTO[left[0]]

@@ -146,7 +146,7 @@ def _same_default(old: Parameter, new: Parameter) -> bool:
 
 
 def _together(parameters: tuple[Parameter, ...], rest: dict[str, Any] | None) -> dict[str, Any]:
-    """What the object says beside its members, each of which is compared by itself."""
+    # What the object says beside its members, each of which is compared by itself.
     said = {"type": "object"} | (rest or {})
     said.pop("properties", None)
     if isinstance(said.get("required"), list):
@@ -186,7 +186,7 @@ def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -
 
 
 def _said(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> Iterator[Change]:
-    """What changed beside which values fit the parameter."""
+    # What changed beside which values fit the parameter.
     if old.name != new.name:
         yield on(side, [*path, "name"], "renamed", old.name, new.name)
     if old.required != new.required:
@@ -205,7 +205,7 @@ def _said(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> 
 def _shape(
     side: Side, path: tuple[str, ...], old: Parameter, new: Parameter, comparer: Comparer
 ) -> Iterator[Change]:
-    """What changed about which values fit the parameter."""
+    # What changed about which values fit the parameter.
     if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
         yield on(side, [*path, "type"], "retyped", _type_of(old), _type_of(new))
     elif old.type == new.type and old.schema is None and new.schema is None:

@@ -45,7 +45,7 @@ def alternatives(old: Schema, new: Schema) -> tuple[list[Any], list[Any], bool] 
 
 
 def _branches(schema: Schema) -> tuple[str | None, list[Any]] | None:
-    """The word (`anyOf` or `oneOf`) and the branches of a schema that says nothing else; None for others."""
+    # The word (`anyOf` or `oneOf`) and the branches of a schema that says nothing else; None for others.
     said = CONSTRAINING & schema.keys()
     for member in MEMBERS:
         if said == {member} and isinstance(schema[member], list) and all(map(is_schema, schema[member])):
@@ -143,7 +143,7 @@ class _Match:
 
 
 def _likeness(one: object, other: object) -> int:
-    """How surely two branches are the same one, changed; 0 when they are two different ones."""
+    # How surely two branches are the same one, changed; 0 when they are two different ones.
     if not isinstance(one, dict) or not isinstance(other, dict):
         return 0
     # A name that both have decides, a reference before a title.
@@ -160,7 +160,7 @@ def _likeness(one: object, other: object) -> int:
 def _unmatched(
     comparer: Comparer, olds: list[Any], news: list[Any], at: Place
 ) -> tuple[list[Any], list[Any]]:
-    """The branches of each side that the other side lacks."""
+    # The branches of each side that the other side lacks.
     left, others = [], list(news)
     for old in olds:
         same = next((n for n, new in enumerate(others) if same_json(old, new)), None)

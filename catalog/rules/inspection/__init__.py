@@ -85,7 +85,7 @@ def _holds(text: str, needs: Iterable[str]) -> bool:
 
 
 def _read(text: str) -> str:
-    """What a model may make of it, hidden letters and look-alikes included."""
+    # What a model may make of it, hidden letters and look-alikes included.
     if text.isascii():
         return _CONTROL.sub("", text)  # the only hidden ones
     smuggled = decoded_tags(text)

@@ -137,7 +137,7 @@ def encoded(text: str) -> Hit | None:
 
 
 def _decoded(blob: str) -> str:
-    """The text that a blob encodes; "" unless nearly all of it can be read."""
+    # The text that a blob encodes; "" unless nearly all of it can be read.
     try:
         if HEX.fullmatch(blob):
             data = bytes.fromhex(blob.removeprefix("0x"))

@@ -158,7 +158,7 @@ def slow_pattern(signature: Signature) -> Verdict:
 
 
 def _members(signature: Signature) -> Iterator[tuple[int, str, object]]:
-    """Depth, name and value of every member of every schema."""
+    # Depth, name and value of every member of every schema.
     schemas: list[object] = [p.schema for p in (*signature.inputs, *signature.outputs) if p.schema]
     schemas += [rest for rest in (signature.schema_rest, signature.outputs_rest) if rest]
     waiting = [(1, schema) for schema in schemas]
