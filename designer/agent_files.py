@@ -269,7 +269,7 @@ def _made(filed: FiledAgent, done: Imported, actor: User, team: Team | None) -> 
 
 
 def _vendors(filed: FiledAgent, named: Iterable[FiledVendor], done: Imported) -> list[Vendor]:
-    """Those that have one of the addresses here; of several at one address, all."""
+    # Those that have one of the addresses here; of several at one address, all.
     found: dict[int, Vendor] = {}
     for each in named:
         spelled = [spelling for url in each.endpoints for spelling in _spellings(url)]
@@ -300,7 +300,7 @@ def _fill(agent: Agent, filed: FiledAgent, done: Imported, actor: User) -> None:
 
 
 def _pin(agent: Agent, filed: FiledPin, actor: User) -> Iterator[tuple[str, str]]:
-    """Pins the tool, if it is here, and yields what is not as in the file: a code and a sentence."""
+    # Pins the tool, if it is here, and yields what is not as in the file: a code and a sentence.
     name, address = printable(filed.name, SHOWN), printable(filed.endpoint, 200)
     endpoints = Endpoint.objects.live().filter(url__in=_spellings(filed.endpoint), protocol=filed.protocol)
     if not endpoints.exists():

@@ -306,7 +306,7 @@ def _set_archived(
 
 
 def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
-    """Raises DomainError for a removed parent and for one that is the agent itself or below it."""
+    # Raises DomainError for a removed parent and for one that is the agent itself or below it.
     if parent is None:
         return None
     # All of it in one query: a path upwards would be one for each step.

@@ -72,7 +72,7 @@ class ArgumentsForm(OperationForm):
             self.initial[JSON_FIELD] = json.dumps(given, ensure_ascii=False, indent=2)
 
     def _would_send(self, given: Mapping[str, Any]) -> bool:
-        """Whether the fields, as a browser sends them untouched, come back as what was given."""
+        # Whether the fields, as a browser sends them untouched, come back as what was given.
         sent = {name: _as_sent(self.fields[name], value) for name, value in self.initial.items()}
         try:
             return canonical(self._read(sent)) == canonical(given)
@@ -119,7 +119,7 @@ class ArgumentsForm(OperationForm):
         return self._read(typed)
 
     def _read(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        """Values by name. Raises ProtocolViolationError for what should be JSON and is not."""
+        # Values by name. Raises ProtocolViolationError for what should be JSON and is not.
         values = {p.name: _value(p, typed.get(_field(n), "")) for n, p in enumerate(self.signature.inputs)}
         return {name: value for name, value in values.items() if value is not NOT_GIVEN}
 
@@ -214,7 +214,7 @@ def _widget(parameter: Parameter) -> forms.Widget:
 
 
 def _hint(parameter: Parameter) -> str:
-    """The vendor's description and, after it, what a value must look like."""
+    # The vendor's description and, after it, what a value must look like.
     schema, text = _schema(parameter), parameter.description.strip()
     pattern = schema.get("pattern")
     said = [
@@ -263,7 +263,7 @@ def _as_text(value: Any) -> str:
 
 
 def _value(parameter: Parameter, typed: Any) -> Any:
-    """What was typed, as the input takes it. What cannot be read stays a text, and the check refuses it."""
+    # What was typed, as the input takes it. What cannot be read stays a text, and the check refuses it.
     if isinstance(typed, bool):
         return typed
     if not typed.strip():
@@ -279,7 +279,7 @@ def _value(parameter: Parameter, typed: Any) -> Any:
 
 
 def _as_sent(field: forms.Field, initial: Any) -> Any:
-    """What a browser makes of a value on its way through a field."""
+    # What a browser makes of a value on its way through a field.
     if initial is None or isinstance(initial, bool):
         return "" if initial is None else initial
     # A one-line field drops line breaks, and a textarea sends them as CR LF.

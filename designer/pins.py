@@ -245,8 +245,8 @@ def copy_pin(pin: Pin, agent: Agent, *, actor: User) -> Pin:
 
 
 def _unused_row(agent: Agent, tool: Tool) -> Pin:
-    """The row of a pin that the agent had of this tool, so that its procedures refer to it again; else a new
-    one, not saved."""
+    # The row of a pin that the agent had of this tool, so that its procedures refer to it again; else a new
+    # one, not saved.
     had = Pin.objects.filter(agent=agent, tool=tool).exclude(removed_at=None).order_by("-removed_at").first()
     if had is None:
         return Pin(agent=agent, tool=tool)

@@ -198,7 +198,7 @@ def lost(pin: Pin, signature: Signature) -> list[LostWords]:
 
 
 def _procedures_naming(rows: Collection[Pin]) -> Mapping[int, list[Procedure]]:
-    """By pin, in the order of the agent's procedures."""
+    # By pin, in the order of the agent's procedures.
     if not rows:
         return {}
     naming_them = ProcedureReference.objects.filter(pin__in=rows, procedure__removed_at=None).order_by()

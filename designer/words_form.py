@@ -286,7 +286,7 @@ class WordsForm(OperationForm):
         return said
 
     def _typed(self, path: Path, value: Any) -> Any:
-        """As the field holds it: a text as it is, a preset that is none as JSON."""
+        # As the field holds it: a text as it is, a preset that is none as JSON.
         if path[0] == "effects":
             return {True: "true", False: "false", None: ""}[value if path in self.own else None]
         if path[-1] == "hidden":
@@ -339,7 +339,7 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
 
 
 def _value(parameter: Parameter, typed: str) -> Any:
-    """What was typed, as the input takes it; what cannot be read stays a text, and the rules refuse it."""
+    # What was typed, as the input takes it; what cannot be read stays a text, and the rules refuse it.
     if not typed:
         return UNSET
     if parameter.type in ("string", "enum"):

@@ -86,7 +86,7 @@ def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
 
 
 def _identity(tool: ReleasedTool, *, is_shared: bool) -> str:
-    """The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address."""
+    # The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address.
     if _UUID.fullmatch(tool.tool_id) and not is_shared:
         return tool.tool_id
     # Of the address, so that the id is the same in every release.

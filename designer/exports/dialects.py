@@ -107,7 +107,7 @@ def shows_outputs(names: Wire, tool: Effective) -> Wire:
 
 
 def _renamed(tool: Effective, reserved: str) -> Effective:
-    """Inputs by names that begin otherwise, and that mean no other input in any other format."""
+    # Inputs by names that begin otherwise, and that mean no other input in any other format.
     taken = {name.lower() for name in (*tool.taken, *(shown.alias for shown in tool.inputs))}
     aliases = {}
     for shown in sorted(tool.inputs, key=lambda each: each.alias):

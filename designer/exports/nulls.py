@@ -28,7 +28,7 @@ def without_absent(schema: Any, value: Any) -> Any:
 
 
 def _places(schema: Any, root: Any, value: Any) -> Iterator[dict[str, Any]]:
-    """The schema itself and all that hold of the same value, or may where there is a choice."""
+    # The schema itself and all that hold of the same value, or may where there is a choice.
     waiting, seen = [schema], set()
     while waiting:
         each = waiting.pop()
@@ -47,7 +47,7 @@ def _places(schema: Any, root: Any, value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _led(schema: Any, root: Any) -> Any:
-    """What a reference leads to; the schema itself where it is none, or leads nowhere."""
+    # What a reference leads to; the schema itself where it is none, or leads nowhere.
     try:
         return subschemas.pointed(root, str(schema["$ref"]))
     except (LookupError, TypeError):

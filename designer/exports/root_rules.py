@@ -35,7 +35,7 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _that_all_hold(keyword: str, parts: object) -> list[Any] | None:
-    """The parts if every one of them must hold; None if there is a choice."""
+    # The parts if every one of them must hold; None if there is a choice.
     if not isinstance(parts, list) or not parts:
         return None
     if keyword == "allOf" or len(parts) == 1:
@@ -44,7 +44,7 @@ def _that_all_hold(keyword: str, parts: object) -> list[Any] | None:
 
 
 def _led(part: Any, schema: Mapping[str, Any]) -> Any:
-    """What a bare reference within the schema leads to."""
+    # What a bare reference within the schema leads to.
     seen: set[str] = set()
     while isinstance(part, dict) and part.keys() == {"$ref"} and part["$ref"] not in seen:
         seen.add(str(part["$ref"]))
@@ -56,7 +56,7 @@ def _led(part: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _merged(schema: dict[str, Any], part: Any) -> dict[str, Any] | None:
-    """Both in one; None where that would not say the same."""
+    # Both in one; None where that would not say the same.
     if part is True or part == {}:
         return schema
     if not isinstance(part, dict) or part.keys() - _PLAIN or part.get("type", "object") != "object":

@@ -88,7 +88,7 @@ def description(procedure: ReleasedProcedure) -> str:
 
 
 def _first_paragraphs(text: str) -> dict[str, str]:
-    """By heading in lower case, "" for what stands before the first."""
+    # By heading in lower case, "" for what stands before the first.
     found: dict[str, list[str]] = {}
     heading, is_over = "", False
     for line in text.splitlines():

@@ -166,7 +166,7 @@ def outputs_for_the_caller(
 
 
 def _without_absent(tool: Effective, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by the vendor's names, judged by the vendor's schema. What has a preset need not be given."""
+    # Arguments by the vendor's names, judged by the vendor's schema. What has a preset need not be given.
     if whole := whole_input(tool):
         inside = json_schema.write_parameter(whole.parameter)
         return {name: nulls.without_absent(inside, value) for name, value in arguments.items()}
@@ -188,12 +188,12 @@ def _names(wires: Sequence[Wire]) -> dict[str, str]:
 
 
 def _is_in_place(wires: Sequence[Wire], given: Mapping[str, Any]) -> bool:
-    """Whether what is given is itself the value of the input that stands for all, and does not hold it."""
+    # Whether what is given is itself the value of the input that stands for all, and does not hold it.
     return any(not wire.whole for wire in wires) and not any(wire.whole in given for wire in wires)
 
 
 def _inside(wires: Sequence[Wire], given: Mapping[str, Any], *, is_checked: bool = True) -> Mapping[str, Any]:
-    """The inputs, where a format has put all of them below one that the vendor does not know."""
+    # The inputs, where a format has put all of them below one that the vendor does not know.
     for name in (wire.whole for wire in wires if wire.whole):
         if given.keys() == {name} and isinstance(given[name], dict):
             inside: dict[str, Any] = given[name]

@@ -219,7 +219,7 @@ def _of_calls(used: Iterable[Use], changed: _Changes, move: Move) -> Iterator[Li
 
 
 def _of_values_in_prose(text: str, changed: _Changes, move: Move) -> Iterator[LineImpact]:
-    """Values beside a reference, as in “and set channel to "fax"”, of the tool that was spoken of last."""
+    # Values beside a reference, as in “and set channel to "fax"”, of the tool that was spoken of last.
     before = {each.id: each for each in move.before.inputs}
     after = {each.id: each for each in move.after.inputs}
     lines = text.split("\n")
@@ -236,7 +236,7 @@ def _of_values_in_prose(text: str, changed: _Changes, move: Move) -> Iterator[Li
 
 
 def _value_gone(change: Change) -> str | None:
-    """The one value that is not taken any more, if that is the change."""
+    # The one value that is not taken any more, if that is the change.
     path = change.path.split("/")
     is_one = change.kind == "narrowed" and path[-2:-1] in (["allowed_values"], ["enum"])
     return path[-1].replace("~1", "/").replace("~0", "~") if is_one else None

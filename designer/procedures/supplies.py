@@ -194,7 +194,7 @@ def names_the_same(name: str, others: frozenset[str]) -> bool:
 
 
 def _speaks_of(name: str, text: str) -> bool:
-    """Whether a sentence has the words of `name`, or words for the same kind of thing."""
+    # Whether a sentence has the words of `name`, or words for the same kind of thing.
     words, said = words_of(name), words_of(text)
     if names_the_same(name, said):
         return True

@@ -101,7 +101,7 @@ def publish(
 
 
 def _with_all_below_locked(agent: Agent) -> Agent:
-    """Until the transaction ends no agent of the tree is edited, moved, or gets other pins or procedures."""
+    # Until the transaction ends no agent of the tree is edited, moved, or gets other pins or procedures.
     transfers.lock_tree(is_shared=True)
     below = agents.with_all_below([agent])[agent.pk]
     # In one order, so that no two who publish parts of one tree wait for each other.

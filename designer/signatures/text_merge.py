@@ -27,7 +27,7 @@ def merged(base: str, one: str, other: str) -> str | None:
 
 
 def _merged(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str] | None:
-    """Between two pieces that all three have, only one of the texts may differ from the base."""
+    # Between two pieces that all three have, only one of the texts may differ from the base.
     ours, theirs = _kept(base, one), _kept(base, other)
     anchors = [(at, ours[at], theirs[at]) for at in range(len(base)) if at in ours and at in theirs]
     found: list[str] = []
@@ -45,6 +45,6 @@ def _merged(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> li
 
 
 def _kept(base: Sequence[str], text: Sequence[str]) -> dict[int, int]:
-    """Where each piece of the base that is still there stands now."""
+    # Where each piece of the base that is still there stands now.
     blocks = SequenceMatcher(None, base, text, autojunk=False).get_matching_blocks()
     return {block.a + step: block.b + step for block in blocks for step in range(block.size)}

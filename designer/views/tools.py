@@ -106,9 +106,8 @@ def asked_version(row: Tool, address: str) -> ToolVersion | None:
 
 
 def _chosen(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, ToolVersion | None]:
-    """Without a choice: the newest and what it is compared with. With one: that one and what it is compared
-    with.
-    """
+    # Without a choice: the newest and what it is compared with. With one: that one and what it is compared
+    # with.
     new = asked_version(row, after) if after else row.versions.first()
     old = asked_version(row, before) if before else new and versions.predecessor(new)
     if old is None or new is None or old == new:
