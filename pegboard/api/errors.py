@@ -69,7 +69,7 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
 
 
 def _from_fields(detail: Any) -> DomainError:
-    """Sentences by path; those without one are about the whole body. A path may be one empty name."""
+    # Sentences by path; those without one are about the whole body. A path may be one empty name.
     found: dict[tuple[str, ...], list[str]] = {}
     for path, sentence in _sentences(detail, ()):
         found.setdefault(path, []).append(sentence)
@@ -105,6 +105,6 @@ def _headers(exc: Exception) -> dict[str, str]:
 
 
 def _wait(exc: Throttled) -> int:
-    """Whole seconds, at least one."""
+    # Whole seconds, at least one.
     wait: float | None = getattr(exc, "wait", None)
     return max(1, ceil(wait or 1))

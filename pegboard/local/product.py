@@ -287,7 +287,7 @@ class LocalProduct:
         return [service.process for service in self.supervisor.services if service.is_foundation]
 
     def _run(self, *command: str, env: dict[str, str] | None) -> int:
-        """To its end; what it prints goes to the terminal."""
+        # To its end; what it prints goes to the terminal.
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "manage.py", *command],
             env=self.environment | (env or {}),

@@ -126,7 +126,7 @@ def _program(name: str) -> Path:
 
 
 def _access() -> dict[str, str]:
-    """How libpq's programs reach the database that Django reaches."""
+    # How libpq's programs reach the database that Django reaches.
     here = connection.settings_dict
     names = {
         "HOST": "PGHOST",

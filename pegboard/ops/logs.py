@@ -64,7 +64,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _facts(record: logging.LogRecord) -> dict[str, object]:
-    """What the line is about: known from where it was written, or given as `extra={"facts": ...}`."""
+    # What the line is about: known from where it was written, or given as `extra={"facts": ...}`.
     stated: dict[str, object] = getattr(record, "facts", {})
     facts = {**log_context.facts(), **stated}
     return {name: escaped(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
@@ -125,7 +125,7 @@ def end_task(task_id: str = "", **_: object) -> None:
 
 
 def _ids(run: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
-    """A task's arguments are ids with names: run_id, endpoint_id."""
+    # A task's arguments are ids with names: run_id, endpoint_id.
     try:
         bound = inspect.signature(run).bind(*args, **kwargs)
     except TypeError:

@@ -177,7 +177,7 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
 
 
 def _page_of(path: str) -> str:
-    """The nearest page above an address: `/runs/7/` for `/runs/7/confirm/`."""
+    # The nearest page above an address: `/runs/7/` for `/runs/7/confirm/`.
     while path != "/":
         path = f"{path.rstrip('/').rpartition('/')[0]}/"
         try:
