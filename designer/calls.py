@@ -42,9 +42,10 @@ MAX_REFUSALS_RECORDED = 50
 def find_tool(release: Release, name: str, sub_agent: str = "") -> ReleasedTool | None:
     """The tool or the transfer that a model knows by this name. `sub_agent` is the slug of the one that shows
     it, "" for the agent itself."""
-    return next((tool for tool in _tools(release, sub_agent) if tool.signature.name == name), None)
+    return next((tool for tool in shown_by(release, sub_agent) if tool.signature.name == name), None)
 
 
+@transaction.atomic
 def hand_over(
     release: Release,
     transfer: ReleasedTool,
@@ -62,9 +63,8 @@ def hand_over(
         said = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
         raise ArgumentsError(Outcome("invalid_arguments", error=said))
     facts = {"from": sub_agent or release.agent.slug, "to": transfer.tool_id, "as": transfer.signature.name}
-    with transaction.atomic():
-        why = _runtime(release, key).why
-        audit.record(actor, "hand over", release, after=facts, why=why, agent=release.agent_id)
+    why = _runtime(release, key).why
+    audit.record(actor, "hand over", release, after=facts, why=why, agent=release.agent_id)
     return transfer.tool_id
 
 
@@ -160,7 +160,7 @@ def for_the_caller(
 
 
 def released_tool(release: Release, call: Call) -> ReleasedTool | None:
-    return next((tool for tool in _tools(release, call.sub_agent) if tool.id == call.tool_id), None)
+    return next((tool for tool in shown_by(release, call.sub_agent) if tool.id == call.tool_id), None)
 
 
 def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
@@ -177,7 +177,8 @@ def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
             audit.record(actor, "refuse call", key, after=asked, why=why)
 
 
-def _tools(release: Release, sub_agent: str) -> tuple[ReleasedTool, ...]:
+def shown_by(release: Release, sub_agent: str = "") -> tuple[ReleasedTool, ...]:
+    """The tools of the agent or of one of its sub-agents, and its transfers as tools."""
     shows = release_document.decode(release.document).at(sub_agent)
     return transfers.shown(shows).tools if shows else ()
 

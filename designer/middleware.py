@@ -29,7 +29,10 @@ from people.authentication import WRITE_LAST_USE_EVERY
 from people.models import TEAMS_OF, ApiKey, Role, Scope, User
 from people.throttling import is_within_limit
 
-_PATH = re.compile(r"/api/v1/agents/([-\w]{1,60})/releases/([-\w:]{1,71})/(tools|bundle)/", re.ASCII)
+_PATH = re.compile(
+    r"/api/v1/agents/([-\w]{1,60})/releases/([-\w:]{1,71})/(?:agents/([-\w]{1,60})/)?(tools|bundle)/",
+    re.ASCII,
+)
 _FORMAT = re.compile(r"format=([a-z0-9-]{1,30})")
 # The rules are those of ApiKeyAuthentication, RolePermission and releases.find, in one question. A key that
 # has not been used for an hour, or not for this release in the last minute, goes on to the view, which
@@ -142,15 +145,18 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     key = given.strip()
     if found is None or not api_keys.is_well_formed(key):
         return None
-    slug, name, kind = found.groups()
+    slug, name, part, kind = found.groups()
     which, query = publishing.release_conditions(name), request.META.get("QUERY_STRING", "")
     chosen = _FORMAT.fullmatch(query)
     is_export = kind == "tools" and chosen is not None and chosen[1] in _formats()
-    if which is None or not (is_export or (kind == "bundle" and not query)):
+    if which is None or not (is_export or (kind == "bundle" and not query and not part)):
         return None
     text = _ASK.format(which="".join(_WHICH[column] for column in which))
-    facts = {**which, "slug": slug, "key": ApiKey.digest_of(key), "format": chosen and chosen[1]}
-    facts |= {"surface": chosen[1] if chosen else kind, "channel": receipts.channel_in(name)}
+    surface = chosen[1] if chosen else kind
+    if part and part != slug:
+        (surface,) = publishing.export_names(surface, is_partial=False, sub_agent=part)
+    facts = {**which, "slug": slug, "key": ApiKey.digest_of(key), "format": surface, "surface": surface}
+    facts["channel"] = receipts.channel_in(name)
     row = _asked(text + (_IS_WRITTEN if is_export else ""), facts)
     # Not a refusal: the view finds out why, and says it.
     if row is None:
@@ -158,7 +164,7 @@ def _unchanged(request: HttpRequest) -> HttpResponse | None:
     key, owner, digest = row
     if not publishing.etag_matches(digest, asked) or not is_within_limit("read", owner, key, time.time()):
         return None
-    request.resolver_match = _match(kind)
+    request.resolver_match = _match(f"agents/a/{kind}" if part else kind)
     request.user = SimpleNamespace(pk=owner)  # type: ignore[assignment]
     headers = {
         "Allow": "GET, HEAD, OPTIONS",
@@ -194,6 +200,6 @@ def _formats() -> frozenset[str]:
 
 
 @cache
-def _match(kind: str) -> ResolverMatch:
+def _match(what: str) -> ResolverMatch:
     # By its name the request is counted and told of in the log.
-    return resolve(f"/api/v1/agents/a/releases/1/{kind}/")
+    return resolve(f"/api/v1/agents/a/releases/1/{what}/")

@@ -15,11 +15,15 @@ AGENTS_SHOWN = 50
 COUNT_RELEASES = """
 SELECT count(*), count(*) FILTER (WHERE release.id IN (SELECT release_id FROM designer_channel))
 FROM designer_release release
-WHERE release.agent_id IN (
+-- Agents that had no such pin themselves have such tools in a tree alone.
+WHERE (release.document LIKE '%%"agents":[%%' OR release.agent_id IN (
     SELECT pin.agent_id FROM designer_pin pin JOIN catalog_tool tool ON tool.id = pin.tool_id
-    WHERE tool.endpoint_id = ANY(%(endpoints)s))
+    WHERE tool.endpoint_id = ANY(%(endpoints)s)))
 AND EXISTS (
-    SELECT FROM jsonb_array_elements(release.document::jsonb -> 'tools') held
+    SELECT FROM (
+        SELECT jsonb_path_query(release.document::jsonb, '$.tools[*]') AS held
+        UNION ALL SELECT jsonb_path_query(release.document::jsonb, '$.agents[*].tools[*]')
+    ) shown
     JOIN catalog_tool tool ON tool.id = (held ->> 'id')::bigint
     WHERE tool.endpoint_id = ANY(%(endpoints)s))
 """

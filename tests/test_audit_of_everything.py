@@ -338,6 +338,8 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     Call.objects.filter(pk=call.pk).update(status="finished", outcome="needs_input", result=ASKS)
     calls.continue_call(Call.objects.get(pk=call.pk), release, held, actor=bob, key=key, answers={"q": "it"})
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
+    (transfer,) = (tool for tool in calls.shown_by(release) if tool.signature.kind == "transfer")
+    calls.hand_over(release, transfer, actor=bob, key=key, arguments={})
 
 
 def somebody_is_told(ada: User, url: str) -> None:

@@ -26,6 +26,9 @@ MAX_TOOLS = 5_000
 
 
 class LockedTool(Input):
+    agent = serializers.CharField(
+        max_length=60, required=False, help_text="The sub-agent that shows it; absent for the agent's own."
+    )
     name = serializers.CharField(max_length=64)
     vendor = serializers.CharField(max_length=60)
     tool_id = serializers.CharField(max_length=2_000)
@@ -53,7 +56,9 @@ class LockFile(Input):
 _MOVED: dict[str, Any] = {
     "code": serializers.CharField(),
     "class": serializers.ChoiceField(choices=["breaking", "notice", "compatible"]),
-    "tool": serializers.CharField(help_text="Its name in the lock file; empty for what is about the whole."),
+    "tool": serializers.CharField(
+        help_text="The name of the tool or transfer; empty for what is about the whole or a sub-agent."
+    ),
     "message": serializers.CharField(),
 }
 # One of the members is a word of Python's, so no class can declare it.
@@ -134,9 +139,11 @@ def _retired(named: Release) -> Retired | None:
 
 
 def _offers(locked: ReleaseDocument) -> dict[int, Offer]:
-    tools = Tool.objects.filter(pk__in=[tool.id for tool in locked.tools])
-    held = {(tool.id, tool.version.ordinal) for tool in locked.tools}
-    rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked.tools]).defer("signature", "raw")
+    tools = Tool.objects.filter(pk__in=[tool.id for tool in locked.all_tools])
+    held = {(tool.id, tool.version.ordinal) for tool in locked.all_tools}
+    rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked.all_tools]).defer(
+        "signature", "raw"
+    )
     old = {row.tool_id: row for row in rows if (row.tool_id, row.ordinal) in held}
     found = {}
     for tool in tools.select_related("current", "endpoint__vendor"):

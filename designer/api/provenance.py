@@ -30,6 +30,9 @@ class ApprovalOutput(serializers.Serializer[Any]):
 
 
 class ReceivedTool(serializers.Serializer[Any]):
+    sub_agent = serializers.CharField(
+        allow_blank=True, help_text="The slug of the one that shows it; empty for the agent itself."
+    )
     tool = serializers.IntegerField()
     name = serializers.CharField(help_text="As the model knew it.")
     vendor = serializers.CharField()

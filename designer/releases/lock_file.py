@@ -5,12 +5,12 @@ the rest does no harm.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from catalog.rules import diff as signature_diff
 from designer import token_budget
-from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTool
 from designer.signatures.words import NOTHING
 
 SCHEMA = "pegboard.lock/1"
@@ -20,7 +20,7 @@ Status = Literal["current", "behind", "breaking"]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """`tool` is the name in the lock file, "" where it is about the whole."""
+    """`tool` is the name in the lock file, "" where it is about the whole or about a sub-agent."""
 
     code: str
     class_: Class
@@ -55,7 +55,12 @@ def lock(document: ReleaseDocument, *, digest: str, channel: str) -> dict[str, A
         "channel": channel or None,
         "release": document.number,
         "digest": f"sha256:{digest}",
-        "tools": [_locked(tool) for tool in document.tools],
+        "tools": [
+            # An agent alone is locked as it was before there were trees.
+            ({"agent": node.slug} if node.parent else {}) | _locked(tool)
+            for node in document.nodes
+            for tool in node.tools
+        ],
     }
 
 
@@ -91,8 +96,8 @@ def moved(
     elif now.number != locked.number:
         message = f"“{channel}” leads to release {now.number}; the lock file names release {locked.number}."
         found.append(Moved("channel_moved", "compatible", "", message))
-        found += _between(locked, now)
-    found += _offered(locked.tools, offers)
+        found += _between_trees(locked, now)
+    found += _offered(locked.all_tools, offers)
     return found
 
 
@@ -110,19 +115,55 @@ def _retired(number: int, retired: Retired) -> Moved:
     return Moved("release_retired", "breaking" if retired.is_over else "notice", "", message)
 
 
-def _between(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Moved]:
+def _between_trees(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Moved]:
+    """The agent itself by whatever name, its sub-agents by their slugs, at which runtimes read them."""
+    root, *below = now.nodes
+    new = {node.slug: node for node in below}
+    for node in locked.nodes:
+        other = new.pop(node.slug, None) if node.parent else root
+        if other is None:
+            message = f"Release {now.number} does not have the sub-agent “{node.slug}” any more."
+            yield Moved("agent_removed", "breaking", "", message)
+            continue
+        said = [*_between(node, other, now.number), *_between_transfers(node, other, now.number)]
+        whose = f"Sub-agent “{node.slug}”: " if node.parent else ""
+        yield from (replace(each, message=whose + each.message) for each in said)
+    for slug in new:
+        message = f"Release {now.number} has the sub-agent “{slug}” as well."
+        yield Moved("agent_added", "compatible", "", message)
+
+
+def _between(locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int) -> Iterator[Moved]:
     # What is left of these after the loop came later.
     new = {tool.id: tool for tool in now.tools}
     for tool in locked.tools:
         name, other = tool.signature.name, new.pop(tool.id, None)
         if other is None:
-            message = f"Release {now.number} does not have “{name}” any more."
+            message = f"Release {number} does not have “{name}” any more."
             yield Moved("tool_removed", "breaking", name, message)
         elif other != tool:
-            yield _changed(tool, other, now.number)
+            yield _changed(tool, other, number)
     for tool in new.values():
         name = tool.signature.name
-        yield Moved("tool_added", "compatible", name, f"Release {now.number} has “{name}” as well.")
+        yield Moved("tool_added", "compatible", name, f"Release {number} has “{name}” as well.")
+
+
+def _between_transfers(locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int) -> Iterator[Moved]:
+    new = {transfer.agent: transfer for transfer in now.transfers}
+    for transfer in locked.transfers:
+        name, other = transfer.name, new.pop(transfer.agent, None)
+        if other is None:
+            message = f"Release {number} does not hand over by “{name}” any more."
+            yield Moved("transfer_removed", "breaking", name, message)
+        elif other.name != name:
+            message = f"The transfer “{name}” is called “{other.name}” in release {number}."
+            yield Moved("transfer_renamed", "breaking", name, message)
+        elif other != transfer:
+            message = f"Release {number} says otherwise when to hand over by “{name}”."
+            yield Moved("transfer_changed", "notice", name, message)
+    for transfer in new.values():
+        message = f"Release {number} hands over by “{transfer.name}” as well."
+        yield Moved("transfer_added", "compatible", transfer.name, message)
 
 
 def _changed(old: ReleasedTool, new: ReleasedTool, number: int) -> Moved:

@@ -22,9 +22,11 @@ class Approval:
 @dataclass(frozen=True, slots=True)
 class ReceivedTool:
     """One tool as it was released. `accepted` is None where the endpoint's policy let the version through
-    without asking. `worded` says who wrote our words last, where there are any.
+    without asking. `worded` says who wrote our words last, where there are any. `sub_agent` is the slug of
+    the one in the release that shows it, "" for the agent itself.
     """
 
+    sub_agent: str
     tool: int
     name: str
     vendor: str
@@ -58,7 +60,7 @@ WITH released AS (
 )
 SELECT released.number, released.digest,
     published.actor_name, published.at, published.id, published.why,
-    (held ->> 'id')::bigint, held -> 'signature' ->> 'name', held ->> 'vendor',
+    sub_agent, (held ->> 'id')::bigint, held -> 'signature' ->> 'name', held ->> 'vendor',
     (held -> 'version' ->> 'ordinal')::int, held -> 'version' ->> 'label', held -> 'version' ->> 'digest',
     version.rewrite, version.first_seen_at,
     pinned.actor_name, pinned.at, pinned.id, pinned.why,
@@ -67,14 +69,21 @@ SELECT released.number, released.digest,
 FROM released
 JOIN people_auditentry published
     ON published.kind = 'release' AND published.object_id = released.id::text AND published.action = 'publish'
-CROSS JOIN LATERAL jsonb_array_elements(released.document -> 'tools') held
+CROSS JOIN LATERAL (
+    SELECT released.agent_id AS holder, '' AS sub_agent, held
+    FROM jsonb_array_elements(released.document -> 'tools') held
+    UNION ALL
+    SELECT (below ->> 'id')::bigint, below ->> 'slug', held
+    FROM jsonb_array_elements(released.document -> 'agents') below,
+        jsonb_array_elements(below -> 'tools') held
+) shown
 LEFT JOIN catalog_toolversion version
     ON version.tool_id = (held ->> 'id')::bigint
     AND version.ordinal = (held -> 'version' ->> 'ordinal')::int
 LEFT JOIN LATERAL (
     SELECT e.* FROM designer_pin p
     JOIN entry e ON e.kind = 'pin' AND e.object_id = p.id::text AND e.action IN ('pin', 'move')
-    WHERE p.agent_id = released.agent_id AND p.tool_id = (held ->> 'id')::bigint
+    WHERE p.agent_id = holder AND p.tool_id = (held ->> 'id')::bigint
         -- Entries from before versions went by their labels hold the ordinal as the version.
         AND coalesce(e.after ->> 'ordinal', e.after ->> 'version')::int
             = (held -> 'version' ->> 'ordinal')::int
@@ -94,12 +103,12 @@ LEFT JOIN LATERAL (
         UNION ALL
         SELECT e.* FROM designer_pin p
         JOIN entry e ON e.kind = 'pin' AND e.object_id = p.id::text AND e.action = 'tune'
-        WHERE p.agent_id = released.agent_id AND p.tool_id = (held ->> 'id')::bigint
+        WHERE p.agent_id = holder AND p.tool_id = (held ->> 'id')::bigint
             AND held -> 'tuning' -> 'agent' <> '{}'
     ) told
     ORDER BY told.id DESC LIMIT 1
 ) worded ON true
-ORDER BY held -> 'signature' ->> 'name'
+ORDER BY sub_agent, held -> 'signature' ->> 'name'
 """
 
 
@@ -114,10 +123,10 @@ def received(agent: Agent, *, at: datetime, number: int | None = None) -> Receiv
     assert published is not None  # noqa: S101 - the query joins it
     tools = []
     for row in (row[6:] for row in rows):
-        label, (rewrite, seen) = row[4], row[6:8]
+        label, (rewrite, seen) = row[5], row[7:9]
         name = version_name(label, rewrite, seen) if seen else label
-        told = (_approval(row[start : start + 4]) for start in (8, 12, 16))
-        tools.append(ReceivedTool(*row[:6], name, *told))  # type: ignore[call-arg]
+        told = (_approval(row[start : start + 4]) for start in (9, 13, 17))
+        tools.append(ReceivedTool(*row[:7], name, *told))  # type: ignore[call-arg]
     return ReceivedRelease(rows[0][0], rows[0][1], published, tools)
 
 

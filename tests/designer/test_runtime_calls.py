@@ -591,3 +591,81 @@ def test_what_our_designer_calls_destructive_is_confirmed(owner, vendor, desk):
     assert (refused.status_code, refused.json()["code"]) == (409, "confirm_needed")
     assert vendor.requests == []
     assert client.post(url(), GIVEN | {"confirm": True}).json()["outcome"] == "ok"
+
+
+@pytest.fixture
+def tree(owner, desk):
+    """The desk with an agent below it, which has the same tool under another name and with other words."""
+    root, pin = desk
+    below = agents.create_agent(actor=owner, name="Night desk", slug="night", parent=root)
+    own = pins.pin_tool(below, actor=owner, tool=pin.tool, alias="stars")
+    tunings.tune(own, actor=owner, parameters={"days": {"preset": 3, "hidden": True}})
+    publishing.publish(root, actor=owner, channel="live")
+    return root
+
+
+def of_night(name: str, number="live") -> str:
+    return f"/api/v1/agents/desk/releases/{number}/agents/night/tools/{name}/invoke/"
+
+
+def test_a_tool_of_a_sub_agent_runs_as_the_release_of_the_tree_has_it(owner, vendor, tree):
+    # What was released runs, whatever the sub-agent has become since.
+    tunings.tune(agents.Agent.objects.get(slug="night").pins.get(), actor=owner, parameters={})
+    client = runtime(owner, tree)
+
+    answer = client.post(of_night("stars"), GIVEN | {"id": str(uuid.uuid4())}).json()
+
+    assert (answer["outcome"], answer["tool"], answer["outputs"]) == ("ok", "stars", {"Sky_now": "fair"})
+    assert sent(vendor) == [{"Zip code": "0150", "days": 3}]
+    call = Call.objects.get()
+    assert (call.agent, call.sub_agent, call.release) == (tree.pk, "night", 2)
+    assert client.get(f"/api/v1/agents/desk/calls/{call.pk}/").json()["tool"] == "stars"
+    for name in ("sky", "none"):
+        assert client.post(of_night(name), GIVEN).status_code == 404
+    assert client.post(url(name="stars"), GIVEN).status_code == 404
+    refused = client.post(of_night("stars"), {"arguments": {"Zip_code": "0150", "days": 1}}).json()
+    assert refused["outcome"] == "invalid_arguments"
+
+
+def test_a_blocked_version_does_not_run_below_either(owner, vendor, tree):
+    version = Release.objects.order_by("-number").first().agent.pins.get().version
+    Finding.objects.create(
+        endpoint=version.tool.endpoint, tool=version.tool, version=version, code="HELD", severity="high",
+        subject=version.digest, message="Look.", state="blocked",
+    )  # fmt: skip
+
+    answer = runtime(owner, tree).post(of_night("stars"), GIVEN)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "version_blocked")
+    assert sent(vendor) == []
+
+
+def test_a_transfer_answers_who_takes_over_and_sends_nothing(owner, vendor, tree):
+    client = runtime(owner, tree)
+
+    answer = client.post(f"{url(name='transfer_to_night')}?format=mcp").json()
+
+    assert (answer["outcome"], answer["agent"], answer["call"]) == ("transfer", "night", None)
+    assert (answer["tool"], answer["release"], answer["ordinal"]) == ("transfer_to_night", 2, None)
+    shown = client.get(answer["next"]["tools"]).json()["tools"]
+    assert [tool["name"] for tool in shown] == ["stars"]
+    assert client.get(answer["next"]["procedures"]).json() == {"results": []}
+    assert sent(vendor) == []
+    assert not Call.objects.exists()
+    entry = AuditEntry.objects.get(action="hand over")
+    assert entry.after == {"from": "desk", "to": "night", "as": "transfer_to_night"}
+    assert (entry.agent, entry.why) == (tree.pk, "Release 2 of “desk”, with the key “Desk key”.")
+
+
+@pytest.mark.parametrize("format_", ["", "mcp", "tool-system"])
+def test_a_transfer_takes_no_inputs(owner, tree, format_):
+    address = f"{url(name='transfer_to_night')}{f'?format={format_}' if format_ else ''}"
+    client = runtime(owner, tree)
+
+    answer = client.post(address, {"arguments": {"city": "Oslo"}}).json()
+
+    assert (answer["outcome"], answer["agent"]) == ("invalid_arguments", None)
+    assert answer["error"]["fields"] == {"city": "is not an input of this tool"}
+    assert not AuditEntry.objects.filter(action="hand over").exists()
+    beside = {"arguments": {"_reasoningForCall": "It is night."}} if format_ == "tool-system" else {}
+    assert client.post(address, beside).json()["outcome"] == "transfer"

@@ -1,23 +1,28 @@
 """One release holds an agent with all that is below it."""
 
 import hashlib
+import io
 import json
 import threading
+import zipfile
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
 
-from catalog.models import Vendor
+from catalog.models import Finding, Vendor
 from catalog.vendors import operations
 from core.errors import DomainError
-from designer import agents, pins, transfers, tunings
+from designer import agent_keys, agents, exports, pins, transfers, tunings, vendor_usage
 from designer.exports import document as release_document
-from designer.models import Agent, Release, Tuning
+from designer.models import Agent, Pin, Release, Tuning
 from designer.procedures import editing
 from designer.releases import drafts, publishing
-from people.models import AuditEntry, Role
+from people.models import AuditEntry, Role, Scope
 from tests.designer.exports.formats import PROVED
-from tests.factories import make_agent, make_pin, make_tool, make_user
+from tests.factories import make_agent, make_pin, make_tool, make_user, make_version
+from tests.pages import signed_in, text_of
 
 URL = "/api/v1/agents/desk/releases/"
 
@@ -274,3 +279,221 @@ def test_two_publishers_of_one_tree_make_one_release(api, desk, release):
     again = api.post(URL)
 
     assert (again.status_code, again.json()["code"]) == (409, "nothing_changed")
+
+
+def test_a_lock_file_holds_the_tools_of_the_whole_tree(api, alice, desk, release):
+    lock = api.get(f"{URL}live/lock/").json()
+    assert [(each.get("agent"), each["name"]) for each in lock["tools"]] == [
+        (None, "look_up"),
+        ("billing", "invoice"),
+        ("cards", "charge"),
+        ("refills", "refill"),
+    ]
+
+    def told():
+        answer = api.post("/api/v1/agents/desk/check/", lock, format="json").json()
+        return answer["status"], [(each["code"], each["tool"]) for each in answer["changes"]]
+
+    assert told() == ("current", [])
+    make_version(agent("cards").pins.get().tool)
+    assert told() == ("behind", [("newer_version", "charge")])
+    transfers.word_transfer(agent("refills").transfer, actor=alice, description="When one runs out.")
+    tunings.tune(agent("refills").pins.get(), actor=alice, description="Orders again.")
+    agents.create_agent(actor=alice, name="New", parent=agent("refills"))
+    publishing.publish(desk, actor=alice, channel="live")
+    status, changes = told()
+    assert status == "behind"
+    assert {
+        ("transfer_changed", "transfer_to_refills"),
+        ("tool_changed", "refill"),
+        ("transfer_added", "transfer_to_new"),
+        ("agent_added", ""),
+    } <= set(changes)
+    transfers.word_transfer(agent("cards").transfer, actor=alice, name="to_cards")
+    agents.archive_agent(agent("new"), actor=alice)
+    publishing.publish(desk, actor=alice, channel="live")
+    assert told()[0] == "breaking"
+    assert ("transfer_renamed", "transfer_to_cards") in told()[1]
+    agents.update_agent(agent("cards"), actor=alice, parent=None)
+    publishing.publish(desk, actor=alice, channel="live")
+    assert {("agent_removed", ""), ("transfer_removed", "transfer_to_cards")} <= set(told()[1])
+
+
+def test_who_approved_the_tools_of_sub_agents_is_told(api, alice, desk):
+    pins.pin_tool(agent("cards"), actor=alice, tool=make_tool(name="refund"))
+    api.post(URL)
+
+    received = api.get("/api/v1/agents/desk/received/").json()["tools"]
+
+    assert [(each["sub_agent"], each["name"]) for each in received] == [
+        ("", "look_up"),
+        ("billing", "invoice"),
+        ("cards", "charge"),
+        ("cards", "refund"),
+        ("refills", "refill"),
+    ]
+    assert received[3]["pinned"]["by"] == "alice"
+    page = text_of(signed_in(Role.DESIGNER).get("/agents/desk/received/"))
+    assert "refund cards" in page
+
+
+def test_a_vendor_is_used_by_the_release_of_a_tree(desk, release):
+    endpoint = agent("cards").pins.get().tool.endpoint
+
+    used = vendor_usage.use_of([endpoint])
+
+    assert (used.releases, used.live_releases) == (1, 1)
+
+
+def test_checks_name_the_sub_agent_that_they_are_about(api, alice, desk):
+    held = make_version(agent("cards").pins.get().tool, label="2")
+    Finding.objects.create(
+        endpoint=held.tool.endpoint, tool=held.tool, version=held, code="HELD", severity="high",
+        subject=held.digest, message="Look.", state="open",
+    )  # fmt: skip
+    Pin.objects.filter(agent=agent("cards")).update(version=held)
+    editing.create_procedure(agent("cards"), actor=alice, title="Pay", body="Call chrage().")
+
+    refused = api.post(URL)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
+    found = {each["code"]: each for each in refused.json()["checks"] if each["severity"] == "error"}
+    assert found.keys() == {"version_held", "unknown_reference"}
+    assert all(each["message"].startswith("“Cards”: ") for each in found.values())
+    assert found["unknown_reference"]["where"] == "/agents/cards/procedures/pay/"
+    well = {each["code"]: each["message"] for each in refused.json()["checks"] if each["severity"] == "ok"}
+    assert "review" not in well
+    assert well["names"] == "Every tool has a name of its own."
+
+
+def test_what_differs_is_told_agent_by_agent(api, alice, desk, release):
+    tunings.tune(agent("cards").pins.get(), actor=alice, description="Takes the money.")
+    transfers.word_transfer(agent("refills").transfer, actor=alice, description="When one runs out.")
+    agents.archive_agent(agent("billing"), actor=alice)
+    agents.restore_agent(agent("billing"), actor=alice)
+    agents.create_agent(actor=alice, name="New", parent=desk)
+    api.post(URL)
+
+    told = api.get(f"{URL}2/diff/").json()
+
+    assert told["tools"] == told["procedures"] == told["agent"] == []
+    assert [(each["mark"], each["name"]) for each in told["transfers"]] == [
+        ("added", "transfer_to_new"),
+        ("changed", "transfer_to_refills"),
+    ]
+    cards, new = told["agents"]
+    assert (cards["slug"], cards["mark"], new["slug"], new["mark"]) == ("cards", "changed", "new", "added")
+    (member,) = cards["tools"][0]["members"]
+    assert (member["path"], member["after"]) == ("description", "Takes the money.")
+    draft = api.get("/api/v1/agents/desk/draft/").json()
+    assert (draft["against"], [each["slug"] for each in draft["agents"]]) == (1, ["cards", "new"])
+
+
+def test_the_pages_show_the_tree_of_a_draft_and_of_a_release(alice, desk, release):
+    designer = signed_in(Role.DESIGNER)
+    agents.create_agent(actor=alice, name="New", parent=agent("refills"))
+    tunings.tune(agent("cards").pins.get(), actor=alice, description="Takes the money.")
+
+    review = text_of(designer.get("/agents/desk/publish/"))
+    page = text_of(designer.get("/agents/desk/releases/1/"))
+    compared = text_of(designer.get("/agents/desk/releases/"))
+
+    assert "One release of 5 agents" in review
+    assert "changed Cards sub-agent" in review
+    assert "added New sub-agent" in review
+    assert "1 tool, 1 transfer and 3 sub-agents changed since release 1" in review
+    assert "What 4 agents are shown" in page
+    assert "Cards below billing" in page
+    assert "transfer_to_refills transfer Hand over to Refills: Repeats orders." in page
+    assert "4" in compared
+
+
+def test_the_release_of_a_tree_is_read_agent_by_agent(runtime_api, release):
+    told = runtime_api.get(f"{URL}live/agents/")
+    rows = {each["slug"]: each for each in told.json()["results"]}
+
+    assert list(rows) == ["desk", "billing", "cards", "refills"]
+    assert (rows["desk"]["parent"], rows["cards"]["parent"]) == (None, "billing")
+    assert (rows["desk"]["tools"], rows["desk"]["procedures"]) == (1, 1)
+    assert [each["agent"] for each in rows["billing"]["transfers"]] == ["cards"]
+    of_refills = f"{URL}live/agents/refills/"
+    assert runtime_api.get(f"{of_refills}procedures/").json()["results"][0]["text"] == "Call refill()."
+    assert runtime_api.get(f"{of_refills}procedures/refill/").content == b"Call refill()."
+    own, again = (runtime_api.get(f"{URL}live/{part}tools/?format=mcp") for part in ("", "agents/desk/"))
+    assert own.content == again.content
+    for address in ("agents/none/tools/?format=mcp", "agents/none/procedures/", "agents/cards/procedures/x/"):
+        assert runtime_api.get(f"{URL}live/{address}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "below", ["agents/", "agents/refills/tools/?format=mcp", "agents/refills/procedures/"]
+)
+def test_parts_of_a_release_are_unchanged_like_the_release(runtime_api, release, below):
+    first = runtime_api.get(f"{URL}live/{below}")
+    tag = first.headers["ETag"]
+
+    again = [runtime_api.get(f"{URL}live/{below}", headers={"If-None-Match": tag})]
+    with CaptureQueriesContext(connection) as asked:
+        again.append(runtime_api.get(f"{URL}live/{below}", headers={"If-None-Match": tag}))
+
+    # The layer before the view answers by a query of its own.
+    assert (len(asked) == 0) == ("tools" in below)
+    assert tag == f'"{release["digest"]}"'
+    assert [(each.status_code, each.content, each.headers["ETag"]) for each in again] == [(304, b"", tag)] * 2
+    other = runtime_api.get(f"{URL}live/{below}", headers={"If-None-Match": '"other"'})
+    assert other.content == first.content
+
+
+def test_what_a_key_fetched_of_which_agent_is_noted(api, runtime_api, release):
+    for below in ("agents/", "agents/cards/tools/?format=mcp", "agents/cards/procedures/"):
+        runtime_api.get(f"{URL}live/{below}")
+
+    rows = api.get("/api/v1/agents/desk/receipts/").json()["results"]
+
+    assert {each["surface"] for each in rows} == {"agents", "cards/mcp", "cards/procedures"}
+
+
+def test_a_key_that_names_the_root_reaches_its_tree_there_and_no_other_way(alice, release):
+    _, plain = agent_keys.issue(
+        alice, actor=alice, name="Desk", scopes=[Scope.RUNTIME], agents=[agent("desk")]
+    )
+    reads = APIClient(headers={"authorization": f"Bearer {plain}"})
+
+    assert reads.get(f"{URL}live/agents/cards/tools/?format=mcp").status_code == 200
+    assert reads.get("/api/v1/agents/cards/releases/").status_code == 404
+
+
+@pytest.mark.parametrize("format_", PROVED)
+def test_every_format_of_tools_shows_transfers(api, release, format_):
+    if exports.get(format_).limits.of == "procedures":
+        return
+    reply = api.get(f"{URL}live/tools/?format={format_}")
+
+    text = reply.content.decode()
+    assert [text.count(f'"{name}"') > 0 for name in ("transfer_to_billing", "transfer_to_refills")] == [
+        True
+    ] * 2
+    assert "Hand over to Refills: Repeats orders." in text
+    told = {each["name"]: each["wire"] for each in api.get(f"{URL}live/").json()["formats"]}
+    assert told[format_]["transfer_to_refills"] == {"kind": "transfer", "agent": "refills"}
+
+
+def test_formats_with_a_place_for_it_say_that_it_is_a_transfer(api, release):
+    def shown(format_, members):
+        tools = api.get(f"{URL}live/tools/?format={format_}").json()[members]
+        return next(tool for tool in tools if tool["name"] == "transfer_to_refills")
+
+    way = {"kind": "transfer", "agent": "refills"}
+    assert shown("json-schema", "tools")["wire"] == way
+    assert shown("mcp", "tools")["_meta"] == {"pegboard/wire": way}
+    assert shown("mcp", "tools")["inputSchema"]["properties"] == {}
+    assert shown("a2t", "items")["tags"] == ["transfer"]
+    assert shown("a2t", "items")["input_parameters"] == []
+
+
+def test_a_skill_says_when_to_hand_over(api, release):
+    packed = zipfile.ZipFile(io.BytesIO(api.get(f"{URL}live/tools/?format=skill").content))
+
+    text = packed.read("greet/SKILL.md").decode()
+
+    assert "- `transfer_to_refills`: Hand over to Refills: Repeats orders." in text
