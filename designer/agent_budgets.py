@@ -25,7 +25,9 @@ def limits_of(agents: Collection[Agent]) -> dict[int, TokenLimit]:
 
 
 @transaction.atomic
-def set_limit(agent: Agent, *, actor: User, limit: int | None, stops: bool = False) -> TokenLimit | None:
+def set_limit(
+    agent: Agent, *, actor: User, limit: int | None, stops: bool = False, why: str = ""
+) -> TokenLimit | None:
     """None takes the limit away."""
     if limit is not None and not 0 < limit <= MAX_TOKENS:
         raise invalid(limit=f"Give a number of tokens from 1 to {MAX_TOKENS:,}, or none.")
@@ -38,7 +40,7 @@ def set_limit(agent: Agent, *, actor: User, limit: int | None, stops: bool = Fal
     else:
         row, _ = TokenLimit.objects.update_or_create(agent=agent, defaults={"tokens": limit, "stops": stops})
     if facts(row) != before:
-        audit.record(actor, "edit", agent, before=before, after=facts(row), agent=agent.pk)
+        audit.record(actor, "edit", agent, before=before, after=facts(row), why=why, agent=agent.pk)
     return row
 
 

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from catalog.models import Vendor
 from core.errors import DomainError
-from designer import agent_vendors, agents, pins, transfers
+from designer import agent_budgets, agent_vendors, agents, pins, transfers
 from designer.models import Agent, Pin, Transfer
 from designer.procedures import editing
 from people.models import User
@@ -55,15 +55,19 @@ def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bo
 def _made(
     source: Agent, actor: User, *, name: str, parent: Agent | None, vendors: Collection[Vendor] | None
 ) -> Agent:
-    return agents.create_agent(
+    why = f"Copied from “{source}”."
+    copy = agents.create_agent(
         actor=actor,
         name=name,
         description=source.description,
         parent=parent,
         team=source.team,
         vendors=vendors,
-        why=f"Copied from “{source}”.",
+        why=why,
     )
+    if row := agent_budgets.limit_of(source):
+        agent_budgets.set_limit(copy, actor=actor, limit=row.tokens, stops=row.stops, why=why)
+    return copy
 
 
 def _pins(source: Agent, copy: Agent, actor: User) -> list[tuple[Pin, Pin]]:

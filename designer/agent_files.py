@@ -16,7 +16,7 @@ from catalog.tools import versions
 from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
-from designer import agent_vendors, agents, pinned_signatures, pins, transfers, tunings
+from designer import agent_budgets, agent_vendors, agents, pinned_signatures, pins, transfers, tunings
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.procedures import editing, references, vocabulary
 from designer.signatures import model_names
@@ -71,6 +71,13 @@ class FiledTransfer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     description: Text = ""
 
 
+class FiledLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many tokens its tools and procedures may take; more than that may stop publishing."""
+
+    tokens: Annotated[int, msgspec.Meta(ge=1, le=agent_budgets.MAX_TOKENS)]
+    stops: bool = False
+
+
 class FiledVendor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A vendor that the agent may use, by the addresses of its endpoints."""
 
@@ -87,6 +94,7 @@ class FiledAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     description: Text
     parent: Line | None
     transfer: FiledTransfer = FiledTransfer()
+    token_limit: FiledLimit | None = None
     vendors: Annotated[tuple[FiledVendor, ...], msgspec.Meta(max_length=MAX_VENDORS)] | None = None
     pins: Annotated[tuple[FiledPin, ...], msgspec.Meta(max_length=MAX_PINS)]
     procedures: Annotated[tuple[FiledProcedure, ...], msgspec.Meta(max_length=editing.MAX_PROCEDURES)]
@@ -137,7 +145,7 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
     transfer = FiledTransfer()
     if not is_first and hasattr(agent, "transfer"):
         transfer = FiledTransfer(name=agent.transfer.alias, description=agent.transfer.description)
-    allowed = agent_vendors.of(agent).vendors
+    limit, allowed = agent_budgets.limit_of(agent), agent_vendors.of(agent).vendors
     if not is_first and not agent.limits_vendors:
         allowed = None  # the agents above it, which are in the file, say it
     found = list(Procedure.objects.live().filter(agent=agent))
@@ -148,6 +156,7 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
         description=agent.description,
         parent=None if is_first or agent.parent is None else agent.parent.slug,
         transfer=transfer,
+        token_limit=FiledLimit(tokens=limit.tokens, stops=limit.stops) if limit else None,
         vendors=None if allowed is None else tuple(_filed_vendor(vendor) for vendor in allowed.values()),
         pins=tuple(_filed_pin(pin) for pin in pinned_signatures.pinned([agent])),
         procedures=tuple(
@@ -288,6 +297,8 @@ def _fill(agent: Agent, filed: FiledAgent, done: Imported, actor: User) -> None:
     if agent.parent and (words.name or words.description):
         transfer = Transfer.objects.get(child=agent)
         transfers.word_transfer(transfer, actor=actor, name=words.name, description=words.description)
+    if limit := filed.token_limit:
+        agent_budgets.set_limit(agent, actor=actor, limit=limit.tokens, stops=limit.stops)
     for each in filed.pins:
         done.missing += (
             Missing(code, filed.slug, each.name, says) for code, says in _pin(agent, each, actor)

@@ -37,6 +37,11 @@ class FiledTransferOutput(serializers.Serializer[Any]):
     description = serializers.CharField(allow_blank=True)
 
 
+class FiledLimitOutput(serializers.Serializer[Any]):
+    tokens = serializers.IntegerField(help_text="What its tools and procedures may take in each request.")
+    stops = serializers.BooleanField(help_text="Whether more than that fails a check of publishing.")
+
+
 class FiledVendorOutput(serializers.Serializer[Any]):
     vendor = serializers.CharField(help_text="Its short name.")
     endpoints = serializers.ListField(
@@ -52,6 +57,7 @@ class FiledAgentOutput(serializers.Serializer[Any]):
         allow_null=True, help_text="The slug of an agent before it in the file; null for the first."
     )
     transfer = FiledTransferOutput(help_text="How the parent hands over; empty is the default.")
+    token_limit = FiledLimitOutput(allow_null=True, required=False, help_text="Null for none.")
     vendors = FiledVendorOutput(
         many=True, allow_null=True, required=False, help_text="Those it may use; null for all."
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from designer import agents, pins, transfers, tunings
+from designer import agent_budgets, agents, pins, transfers, tunings
 from designer.models import Agent, Pin
 from designer.procedures import editing, references, vocabulary
 from designer.releases import publishing
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db
 def desk(alice):
     """Hands over to “Refills”; its tool is behind, has another name and words of ours."""
     desk = agents.create_agent(actor=alice, name="Desk", description="Answers the phone.")
+    agent_budgets.set_limit(desk, actor=alice, limit=9_000)
     refills = agents.create_agent(actor=alice, name="Refills", parent=desk)
     transfers.word_transfer(refills.transfer, actor=alice, name="to_refills", description="For refills.")
     tool = make_tool(name="look_up")
@@ -60,6 +61,7 @@ def test_a_copy_has_tools_words_and_procedures_of_its_own(api, desk):
         f"Call {{in:{pin.pk}/city}}. Then old_one(), then to_refills() for {{item:account_id}}."
     )
     assert {row.pin_id for row in procedure.references.exclude(pin=None)} == {pin.pk}
+    assert (copy.token_limit.tokens, copy.token_limit.stops) == (9_000, False)
     assert not copy.releases.exists()
     assert not copy.channels.exists()
     assert not copy.children.exists()
@@ -95,6 +97,7 @@ def test_each_row_of_the_copy_is_audited(api, desk):
     told = AuditEntry.objects.filter(agent=copy.pk).order_by("pk")
     assert [(row.kind, row.action, row.why) for row in told] == [
         ("agent", "create", "Copied from “Desk”."),
+        ("agent", "edit", "Copied from “Desk”."),
         ("pin", "pin", "Copied from “Desk”."),
         ("pin", "tune", "Copied from “Desk”."),
         ("transfer", "edit", ""),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
 from core.errors import DomainError
-from designer import agent_files, agents, pins, transfers, tunings
+from designer import agent_budgets, agent_files, agents, pins, transfers, tunings
 from designer.models import Agent, Pin, Procedure, Release, Transfer
 from designer.procedures import editing
 from designer.releases import composition
@@ -48,6 +48,7 @@ def desk(actor):
         desk, actor=actor, title="Table", body="Ask for {city}, use reserve(city), else to_bills()."
     )
     editing.create_procedure(bills, actor=actor, title="Bill", body="Call look_up().")
+    agent_budgets.set_limit(desk, actor=actor, limit=9_000, stops=True)
     return desk
 
 
@@ -77,6 +78,8 @@ def test_a_file_makes_the_same_agents_again(api, actor, desk, file):
     again = api.get(f"/api/v1/agents/{slug}/file/").json()
     assert again["agents"][0]["pins"] == file["agents"][0]["pins"]
     assert again["agents"][0]["procedures"] == file["agents"][0]["procedures"]
+    limits = [each["token_limit"] for each in again["agents"]]
+    assert limits == [{"tokens": 9_000, "stops": True}, None]
 
 
 def test_an_agent_that_is_gone_comes_back_at_its_address(api, actor, desk, file):
