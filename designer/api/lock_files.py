@@ -169,7 +169,8 @@ class ReceiptOutput(serializers.ModelSerializer[Receipt]):
     release = serializers.IntegerField(source="release.number")
     channel = serializers.CharField(help_text="By which it was asked for; empty for a number or a digest.")
     surface = serializers.CharField(
-        help_text="The name of a format, or `bundle`, `procedures`, `lock`, `invoke`."
+        help_text="The name of a format, or `bundle`, `agents`, `procedures`, `lock`, `invoke`; behind the "
+        "slug of a sub-agent if it is about that one: `refills/mcp`."
     )
 
     class Meta:
