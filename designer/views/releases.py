@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,11 +40,17 @@ class ReleasedNode:
     released: ReleasedSubAgent
     depth: int
     tokens: int
+    names: Mapping[str, str]
 
     @property
-    def transfers(self) -> list[tuple[ReleasedTransfer, int]]:
+    def parent(self) -> str:
+        return self.names.get(self.released.parent, "")
+
+    @property
+    def transfers(self) -> list[tuple[ReleasedTransfer, str, int]]:
+        """Each with the name of the agent that takes over, and its tokens."""
         return [
-            (each, token_budget.tokens_of_transfer(each.name, each.description))
+            (each, self.names[each.agent], token_budget.tokens_of_transfer(each.name, each.description))
             for each in self.released.transfers
         ]
 
@@ -52,8 +59,10 @@ def released_tree(document: ReleaseDocument) -> list[ReleasedNode]:
     depths = {"": -1}
     for node in document.nodes:
         depths[node.slug] = depths[node.parent] + 1
+    names = {node.slug: node.name for node in document.nodes}
     return [
-        ReleasedNode(node, depths[node.slug], token_budget.tokens_of_agent(node)) for node in document.nodes
+        ReleasedNode(node, depths[node.slug], token_budget.tokens_of_agent(node), names)
+        for node in document.nodes
     ]
 
 
@@ -216,6 +225,11 @@ class Fetch:
     format: Format
     judged: Carried
     query: str
+
+    @property
+    def tools(self) -> int:
+        """How many there are in it, transfers among them."""
+        return len(self.judged.fitting.tools) + len(self.judged.left_out)
 
 
 def _fetches(document: ReleaseDocument) -> list[Fetch]:
