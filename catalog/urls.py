@@ -1,7 +1,6 @@
 from django.urls import path
 
 from catalog.views import (
-    compare,
     credentials,
     endpoints,
     previews,
@@ -13,7 +12,6 @@ from catalog.views import (
 )
 
 urlpatterns = [
-    path("tools/compare/", compare.tool_compare, name="tool-compare"),
     path("vendors/", vendors.vendor_list, name="vendor-list"),
     path("vendors/<slug:slug>/", vendors.vendor, name="vendor"),
     path("vendor-requests/", vendor_requests.vendor_request_list, name="vendor-request-list"),

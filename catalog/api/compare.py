@@ -63,6 +63,7 @@ class ComparedCell(serializers.Serializer[Any]):
 
 class ComparedLine(serializers.Serializer[Any]):
     name = serializers.CharField()
+    differs = serializers.BooleanField(help_text="In more than the name.")
     cells = serializers.SerializerMethodField()
 
     @extend_schema_field(serializers.ListField(child=ComparedCell(allow_null=True)))
@@ -73,8 +74,15 @@ class ComparedLine(serializers.Serializer[Any]):
 
 class ComparisonOutput(serializers.Serializer[Comparison]):
     tools = ComparedTool(many=True, source="columns")
+    differing = serializers.SerializerMethodField(help_text="The facts in which they are not alike.")
     inputs = ComparedLine(many=True)
     outputs = ComparedLine(many=True)
+
+    @extend_schema_field(
+        serializers.ListField(child=serializers.ChoiceField(choices=sorted(comparison.FACTS)))
+    )
+    def get_differing(self, found: Comparison) -> list[str]:
+        return sorted(found.differing)
 
 
 class ToolCompare(APIView):

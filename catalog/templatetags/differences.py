@@ -1,21 +1,17 @@
 """Two texts side by side: old at the left with what went, new at the right with what came."""
 
-import re
-from difflib import SequenceMatcher
 from typing import Any
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from catalog.rules import word_diff
 from catalog.rules.diff import Change, Comparison
+from catalog.rules.word_diff import Pieces
 from catalog.templatetags.display import plain, shown
 
 register = template.Library()
-
-WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-ALIKE = 0.4  # less than this in common, and marks on single words only distract
-MAX_COMPARED_LENGTH = 4_000  # beyond this a word-by-word comparison costs more than it helps
 
 # What a change does, its colour, and what that means.
 EFFECTS = {
@@ -68,9 +64,9 @@ def verdict(comparison: Comparison) -> dict[str, str]:
 @register.inclusion_tag("_diff_sides.html")
 def diff_sides(before: object, after: object) -> dict[str, SafeString | None]:
     """None on a side means that there was nothing."""
-    if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) <= MAX_COMPARED_LENGTH:
-        sides = _marked(before, after)
-        return {"old": sides[0], "new": sides[1]}
+    if isinstance(before, str) and isinstance(after, str):
+        old, new = word_diff.marked([before, after])
+        return {"old": _joined(old, "del"), "new": _joined(new, "ins")}
     return {"old": _whole(before), "new": _whole(after)}
 
 
@@ -78,24 +74,19 @@ def _whole(value: object) -> SafeString | None:
     return None if value is None else shown(plain(value))
 
 
-def _marked(before: str, after: str) -> tuple[SafeString, SafeString]:
-    old, new = WORDS.findall(before), WORDS.findall(after)
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    if matcher.ratio() < ALIKE:
-        return shown(before), shown(after)
-    steps = matcher.get_opcodes()
-    left = [(kind != "equal", "".join(old[a:b])) for kind, a, b, _, _ in steps]
-    right = [(kind != "equal", "".join(new[c:d])) for kind, _, _, c, d in steps]
-    return _joined(left, "del"), _joined(right, "ins")
+@register.simple_tag
+def marked_words(pieces: Pieces) -> SafeString:
+    """A text beside others, with the words that differ."""
+    return _joined(pieces, "mark")
 
 
-def _joined(pieces: list[tuple[bool, str]], mark: str) -> SafeString:
+def _joined(pieces: Pieces, mark: str) -> SafeString:
     return format_html_join(
         "",
         "{}",
         (
             (format_html(f"<{mark}>{{}}</{mark}>", shown(text)) if is_marked else shown(text),)
-            for is_marked, text in pieces
+            for text, is_marked in pieces
             if text
         ),
     )

@@ -153,7 +153,9 @@ def test_results_follow_the_typing_and_the_address_keeps_the_question(page):
     expect(page.locator("#results [data-row]")).to_have_text(["book_flight"])
 
 
-def test_ticks_survive_a_new_search_and_lead_to_the_comparison(page):
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_ticks_survive_a_new_search_and_lead_to_the_comparison_and_a_pin(page):
+    make_agent(slug="desk", name="Desk")
     make_tool(name="send_fax")
     make_tool(name="book_flight")
     search.index_pending()
@@ -164,6 +166,9 @@ def test_ticks_survive_a_new_search_and_lead_to_the_comparison(page):
     page.get_by_role("link", name="Compare").click()
 
     expect(page.get_by_role("columnheader")).to_have_text(["send_fax", "book_flight"])
+    page.get_by_label("Pin to").select_option("Desk")
+    page.get_by_role("button", name="Pin book_flight").click()
+    expect(page.get_by_role("cell").get_by_role("link", name="Pinned")).to_be_visible()
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])

@@ -1,0 +1,50 @@
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+
+from catalog.models.tools import ToolStatus
+from catalog.tools import comparison
+from catalog.views.asked import numbers
+from designer.models import Agent, Pin
+from people.models import Role
+from people.permissions import person, requires
+
+
+@requires(Role.VIEWER)
+def tool_compare(request: HttpRequest) -> HttpResponse:
+    """Up to four tools beside each other, with what differs marked, and a press that pins one of them."""
+    found = comparison.compare(numbers(request.GET.getlist("tool")))
+    agents = Agent.objects.active().visible_to(person(request)).only("slug", "name")
+    is_brief = request.GET.get("only") == "differences"
+    context = {
+        "found": found,
+        "columns": list(zip(found.columns, found.descriptions, _uses(request, found), strict=True)),
+        "inputs": [line for line in found.inputs if line.differs or not is_brief],
+        "outputs": [line for line in found.outputs if line.differs or not is_brief],
+        "agents": agents.order_by("name"),
+        "chosen": request.GET.get("agent", ""),
+        "is_brief": is_brief,
+        "other_url": _address(request.GET, is_brief=not is_brief),
+    }
+    return render(request, "designer/compare.html", context)
+
+
+def _uses(request: HttpRequest, found: comparison.Comparison) -> list[tuple[list[Pin], bool]]:
+    """By column: the pins that the user may see, and whether it can be pinned at all."""
+    tools = [column.tool for column in found.columns]
+    seen = Pin.objects.active().visible_to(person(request)).filter(tool__in=tools)
+    pins = list(seen.select_related("agent").order_by("agent__name"))
+    return [
+        (
+            [pin for pin in pins if pin.tool_id == tool.pk],
+            tool.status == ToolStatus.ACTIVE and tool.stopped_id != tool.current_id and tool.endpoint.is_live,
+        )
+        for tool in tools
+    ]
+
+
+def _address(asked: QueryDict, *, is_brief: bool) -> str:
+    query = asked.copy()
+    query.pop("only", None)
+    if is_brief:
+        query["only"] = "differences"
+    return f"?{query.urlencode()}"

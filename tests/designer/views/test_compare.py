@@ -1,0 +1,124 @@
+"""What differs between tools is marked, and one of them is pinned from there."""
+
+import re
+
+import pytest
+
+from catalog.protocols.signature import AllowedValue, Annotations
+from designer.models import Pin
+from people.models import Role
+from tests.factories import make_agent, make_endpoint, make_parameter, make_pin, make_signature, make_tool
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def designer():
+    return signed_in(Role.DESIGNER)
+
+
+@pytest.fixture
+def tools():
+    units = [AllowedValue("METRIC"), AllowedValue("US")]
+    one = make_signature(
+        "forecast",
+        description="Finds the weather of tomorrow",
+        inputs=(make_parameter("city"), make_parameter("units", type="enum", allowed_values=tuple(units))),
+        annotations=Annotations(read_only=True),
+    )
+    two = make_signature(
+        "outlook",
+        description="Finds the weather of next week",
+        inputs=(
+            make_parameter("City", description="The city"),
+            make_parameter("units", type="enum", allowed_values=(units[0], AllowedValue("UK"))),
+            make_parameter("days", required=False),
+        ),
+    )
+    endpoint = make_endpoint()
+    return [make_tool(one, endpoint=endpoint, tokens=90), make_tool(two, endpoint=endpoint, tokens=130)]
+
+
+def address(tools, more=""):
+    return f"/tools/compare/?{'&'.join(f'tool={each.pk}' for each in tools)}{more}"
+
+
+def marked(page):
+    return re.findall(r"<mark>(.*?)</mark>", page.content.decode())
+
+
+def test_words_values_and_facts_that_differ_are_marked(designer, tools):
+    page = designer.get(address(tools))
+
+    assert marked(page) == ["tomorrow", "next week", "US", "UK"]
+    said = text_of(page)
+    for fact in ("Effect differs Only reads Effect unknown", "Tokens differs ~90 ~130 +40"):
+        assert fact in said
+    assert "Version 1" in said
+    assert "city string required" in said
+    assert "days only in one — has none string The days" in said
+
+
+def test_only_what_differs_can_be_shown(designer, tools):
+    said = text_of(designer.get(address(tools, "&only=differences")))
+
+    assert "units differs" in said
+    assert "The city" not in said
+    assert "Status" not in said
+    assert (
+        f'href="{address(tools).partition("compare/")[2]}"'.replace("&", "&amp;")
+        in designer.get(address(tools, "&only=differences")).content.decode()
+    )
+
+
+def test_over_rest_it_is_said_what_differs(designer, tools):
+    told = designer.get(f"/api/v1{address(tools)}").json()
+
+    assert told["differing"] == ["description", "effect", "tokens"]
+    assert [(line["name"], line["differs"]) for line in told["inputs"]] == [
+        ("city", False),
+        ("units", True),
+        ("days", True),
+    ]
+
+
+def test_a_tool_is_pinned_from_the_comparison_to_a_chosen_agent(designer, tools):
+    make_agent(slug="desk", name="Desk")
+    make_agent(slug="other", name="Other")
+    page = designer.get(address(tools, "&agent=other")).content.decode()
+    assert '<option value="other" selected>' in page
+    assert f'formaction="/tools/{tools[1].pk}/pin/"' in page
+
+    pinned = designer.post(
+        f"/tools/{tools[1].pk}/pin/", {"agent": "other", "ordinal": 1, "next": address(tools)}, follow=True
+    )
+
+    pin = Pin.objects.get()
+    assert (pin.agent.slug, pin.tool) == ("other", tools[1])
+    assert pinned.redirect_chain == [(address(tools), 302)]
+    assert f'<a href="/agents/other/pins/{pin.pk}/">Other</a>' in pinned.content.decode()
+
+
+def test_what_cannot_be_pinned_has_no_button(designer, tools):
+    make_agent(slug="desk")
+    gone = make_tool(name="gone", status="withdrawn")
+
+    page = designer.get(address([gone]))
+
+    assert "Withdrawn by its vendor" in text_of(page)
+    assert "formaction" not in page.content.decode()
+    viewer = signed_in(Role.VIEWER).get(address(tools)).content.decode()
+    assert viewer.count("You need the designer role") == 2
+
+
+def test_many_inputs_and_pins_cost_no_more_queries(designer, tools, django_assert_max_num_queries):
+    for _ in range(8):
+        make_pin(make_agent(), tools[0])
+    many = tuple(make_parameter(f"p{number}", description="It says a lot. " * 40) for number in range(120))
+    wide = [make_tool(make_signature("wide", inputs=many)) for _ in range(2)]
+
+    with django_assert_max_num_queries(9):
+        said = text_of(designer.get(address([*tools, *wide])))
+
+    assert "and 3 more" in said
