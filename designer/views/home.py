@@ -1,6 +1,8 @@
+from datetime import timedelta
 from functools import cache
 
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -9,7 +11,7 @@ from django.views.decorators.http import require_POST
 from catalog.models import Endpoint, Finding, Run, VendorRequest
 from catalog.models.findings import FindingState
 from catalog.vendors import vendor_requests
-from core.compiled_queries import CompiledQuery
+from core.compiled_queries import CompiledQuery, given
 from designer import pending_work
 from designer.context_processors import THEMES
 from designer.models import Pin
@@ -18,6 +20,7 @@ from people.permissions import any_user, person, requires
 
 # One more than this is read, to know whether there are others.
 SHOWN = 5
+ANSWERS_SHOWN_FOR = timedelta(days=7)
 RUNS_SEARCHED = 500
 PIN_COLUMNS = ("name", "agent__slug", "agent__name")
 YEAR = 365 * 24 * 3600
@@ -33,6 +36,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "endpoints": _needing_action().rows(),
         "findings": _waiting().rows(),
         "vendor_requests": _asked_for().rows() if user.can_administer else [],
+        "vendor_answers": [] if user.can_administer else _answered().rows(user=user.pk),
         "reviewed": _reviewed(user.role).rows(user=user.pk),
         "behind": _behind(user.role).rows(user=user.pk),
         "gone": _gone(user.role).rows(user=user.pk),
@@ -56,6 +60,13 @@ def _needing_action() -> CompiledQuery[Endpoint]:
 def _asked_for() -> CompiledQuery[VendorRequest]:
     shown = ("vendor_name", "reason", "asked_at", "asked_by__username", "asked_by__name")
     return CompiledQuery(vendor_requests.waiting().select_related("asked_by").only(*shown)[: SHOWN + 1])
+
+
+@cache
+def _answered() -> CompiledQuery[VendorRequest]:
+    # What one user asked for and has an answer to since a few days ago.
+    lately = VendorRequest.objects.filter(asked_by=given("user"), answered_at__gt=Now() - ANSWERS_SHOWN_FOR)
+    return CompiledQuery(lately.order_by("-answered_at")[:SHOWN])
 
 
 @cache

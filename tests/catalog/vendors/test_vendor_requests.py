@@ -232,6 +232,9 @@ def test_the_page_previews_asks_and_shows_the_outcome(page, client, vendor, admi
     row = VendorRequest.objects.get()
     admin_api.post(f"{URL}{row.pk}/decline/", {"answer": "Too dear."})
     assert "Too dear." in page.get(listed).content.decode()
+    assert "Too dear." in page.get("/").content.decode()
+    client.force_login(make_user(Role.DESIGNER))
+    assert "Too dear." not in client.get("/").content.decode()
 
 
 def test_a_vendor_that_wants_a_credential_may_be_asked_for_all_the_same(page, vendor):
